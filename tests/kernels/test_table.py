@@ -15,8 +15,8 @@ from reput.kernels import table_kernels
 from reput.kernels.columns import IN_INDEX, IN_QUEUE
 from reput.kernels.pack import EntrySources
 from reput.kernels.table_columns import (
-    ENTRY_ROOM,
     KEY_END,
+    MOST_ENTRY_BYTES,
     MOST_RESTARTS,
     EntryPieces,
     Prefixes,
@@ -61,7 +61,7 @@ def fill(kind: str, given_queues: Queues, room: int, most_blocks: int) -> list[F
 def test_twins(given_queues: Queues, more: int, most_blocks: int) -> None:
     """Any queues, room for little or much: each call of both twins leaves the same."""
     longest = max(map(len, given_queues.prefixes))
-    room = (32 << 10) + 2 * (ENTRY_ROOM + KEY_END + longest) + more
+    room = (32 << 10) + 2 * (MOST_ENTRY_BYTES + KEY_END + longest) + more
     reference = fill("reference", given_queues, room, most_blocks)
 
     assert fill("compiled", given_queues, room, most_blocks) == reference

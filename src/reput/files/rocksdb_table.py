@@ -17,8 +17,8 @@ from reput.formats.rocksdb import VALUE_SIZE
 from reput.formats.rocksdb_table import Handle, TableCounts
 from reput.kernels import table_kernels
 from reput.kernels.table_columns import (
-    ENTRY_ROOM,
     KEY_END,
+    MOST_ENTRY_BYTES,
     MOST_RESTARTS,
     EntryPieces,
     Prefixes,
@@ -47,7 +47,7 @@ class TableFile:
         self._compression = fmt.LZ4 if compress else fmt.NOT_COMPRESSED
         self._kernels = table_kernels()
         # Room for at least two entries next to an unfinished block.
-        room = 2 * (ENTRY_ROOM + KEY_END + prefixes.longest()) + fmt.BLOCK_SIZE
+        room = 2 * (MOST_ENTRY_BYTES + KEY_END + prefixes.longest()) + fmt.BLOCK_SIZE
         self._out = np.empty(max(_OUT_BYTES, 2 * room), dtype=np.uint8)
         self._restarts = np.zeros(MOST_RESTARTS, dtype=np.uint32)
         self._blocks = np.zeros((_MOST_BLOCKS, len(TableBlock)), dtype=np.int64)

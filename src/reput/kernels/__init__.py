@@ -1,11 +1,11 @@
-"""Loops over bytes, in two twins: plain Python that is the specification, and compiled code that is fast.
+"""Loops over bytes, in two twins: plain Python is the specification, compiled code is fast.
 
-`REPUT_KERNELS=reference` takes the plain ones everywhere, `compiled` (the default) the numba ones; both fill
-the same arrays and are tested against each other. Importing this package imports neither.
+`REPUT_KERNELS=reference` chooses the plain ones everywhere, `compiled` (the default) the numba ones. Both fill the same
+arrays and are tested against each other. The import of this package imports neither.
 
-To load the compiled ones takes longer than a small question takes with the plain ones. So a command that most likely
-has a small question asks it inside `small_work()`: there the plain ones serve until more than SMALL_BYTES of log are
-to be decoded, and the compiled ones from then on. A table of queues stays with the kind that began it (`Columns.kind`).
+Loading the compiled kernels takes longer than answering a small question with the plain ones. So a command that expects
+a small question asks it inside `small_work()`. There the plain kernels serve until more than SMALL_BYTES of log are to
+be decoded, and then the compiled ones. A table of queues stays with the kind that began it (`Columns.kind`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ K = TypeVar("K", bound=tuple[Any, ...])
 
 
 SMALL_BYTES = 1 << 20
-"""So much log the plain kernels decode in the time in which the compiled ones are loaded, or less."""
+"""The plain kernels decode at least this number of bytes of log in the time that loading the compiled ones takes."""
 SMALL_STEP = 64 << 10
-"""So much of it is decoded at once where nobody knows how much there is."""
+"""Bytes that are decoded at once if the total is not known."""
 
 
 class _SmallWork:
-    """How many bytes of log the plain kernels may still decode in this process; 0 outside `small_work`."""
+    """The bytes of log that the plain kernels may still decode in this process; 0 outside `small_work`."""
 
     left = 0
 
@@ -41,7 +41,7 @@ class _SmallWork:
 def small_work() -> Iterator[None]:
     """Expect little work inside the block; see the module's docstring.
 
-    Nothing changes where REPUT_KERNELS names a kind, or where numba is loaded already.
+    Nothing changes if REPUT_KERNELS names a kind, or if numba is loaded already.
     """
     if SWITCH in os.environ or "numba" in sys.modules:
         yield
@@ -54,26 +54,26 @@ def small_work() -> Iterator[None]:
 
 
 def is_small_work() -> bool:
-    """Whether the plain kernels serve for now."""
+    """Return True while the plain kernels serve."""
     return _SmallWork.left > 0
 
 
 def expect_work(size: int) -> None:
-    """Say that so many bytes of log are decoded now."""
+    """Announce that this number of bytes of log is decoded now."""
     _SmallWork.left = max(0, _SmallWork.left - size)
 
 
 def kind_in_use() -> str:
-    """The kind that is taken where none is asked for.
+    """Return the kind that serves if none is asked for.
 
     Raises:
-        ConfigError: REPUT_KERNELS names one that there is not.
+        ConfigError: REPUT_KERNELS names a kind that does not exist.
     """
     return _kind(None)
 
 
 def _kind(kind: str | None) -> str:
-    """The kind that is asked for, by default the one that REPUT_KERNELS names, or that suits the work."""
+    """Return the kind that is asked for; by default the one that REPUT_KERNELS names, or that suits the work."""
     kind = kind or os.environ.get(SWITCH) or (REFERENCE if is_small_work() else COMPILED)
     if kind not in (COMPILED, REFERENCE):
         raise ConfigError(f"{SWITCH}={kind}: choose {COMPILED} or {REFERENCE}")
@@ -81,7 +81,7 @@ def _kind(kind: str | None) -> str:
 
 
 class _KernelChoice(Generic[K]):
-    """Kernels of each kind, loaded when they are asked for the first time."""
+    """Kernels of each kind, loaded on first use."""
 
     def __init__(self, load: Callable[[str], K]) -> None:
         self._load = load
@@ -89,7 +89,7 @@ class _KernelChoice(Generic[K]):
         self.__doc__ = load.__doc__
 
     def __call__(self, kind: str | None = None) -> K:
-        """The kernels of that kind, by default the one that REPUT_KERNELS names, or that suits the work.
+        """Return the kernels of a kind; by default the one that REPUT_KERNELS names, or that suits the work.
 
         Raises:
             ConfigError: there is no such kind.
@@ -101,23 +101,23 @@ class _KernelChoice(Generic[K]):
         return found
 
     def cache_clear(self) -> None:
-        """Load them anew when they are asked for again."""
+        """Forget the loaded kernels; the next call loads them again."""
         self._loaded.clear()
 
 
 def _twin(name: str, kind: str) -> Any:
-    """The module of some kernels: `reput.kernels.compiled.NAME`, or its twin `reput.kernels.reference_NAME`."""
+    """Import the module of some kernels: `reput.kernels.compiled.NAME`, or its twin `reput.kernels.reference_NAME`."""
     return import_module(f"reput.kernels.compiled.{name}" if kind == COMPILED else f"reput.kernels.reference_{name}")
 
 
 def _all_of(names: type[K], module: str, kind: str) -> K:
-    """The kernels that a named tuple lists, all from one module."""
+    """Return the kernels that a named tuple lists, all from one module."""
     found = _twin(module, kind)
     return names(*(getattr(found, name) for name in getattr(names, "_fields")))  # noqa: B009 - a tuple's own
 
 
 class Kernels(NamedTuple):
-    """The kernels of one kind; signatures stand in `reput.kernels.reference`."""
+    """The kernels of one kind; signatures are in `reput.kernels.reference`."""
 
     find_boundary: Callable[..., int]
     decode_range: Callable[..., int]
@@ -130,7 +130,7 @@ class Kernels(NamedTuple):
 
 @_KernelChoice
 def kernels(kind: str) -> Kernels:
-    """The kernels of that kind."""
+    """Return the kernels of that kind."""
     if kind == COMPILED:
         from reput.kernels.compiled import chain, decode, examine, further, pack, select
 
@@ -167,7 +167,7 @@ class EncodeKernels(NamedTuple):
 
 @_KernelChoice
 def encode_kernels(kind: str) -> EncodeKernels:
-    """The encode kernels of that kind; readers never load them."""
+    """Return the encode kernels of that kind; readers never load them."""
     module = _twin("encode", kind)
     body_crc = module.body_crc
     if kind == COMPILED:
@@ -178,7 +178,7 @@ def encode_kernels(kind: str) -> EncodeKernels:
 
 
 class LookupKernels(NamedTuple):
-    """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
+    """The kernels that answer a look-up in one call; signatures are in `reput.kernels.reference_lookup`."""
 
     pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
@@ -187,7 +187,7 @@ class LookupKernels(NamedTuple):
 
 @_KernelChoice
 def lookup_kernels(kind: str) -> LookupKernels:
-    """The lookup kernels of that kind."""
+    """Return the lookup kernels of that kind."""
     found = _all_of(LookupKernels, "lookup", kind)
     if kind == COMPILED:
         from reput.kernels.compiled.jit import entry_point
@@ -197,7 +197,7 @@ def lookup_kernels(kind: str) -> LookupKernels:
 
 
 class FilterKernels(NamedTuple):
-    """The kernels of SQL92 filters; signatures stand in `reput.kernels.reference_filter`."""
+    """The kernels of SQL92 filters; signatures are in `reput.kernels.reference_filter`."""
 
     find_values: Callable[..., None]
     first_bytes: Callable[..., None]
@@ -213,12 +213,12 @@ class FilterKernels(NamedTuple):
 
 @_KernelChoice
 def filter_kernels(kind: str) -> FilterKernels:
-    """The filters' kernels of that kind."""
+    """Return the filters' kernels of that kind."""
     return _all_of(FilterKernels, "filter", kind)
 
 
 class BacklogKernels(NamedTuple):
-    """The kernels of entries that wait for queues' tails; signatures stand in `reput.kernels.reference_backlog`."""
+    """The kernels of entries that wait for queues' tails; signatures are in `reput.kernels.reference_backlog`."""
 
     number_rows: Callable[..., int]
     chain_entries: Callable[..., int]
@@ -228,7 +228,7 @@ class BacklogKernels(NamedTuple):
 
 @_KernelChoice
 def backlog_kernels(kind: str) -> BacklogKernels:
-    """The backlog's kernels of that kind."""
+    """Return the backlog's kernels of that kind."""
     found = _all_of(BacklogKernels, "backlog", kind)
     if kind == COMPILED:
         from reput.kernels.compiled.jit import entry_point
@@ -238,7 +238,7 @@ def backlog_kernels(kind: str) -> BacklogKernels:
 
 
 class FieldKernels(NamedTuple):
-    """The kernels that turn records into columns; signatures stand in `reput.kernels.reference_fields`."""
+    """The kernels that turn records into columns; signatures are in `reput.kernels.reference_fields`."""
 
     read_fields: Callable[..., int]
     gather_bytes: Callable[..., int]
@@ -249,7 +249,7 @@ class FieldKernels(NamedTuple):
 
 @_KernelChoice
 def field_kernels(kind: str) -> FieldKernels:
-    """The field kernels of that kind."""
+    """Return the field kernels of that kind."""
     return _all_of(FieldKernels, "fields", kind)
 
 
@@ -261,12 +261,12 @@ class LineKernels(NamedTuple):
 
 @_KernelChoice
 def line_kernels(kind: str) -> LineKernels:
-    """The line kernel of that kind."""
+    """Return the line kernel of that kind."""
     return _all_of(LineKernels, "lines", kind)
 
 
 class TableKernels(NamedTuple):
-    """The kernels that write RocksDB's tables; signatures stand in `reput.kernels.reference_table`."""
+    """The kernels that write RocksDB's tables; signatures are in `reput.kernels.reference_table`."""
 
     pack_values: Callable[..., None]
     fill_blocks: Callable[..., int]
@@ -275,7 +275,7 @@ class TableKernels(NamedTuple):
 
 @_KernelChoice
 def table_kernels(kind: str) -> TableKernels:
-    """The tables' kernels of that kind."""
+    """Return the tables' kernels of that kind."""
     found = _all_of(TableKernels, "table", kind)
     if kind == COMPILED:
         from reput.kernels.compiled.jit import entry_point

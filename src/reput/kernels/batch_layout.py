@@ -2,9 +2,9 @@
 
 A batch is a set of Arrow columns: texts and bodies as Arrow lays them out, whole numbers, one text of keys a message,
 and one text of further properties a message. `reput.log.columns` turns other columns into these. Fields whose names end
-in `_at` hold addresses; whoever makes a record keeps that memory alive.
+in `_at` hold addresses; the maker of a record keeps that memory as long as the record is in use.
 
-Queues are rows of a directory that goes on from batch to batch. A hash table leads from a topic's bytes and a queue id
+Queues are rows of a directory that is kept from batch to batch. A hash table leads from a topic's bytes and a queue id
 to the row.
 """
 
@@ -42,7 +42,7 @@ BATCH_LAYOUT = Layout(
         Field.nested("unique_key", TEXTS_LAYOUT, "an empty text is none"),
         Field.nested("properties", TEXTS_LAYOUT, "further properties, encoded and checked"),
         Field("queue_id_at", _INT, "queue ids"),
-        Field("queue_id_width", _INT, "bytes of a queue id: 4, 8, or 0 where all are 0"),
+        Field("queue_id_width", _INT, "bytes of a queue id: 4, 8, or 0 if all are 0"),
         Field("flag_at", _INT, "int32; 0: all are 0"),
         Field("sys_flag_at", _INT, "int32 with the hosts' bits; 0: `sys_flag` for all"),
         Field("born_at", _INT, "born timestamps, int64; 0: the time of the put for all"),
@@ -72,7 +72,7 @@ BATCH_LAYOUT = Layout(
         # The directory of queues.
         Field("table_at", _INT, "the hash table: int32, row + 1"),
         Field("mask", _INT, "its places - 1"),
-        Field("factor", _INT, "a factor of the hash that nobody knows"),
+        Field("factor", _INT, "a secret factor of the hash"),
         Field("hash_at", _INT, "per row the hash, uint64"),
         Field("id_at", _INT, "per row the queue id, int32"),
         Field("magic_at", _INT, "per row the records' magic, int32"),
@@ -87,13 +87,13 @@ BATCH_LAYOUT = Layout(
 Texts, Batch = TEXTS_LAYOUT.words, BATCH_LAYOUT.words
 
 CHANGED = -1
-"""What `write_records` returns where a text has another length than `lay_out` measured: somebody changes the column."""
+"""The answer of `write_records` if a text has not the length that `lay_out` measured: a caller changes the column."""
 REFUSED, NEW_QUEUE, LAID_OUT = -1, 0, 1
-"""What `lay_out` returns: a message cannot be stored, a message's queue has no row yet, or all is done."""
+"""The answers of `lay_out`: a message cannot be stored, a message's queue has no row yet, or all is done."""
 
 
 class Refusal(IntEnum):
-    """Why a message of a batch cannot be stored."""
+    """The reason why a message of a batch cannot be stored."""
 
     NONE = 0
     BODY_TOO_LONG = 1

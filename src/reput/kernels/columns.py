@@ -1,7 +1,7 @@
-"""What a decoded range is made of: native-endian columns, a small table of queues and a state vector.
+"""The parts of a decoded range: native-endian columns, a small table of queues and a state vector.
 
-Both twins of the decode kernel fill the same arrays in place, so that a caller can size them, grow them and
-use them again for the next range. Column `i` of a record holds record `i` in log order.
+Both twins of the decode kernel fill the same arrays in place, so a caller can size them, grow them and use them again
+for the next range. Place `i` of a column holds record `i` in log order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_NAME_SIZE = 256
 
 
 class Stop(IntEnum):
-    """Why a decode call came back."""
+    """The reason why a decode call returned."""
 
     REACHED_END = 0
     FILE_END = 1
@@ -68,7 +68,7 @@ State = STATE_LAYOUT.words
 
 
 class Pull(IntEnum):
-    """What a pull came to: nothing that matches, messages, or only messages whose records have expired."""
+    """The outcome of a pull: nothing that matches, messages, or only messages whose records have expired."""
 
     NOTHING = 0
     FOUND = 1
@@ -76,7 +76,7 @@ class Pull(IntEnum):
 
 
 class Read(IntEnum):
-    """What came of reading a text as a number: one, none, or a text that only slower code can read."""
+    """The outcome of reading a text as a number: a number, no number, or a text that only slower code can read."""
 
     GOOD = 0
     BAD = 1
@@ -84,9 +84,9 @@ class Read(IntEnum):
 
 
 class Code(IntEnum):
-    """What a filter, or a part of it, says of a message.
+    """The answer of a filter, or of a part of it, about a message.
 
-    LEFT is none of its answers: a kernel leaves a text to slower code.
+    LEFT is not an answer: a kernel leaves the text to slower code.
     """
 
     FALSE = 0
@@ -97,7 +97,7 @@ class Code(IntEnum):
 
 
 class DecodeRules(NamedTuple):
-    """How records are decoded.
+    """The rules for decoding records.
 
     `crc_check`: one of `reput.formats.record.CHECK_NONE`, `CHECK_BODY` and `CHECK_PROPERTY`. `tag_items`: tags get
     index items (RocketMQ 5.4.0 and later). `delays_ms[level]`: the delay of a level, -1 for an unknown one; place 0 is
@@ -198,12 +198,12 @@ class ItemSources(NamedTuple):
 
 
 def _records_in(size: int) -> int:
-    """How many records may begin in `size` bytes of log, and one more."""
+    """Return the most records that can begin in `size` bytes of log, and one more."""
     return size // MIN_RECORD_SIZE + 2
 
 
 class Columns:
-    """The columns of one decoded range, with room for `records` records and `items` index items.
+    """The columns of one decoded range, with space for `records` records and `items` index items.
 
     | array | dtype | per | meaning |
     |---|---|---|---|
@@ -217,18 +217,18 @@ class Columns:
     | first_item | int32 | record + 1 | items of the records before it |
     | item_hash | int32 | item | the IndexFile's hash of topic, "#" and key |
     | queue_id | int32 | queue | its id |
-    | topic_at, topic_size | int32 | queue | where its topic stands in `names`, and the topic's length |
+    | topic_at, topic_size | int32 | queue | where its topic begins in `names`, and the topic's length |
     | topic_hash | int32 | queue | Java hash of topic + "#" |
     | is_schedule | uint8 | queue | whether it is one of the delayed messages' queues |
     | names | uint8 | - | the topics' bytes, one after the other |
 
-    Few records say more than their own place in a queue; what they say is read in a second step, and stands apart:
+    Few records say more than their own place in a queue. A second step reads this into further arrays:
 
     | array | dtype | per | meaning |
     |---|---|---|---|
     | batch_record | int32 | inner batch | its record |
-    | batch_base | int64 | inner batch | queue offset of its first message; -1 where its properties do not say |
-    | batch_messages | int16 | inner batch | messages in it; 0 where what its properties say cannot be |
+    | batch_base | int64 | inner batch | queue offset of its first message; -1 if its properties do not say it |
+    | batch_messages | int16 | inner batch | messages in it; 0 if its properties are not valid |
     | further_record | int32 | further entry | the record that gets it |
     | further_queue | int32 | further entry | the queue's row |
     | further_offset | int64 | further entry | the record's number there |
@@ -236,7 +236,7 @@ class Columns:
 
     def __init__(self, records: int, items: int, queues: int = 1 << 12) -> None:
         self.kind = ""
-        """The kind of kernels that began the table of queues: only it finds the rows again."""
+        """The kind of kernels that began the table of queues; only this kind finds the rows again."""
         self.position: NDArray[np.int64] = np.empty(records, dtype=np.int64)
         self.size: NDArray[np.int32] = np.empty(records, dtype=np.int32)
         self.queue: NDArray[np.int32] = np.empty(records, dtype=np.int32)
@@ -258,23 +258,23 @@ class Columns:
         self.topic_hash: NDArray[np.int32] = np.empty(queues, dtype=np.int32)
         self.is_schedule: NDArray[np.uint8] = np.empty(queues, dtype=np.uint8)
         self.names: NDArray[np.uint8] = np.empty(queues * 64 + MAX_NAME_SIZE, dtype=np.uint8)
-        # Open addressing, at most a quarter full: the queue's row + 1, and 0 for a free place. Its places are
-        # found with a mask, so their number is a power of two.
+        # Open addressing, at most a quarter full: the queue's row + 1, and 0 for a free place. A mask finds the places,
+        # so their number is a power of two.
         self.hash_table: NDArray[np.int32] = np.zeros(1 << (4 * queues - 1).bit_length(), dtype=np.int32)
         self.hash_key: NDArray[np.uint64] = np.empty(queues, dtype=np.uint64)
 
     @classmethod
     def for_range(cls, size: int) -> Columns:
-        """Columns that hold the records of `size` bytes of log for sure (pages never used cost nothing)."""
+        """Make columns with space for all records of `size` bytes of log. Pages that are never used cost nothing."""
         records = _records_in(size)
         return cls(records, 4 * records + 1024)
 
     def hold_range(self, size: int) -> bool:
-        """Whether they have room for the records of `size` bytes of log."""
+        """Return True if they have space for the records of `size` bytes of log."""
         return len(self.position) >= _records_in(size)
 
     def clear(self, *, keep_queues: bool = False) -> None:
-        """Empty the columns, so that they can take another range; the table of queues may stay."""
+        """Empty the columns, so that they can take another range; `keep_queues` keeps the table of queues."""
         queues, names = self.queues, int(self.state[State.names])
         self.state[:] = 0
         self.state[State.first_inner_batch] = -1
@@ -301,7 +301,7 @@ class Columns:
         self.further_offset: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def grow(self, why: Stop) -> None:
-        """Make room for what the last call found no room for; what is there stays."""
+        """Add space where the last call found none; the contents stay."""
         if why is Stop.RECORDS_FULL:
             records = 2 * len(self.position) + 16
             for name in (
@@ -326,7 +326,7 @@ class Columns:
         self._allocate_queues(2 * len(self.queue_id) + 16)
         for name in names:
             getattr(self, name)[: len(old[name])] = old[name]
-        # All at once: those that find their place taken look at the next one, in the next round.
+        # All rows at once: a row whose place is taken tries the next place in the next round.
         table, rows = self.hash_table, np.arange(self.queues, dtype=np.int64)
         mask = np.uint64(len(table) - 1)
         places = self.hash_key[: len(rows)] & mask
@@ -386,7 +386,7 @@ class Columns:
         return int(self.state[State.queues])
 
     def topic(self, row: int) -> bytes:
-        """The topic of a row in the table of queues."""
+        """Return the topic of a row in the table of queues."""
         begin = int(self.topic_at[row])
         return self.names[begin : begin + int(self.topic_size[row])].tobytes()
 
@@ -398,12 +398,12 @@ def _resized(array: np.ndarray, length: int) -> np.ndarray:
 
 
 class ThreadScratch(threading.local):
-    """Columns that a thread uses again and again: fresh memory for each range would cost its page faults."""
+    """Columns that a thread uses again and again: new memory for each range would cost page faults."""
 
     _columns: Columns | None = None
 
     def for_range(self, size: int) -> Columns:
-        """Columns with room for the records of `size` bytes of log; what they held last is still in them."""
+        """Return columns with space for the records of `size` bytes of log; their last contents are still there."""
         if self._columns is None or not self._columns.hold_range(size):
             self._columns = Columns.for_range(size)
         return self._columns

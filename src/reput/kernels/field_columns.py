@@ -1,6 +1,6 @@
-"""What the field kernels find in records: one row of an int64 table per field, one column per record.
+"""The fields that kernels find in records: one row of an int64 table per field, one column per record.
 
-Places (`..._AT`) are positions in the buffer, sizes are in bytes. A property that is not there has size -1.
+Places (`..._AT`) are positions in the buffer, sizes are in bytes. A missing property has size -1.
 """
 
 from __future__ import annotations
@@ -50,5 +50,5 @@ class FieldRow(IntEnum):
 
 
 def field_table(records: int) -> NDArray[np.int64]:
-    """A table with room for so many records."""
+    """Make a table with space for a number of records."""
     return np.empty((len(FieldRow), records), dtype=np.int64)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from reput.kernels.field_columns import FieldRow
 
 MOST_PAIRS = 64
-"""A record with more properties is left to slower code: to look for repeated names here takes their square."""
+"""Slower code writes a record with more properties: the search for repeated names takes the square of the number."""
 PIECE_BYTES = 64
 """No piece writes more than this, beside its text and eight times the bytes of its stretch."""
 WHOLE = -1
@@ -23,7 +23,7 @@ WHOLE = -1
 
 
 class LinePiece(IntEnum):
-    """What a piece of a line writes. `row` is the first argument.
+    """The text that a piece of a line writes. `row` is the first argument.
 
     A stretch is bytes of the record: its place in the buffer is in `row`, its size in the row below, -1 for none. The
     stretches of cells and of JSON must be UTF-8.
@@ -79,7 +79,7 @@ class More(IntEnum):
     SECOND = auto()
     """The number of the text of the store time up to its second."""
     MILLISECOND = auto()
-    """The milliseconds of the store time; -1 where it is no date, and its text is a number."""
+    """The milliseconds of the store time; -1 if it is no date, and its text is a number."""
     ZONE = auto()
     """The number of the text of the store time's zone."""
     BORN_HOST = auto()
@@ -94,7 +94,7 @@ ROWS = len(FieldRow) + len(More)
 
 
 class Stopped(IntEnum):
-    """Why a line kernel came back: all lines are written, `out` is full, or a record is left to slower code."""
+    """The reason why a line kernel returned: all is written, `out` is full, or slower code must write a record."""
 
     DONE = 0
     FULL = 1
@@ -102,5 +102,5 @@ class Stopped(IntEnum):
 
 
 def line_table(records: int) -> NDArray[np.int64]:
-    """Columns with room for so many records."""
+    """Make columns with space for a number of records."""
     return np.empty((ROWS, records), dtype=np.int64)

@@ -11,7 +11,7 @@ from reput.formats.layout import WORD_SIZE, Field, Layout
 _INT = "q"
 
 ASK = -1
-"""The answer of a look-up kernel that cannot tell by itself: something has changed, or is out of the ordinary."""
+"""The answer of a look-up kernel that cannot answer alone: something has changed, or is out of the ordinary."""
 NEEDS_FILE = -2
 """From here down an answer names a file that must be mapped first; see `needed_file`."""
 BUFFER_FULL = -(1 << 62)

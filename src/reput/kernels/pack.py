@@ -1,4 +1,4 @@
-"""Packing decoded columns into ConsumeQueue entries: the kernel's call, with the arrays that it fills."""
+"""The call that packs decoded columns into ConsumeQueue entries, with the arrays that it fills."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Packed(NamedTuple):
 
 
 class EntrySources(NamedTuple):
-    """What entries are made of, one place an entry, in log order; names and dtypes as in `Columns`.
+    """The columns of which entries are made, one place an entry, in log order; names and dtypes as in `Columns`.
 
     Only places with the flag IN_QUEUE give an entry.
     """
@@ -42,7 +42,7 @@ class EntrySources(NamedTuple):
 
     @classmethod
     def of(cls, columns: Columns) -> EntrySources:
-        """The records of decoded columns, each once."""
+        """Take the records of decoded columns, each once."""
         records = columns.records
         return cls(
             columns.position[:records],

@@ -89,7 +89,7 @@ def decode_range(
 ) -> int:
     """Decode records from `begin` until one starts at or past `end`; return why it stopped (`Stop`).
 
-    The records are appended to those that `state` (`State`) counts, and `state` goes on: a call that stopped full may
+    The records are appended to those that `state` (`State`) counts, and `state` continues: a call that stopped full may
     be repeated from `state[State.position]` after `Columns.grow`. `hash_table` and `hash_key` of the queues lead the
     compiled twin to a queue's row; here a dict finds it.
     """
@@ -137,7 +137,7 @@ def _append(
     transaction = record.sys_flag & TRANSACTION_MASK
     flags, hashes = 0, []
     if transaction != TRANSACTION_ROLLBACK:
-        # Room for the most there can be: two bytes a key with its space; the unique key, a last key, the tag.
+        # Space for the most items there can be: two bytes a key with its space; the unique key, a last key, the tag.
         if items + len(values.get(properties.KEYS, b"")) // 2 + 3 > len(records.item_hash):
             return Stop.ITEMS_FULL
         flags = IN_INDEX if transaction == TRANSACTION_PREPARED else IN_INDEX | IN_QUEUE
@@ -177,14 +177,14 @@ def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) ->
 
 
 def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
-    """The unique key, then the keys, in the order in which RocketMQ indexes them."""
+    """Yield the unique key, then the keys, in the order in which RocketMQ indexes them."""
     if properties.UNIQ_KEY in values:
         yield values[properties.UNIQ_KEY]
     yield from filter(None, values.get(properties.KEYS, b"").split(properties.KEY_SEPARATOR))
 
 
 def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) -> int:
-    """What the ConsumeQueue keeps of a record's tags, or of its delay."""
+    """Return the tags code of a record: the hash of its tags, or the time of its delivery."""
     level = min(_java_int(values.get(properties.DELAY, b"")), len(delays_ms) - 1)
     if record.topic == SCHEDULE_TOPIC and level > 0:
         return _to_int64(record.store_timestamp + int(delays_ms[level]))
@@ -192,7 +192,7 @@ def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) ->
 
 
 def _java_int(text: bytes) -> int:
-    """What `Integer.parseInt` makes of ASCII digits; 0, which is no level, where it would throw."""
+    """Read ASCII digits as `Integer.parseInt` does; return 0, which is no level, if it would throw."""
     value = int(text) if _JAVA_INT.fullmatch(text) else 0
     return value if -(1 << 31) <= value < 1 << 31 else 0
 

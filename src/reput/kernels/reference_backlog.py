@@ -17,9 +17,9 @@ Int64s = NDArray[np.int64]
 
 
 def number_rows(queue: Int32s, flags: Bytes, marks: Int32s, rows: Int32s, numbers: Int32s) -> int:
-    """Number the queues that have entries, from 0 on as they come.
+    """Number the queues that have entries, from 0 on in the order of their first entries.
 
-    `queue`, `flags`: of the places that may give an entry. `numbers`: each place's number, 0 where it gives none.
+    `queue`, `flags`: of the places that may give an entry. `numbers`: each place's number, 0 if it gives none.
     `rows`: the row of each number. `marks`: zeros, one for each row, and zeros again in the end. Returns how many there
     are.
     """
@@ -50,10 +50,10 @@ def chain_entries(
 
 
 def take_chains(rows: Int64s, newest: Int32s, previous: Int32s, start: Int64s, index: Int32s) -> int:
-    """Take the entries of some queues off their chains; returns how many they are.
+    """Take the entries of some queues off their chains; return their number.
 
-    Those of queue `rows[n]` go to `index[start[n]:start[n + 1]]` in log order, as places of `previous`. Where `index`
-    has no room for all, nothing is taken.
+    Those of queue `rows[n]` go to `index[start[n]:start[n + 1]]` in log order, as places of `previous`. If `index`
+    has no space for all, nothing is taken.
     """
     chains = []
     start[0] = 0

@@ -62,11 +62,11 @@ class _TextColumn:
         return _get(at, row) if self.fields.width == WORD_SIZE else _int32(at, row)
 
     def is_there(self, row: int) -> bool:
-        """Whether a row has a text, though it may be empty."""
+        """Return True if a row has a text, which may be empty."""
         return bool(self.fields.width) and _bit(self.fields.valid_at, self.fields.first_bit + row)
 
     def text(self, row: int) -> bytes | None:
-        """The text of a row, empty where there is none; None where it lies outside the data."""
+        """Return the text of a row, empty if there is none; None if it lies outside the data."""
         if not self.is_there(row):
             return b""
         begin, end = self._offset(row), self._offset(row + 1)
@@ -76,7 +76,7 @@ class _TextColumn:
 
 
 class _Message:
-    """A row of the batch; a text is None where it lies outside its data."""
+    """A row of the batch; a text is None if it lies outside its data."""
 
     def __init__(self, batch: int, row: int) -> None:
         def text(place: int) -> bytes | None:
@@ -88,17 +88,17 @@ class _Message:
 
     @property
     def properties(self) -> bytes:
-        """The properties' bytes, but for the CRC."""
+        """Return the properties' bytes, without the CRC."""
         named = ((props.TAGS, self.tags), (props.KEYS, self.keys), (props.UNIQ_KEY, self.unique_key))
         return (self.further or b"") + b"".join(name + b"\x01" + value + b"\x02" for name, value in named if value)
 
     @property
     def is_inside(self) -> bool:
-        """Whether all texts lie in their data."""
+        """True if all texts lie in their data."""
         return None not in (self.body, self.further, self.tags, self.keys, self.unique_key)
 
     def refusal(self, batch: int) -> Refusal:
-        """What is wrong with it: the first of these."""
+        """Return the first reason why the message cannot be stored."""
         if self.body is None:
             return Refusal.BAD_OFFSETS
         if len(self.body) > _get(batch, Batch.max_body):
@@ -134,7 +134,7 @@ def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
     factor &= _WORD_MASK
     value = queue_id * factor & _WORD_MASK ^ len(topic)
     whole = len(topic) // 8 * 8
-    # Behind the last whole word the last eight bytes, some of them for the second time.
+    # After the last whole word come the last eight bytes, some of them for the second time.
     steps = [topic[at : at + 8] for at in range(0, whole, 8)] + ([topic[-8:]] if topic[whole:] else [])
     for step in steps:
         value = (value ^ int.from_bytes(step, "little")) * factor & _WORD_MASK
@@ -169,7 +169,7 @@ def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
 
 
 def _size(batch: int, row: int, message: _Message) -> int:
-    """Bytes of a record."""
+    """Return the bytes of a record."""
     size = record_size(_part(batch, row)[1:], message.body or b"", message.properties, 0, 0) + _crc_size(batch)
     return size + _get(batch, Batch.born_host_size) - HOST_V4_SIZE + _get(batch, Batch.tail_size) - _TAIL_V4_SIZE
 
@@ -183,8 +183,8 @@ def _refuse(batch: int, row: int, why: Refusal) -> int:
 def lay_out(batch: int) -> int:
     """Check and measure all messages, the first time, and find the queues of those from `done` on.
 
-    Fills what `BATCH_LAYOUT` says. Returns LAID_OUT; or for message `done` that its queue has no row yet (NEW_QUEUE;
-    the next call goes on there) or that it cannot be stored (REFUSED, and why in `refusal`).
+    Fills the fields that `BATCH_LAYOUT` names. Returns LAID_OUT; NEW_QUEUE if the queue of message `done` has no row
+    yet, and the next call continues there; or REFUSED if that message cannot be stored, with the reason in `refusal`.
     """
     rows, first = _get(batch, Batch.rows), _get(batch, Batch.done)
     for n in range(rows if first == 0 else 0):
@@ -277,5 +277,5 @@ def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int
 
 
 def body_crc(body: bytes) -> int:
-    """The CRC-32 of a body, as a record holds it."""
+    """Return the CRC-32 of a body, as a record holds it."""
     return zlib.crc32(body) & 0x7FFFFFFF

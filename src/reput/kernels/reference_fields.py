@@ -1,7 +1,7 @@
 """The field kernels in plain Python: the specification of `reput.kernels.compiled.fields`.
 
-They serve whoever turns records into Arrow columns: `read_fields` finds what a record holds, `gather_bytes` and
-`gather_pairs` copy it into buffers as Arrow lays them out. No kernel reads outside the buffer, whatever it is told.
+They turn records into Arrow columns: `read_fields` finds the fields of records, `gather_bytes` and `gather_pairs` copy
+them into buffers as Arrow lays them out. No kernel reads outside the buffer, whatever its arguments are.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def read_fields(
 ) -> int:
     """Enter the fields of the records at log offsets `position` into `table`, record n into column n.
 
-    `buffer[0]` stands at log offset `base`, nothing at or past `limit` is read. Stops at the first place where no
-    record of `size` bytes stands, and returns how many were entered. `wants`: FIND_PROPERTIES, COUNT_PAIRS; the rows
-    that serve what is not wanted are left alone.
+    `buffer[0]` is at log offset `base`, and nothing at or past `limit` is read. Stops at the first place without a
+    record of `size` bytes, and returns the number of records entered. `wants`: FIND_PROPERTIES, COUNT_PAIRS; rows for
+    fields that are not wanted stay as they are.
     """
     data = buffer.data
     for n, (offset, length) in enumerate(zip(position.tolist(), size.tolist(), strict=True)):
@@ -33,7 +33,7 @@ def read_fields(
         if at < 0 or at >= limit:
             return n
         verdict, found = examine(data, at, limit, offset, crc_check)
-        # A kernel does not look at a topic's spelling here: whoever found the record has.
+        # The topic's spelling was checked when the record was found.
         if verdict not in (Verdict.GOOD, Verdict.BAD_TOPIC) or found != length:
             return n
         _enter(data, at, wants, table[:, n])
@@ -97,10 +97,10 @@ def _pieces(data: bytes) -> list[tuple[bytes, bytes, tuple[int, int]]]:
 
 
 def gather_bytes(buffer: Bytes, at: Int64s, size: Int64s, out: Bytes, offsets: Int32s) -> int:
-    """Copy stretches of the buffer into `out`, one behind the other; returns the bytes written.
+    """Copy stretches of the buffer into `out`, one after the other; return the bytes written.
 
-    `offsets` (int32, one more than stretches) tells where each begins. A size below 0 counts as 0. -1 where a stretch
-    does not lie in the buffer, or `out` is full.
+    `offsets` (int32, one more than stretches) gets the place of each. A size below 0 counts as 0. Returns -1 if a
+    stretch does not lie in the buffer, or if `out` is full.
     """
     written = 0
     offsets[0] = 0
@@ -118,10 +118,10 @@ def gather_pairs(
     buffer: Bytes, at: Int64s, size: Int64s, pair_offsets: Int32s, name_offsets: Int32s, names: Bytes,
     value_offsets: Int32s, values: Bytes,
 ) -> int:  # fmt: skip
-    """Copy the properties of records into the buffers of an Arrow map; returns how many there are.
+    """Copy the properties of records into the buffers of an Arrow map; return their number.
 
-    `at` and `size`: each record's property bytes. Of a repeated name the last value counts, in its place. -1 where a
-    stretch does not lie in the buffer, or there is no room.
+    `at` and `size`: each record's property bytes. Of a repeated name the last value counts, in its place. Returns -1 if
+    a stretch does not lie in the buffer, or if a buffer is full.
     """
     pairs = names_used = values_used = 0
     pair_offsets[0] = name_offsets[0] = value_offsets[0] = 0
@@ -147,7 +147,7 @@ def gather_pairs(
 
 
 def are_equal(buffer: Bytes, at: Int64s, size: Int64s) -> bool:
-    """Whether these stretches of the buffer hold the same bytes; False where one does not lie in the buffer."""
+    """Return True if these stretches of the buffer hold the same bytes; False if one does not lie in the buffer."""
     found = set()
     for begin, length in zip(at.tolist(), size.tolist(), strict=True):
         if begin < 0 or length < 0 or begin + length > len(buffer):
@@ -157,10 +157,10 @@ def are_equal(buffer: Bytes, at: Int64s, size: Int64s) -> bool:
 
 
 def spell_ids(buffer: Bytes, at: Int64s, size: Int64s, places: Int64s, out: Bytes, offsets: Int32s) -> int:
-    """Write message ids, one behind the other: each host (a stretch of the buffer) and log offset in upper-case hex.
+    """Write message ids, one after the other: each host (a stretch of the buffer) and log offset in upper-case hex.
 
-    Returns the bytes written; `offsets` (int32, one more than ids) tells where each begins. -1 where a stretch does not
-    lie in the buffer, or `out` is full.
+    Returns the bytes written; `offsets` (int32, one more than ids) gets the place of each. Returns -1 if a
+    stretch does not lie in the buffer, or if `out` is full.
     """
     written = 0
     offsets[0] = 0

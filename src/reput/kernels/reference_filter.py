@@ -59,12 +59,12 @@ def find_values(
     value_size: Sizes,
     value_word: Words,
 ) -> None:
-    """Find properties by name: of message n the value of name k goes to place `[k, n]` of the three last.
+    """Find properties by name: write the value of name k in message n to place `[k, n]` of the last three arrays.
 
-    `at`, `size`: where each message's properties stand in `buffer` (size -1: none); `in_records`: where its record
-    begins, `size` is not looked at, and a record that cannot be has no properties. `names` holds the names end to end,
-    `name_ends` where each ends. A `value_size` of -1 says that there is no such property. `value_word` is as
-    `first_bytes` has it.
+    `at`, `size`: the place of each message's properties in `buffer` (size -1: none). With `in_records` `at` is the
+    place of its record, `size` is not read, and a bad record has no properties. `names` holds the names end to end,
+    `name_ends` the end of each. A `value_size` of -1 means that there is no such property. `value_word` is as
+    `first_bytes` fills it.
     """
     data, wanted = buffer.tobytes(), _split(names, name_ends)
     value_at[:], value_size[:] = 0, -1
@@ -80,7 +80,7 @@ def find_values(
 
 
 def first_bytes(buffer: Bytes, at: Places, size: Sizes, word: Words) -> None:
-    """The first eight bytes of each text as a little-endian number, zeros behind its end, to `word`."""
+    """Write the first eight bytes of each text to `word`, as a little-endian number with zeros after the text's end."""
     word[:] = [int.from_bytes((text or b"")[:8], "little") for text in texts_of(buffer, at, size)]
 
 
@@ -88,9 +88,9 @@ def is_one_of(
     buffer: Bytes, at: Places, size: Sizes, word: Words, texts: Bytes, ends: Sizes, negated: bool, missing: int,
     codes: Codes,
 ) -> None:  # fmt: skip
-    """Whether each text is one of `texts` (end to end; `ends`), to `codes`: a `Code` each, `missing` where none is.
+    """Write to `codes` whether each text is one of `texts` (end to end; `ends`): a `Code` each, `missing` for no text.
 
-    `negated`: TRUE and FALSE change places. `word`: as `first_bytes` has it.
+    `negated`: TRUE and FALSE change places. `word`: as `first_bytes` fills it.
     """
     wanted = set(_split(texts, ends))
     codes[:] = [
@@ -102,7 +102,7 @@ def is_same(
     first_buffer: Bytes, first_at: Places, first_size: Sizes,
     second_buffer: Bytes, second_at: Places, second_size: Sizes, found: Truths,
 ) -> None:  # fmt: skip
-    """Whether each text of the first column is that of the second, to `found`."""
+    """Write to `found` whether each text of the first column equals that of the second."""
     pairs = zip(
         texts_of(first_buffer, first_at, first_size), texts_of(second_buffer, second_at, second_size), strict=True
     )
@@ -112,7 +112,7 @@ def is_same(
 def holds_text(
     buffer: Bytes, at: Places, size: Sizes, text: Bytes, at_start: bool, at_end: bool, found: Truths
 ) -> None:
-    """Whether each text holds `text`, to `found`: at its start or end alone where that is asked for."""
+    """Write to `found` whether each text holds `text`: anywhere, or only at its start or end."""
     wanted = text.tobytes()
     for n, value in enumerate(texts_of(buffer, at, size)):
         if value is None:
@@ -124,7 +124,7 @@ def holds_text(
 
 
 def has_wide(buffer: Bytes, at: Places, size: Sizes, found: Truths) -> None:
-    """Whether each text has a byte that is not ASCII, to `found`."""
+    """Write to `found` whether each text has a byte that is not ASCII."""
     found[:] = [text is not None and not text.isascii() for text in texts_of(buffer, at, size)]
 
 
@@ -132,11 +132,11 @@ def compare_whole(
     buffer: Bytes, at: Places, size: Sizes, word: Words, low: int, high: int, key: int, holds: int, missing: int,
     codes: Codes,
 ) -> int:  # fmt: skip
-    """Compare texts, read as whole numbers in [low, high] as Java's Integer and Long do, with `key`, to `codes`.
+    """Compare texts, read as whole numbers in [low, high] as Java's Integer and Long do, with `key`; write to `codes`.
 
-    A `Code` each: TRUE where the order is one of `holds` (bits: 1 less, 2 equal, 4 greater), `missing` where there is
-    no text, NO_ANSWER where it is no such number, and LEFT where only slower code can tell: Java knows the digits of
-    many scripts, and numbers of more than 18 digits are rare. Returns how many are LEFT. `word`: as `first_bytes`.
+    A `Code` each: TRUE if the order is one of `holds` (bits: 1 less, 2 equal, 4 greater), `missing` for no text,
+    NO_ANSWER for a text that is no such number, and LEFT if only slower code can read it: Java knows the digits of many
+    scripts, and numbers of more than 18 digits are rare. Returns the number of LEFT. `word`: as `first_bytes` fills it.
     """
     for n, text in enumerate(_checked_texts(buffer, at, size, word)):
         value, outcome = _whole(text, low, high)
@@ -200,7 +200,7 @@ def compare_double(buffer: Bytes, at: Places, size: Sizes, key: int, holds: int,
 
 
 def sortable(value: float) -> int:
-    """A whole number whose order is that of doubles, -0.0 below 0.0; not for NaN."""
+    """Return a whole number whose order is that of doubles, -0.0 below 0.0; not for NaN."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return bits if bits >= 0 else bits ^ INT64_MAX
 
@@ -212,7 +212,7 @@ def _checked_texts(buffer: Bytes, at: Places, size: Sizes, word: Words) -> list[
 
 
 def texts_of(buffer: Bytes, at: Places, size: Sizes) -> list[bytes | None]:
-    """The texts themselves, None where there is none."""
+    """Return the texts themselves, None for no text."""
     data = buffer.tobytes()
     places = zip(at.tolist(), size.tolist(), strict=True)
     return [data[begin : begin + length] if length >= 0 else None for begin, length in places]

@@ -1,7 +1,7 @@
-"""What few records say beyond their own place in a queue, in plain Python: the specification of the compiled twin.
+"""The inner batches and further queues of flagged records, in plain Python: the specification of the compiled twin.
 
-`position` (int64) are the log offsets of records that `decode_range` has flagged and that stand in `buffer`, whose
-first byte has log offset `base`.
+`position` (int64) holds the log offsets of records that `decode_range` has flagged. `buffer` holds these records, and
+`base` is the log offset of its first byte.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MAX_DIGITS = 19
 def inner_batches(
     buffer: Bytes, base: int, position: Int64s, base_out: Int64s, messages_out: NDArray[np.int16]
 ) -> None:
-    """The first queue offset (int64) and the number of messages (int16) of each inner batch.
+    """Write the first queue offset (int64) and the number of messages (int16) of each inner batch.
 
-    -1 and 1 where one of the two properties is missing: RocketMQ counts such a record as one message, at its own queue
-    offset. -1 and 0 where they are no batch's: a count must lie between 1 and 32,767, a queue offset below what a log
-    of this length can have come to.
+    They are -1 and 1 if one of the two properties is missing: RocketMQ counts such a record as one message, at its own
+    queue offset. They are -1 and 0 if the properties are not valid: a count must lie between 1 and 32,767, and a queue
+    offset must not exceed what a log of this length can reach.
 
     Source: `CommitLog.setBatchSizeIfNeeded`, `BatchConsumeQueue.putMessagePositionInfoWrapper`.
     """
@@ -93,7 +93,7 @@ def further_queues(
 
 
 def _number(text: bytes) -> int:
-    """A number that is not negative, as `Long.parseLong` reads ASCII text; -1 for anything else."""
+    """Read a number that is not negative, as `Long.parseLong` reads ASCII text; return -1 for anything else."""
     if not _JAVA_INT.fullmatch(text):
         return -1
     # Python reads no more than some thousand digits; nineteen are more than enough here.
@@ -103,6 +103,6 @@ def _number(text: bytes) -> int:
 
 
 def _split(text: bytes) -> list[bytes]:
-    """The parts as Java's `split` gives them: empty ones at the end do not count."""
+    """Split a text as Java's `split` does: empty parts at the end do not count."""
     parts = text.rstrip(properties.QUEUE_SEPARATOR).split(properties.QUEUE_SEPARATOR)
     return parts if parts != [b""] else []

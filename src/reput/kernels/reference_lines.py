@@ -26,15 +26,15 @@ def write_lines(
     """Write the lines of the records from column `begin` on into `out`.
 
     Returns the record at which it stopped, the bytes written, and why (`Stopped`). Text n is
-    `texts[text_at[n]:text_at[n + 1]]`. A record is left to slower code where a stretch does not lie in the buffer or
-    is not UTF-8 although it must be, where a text's number is none, and where there are more than MOST_PAIRS
-    properties to write.
+    `texts[text_at[n]:text_at[n + 1]]`. A record is left to slower code if a stretch does not lie in the buffer or is
+    not UTF-8 although it must be, if a text's number is out of range, or if there are more than MOST_PAIRS properties
+    to write.
     """
     used, steps = 0, program.tolist()
     for n in range(begin, columns.shape[1]):
         row = columns[:, n].tolist()
         try:
-            if used + sum(_room(buffer, row, step, text_at) for step in steps) > len(out):
+            if used + sum(_most_bytes(buffer, row, step, text_at) for step in steps) > len(out):
                 return n, used, Stopped.FULL
             line = b"".join(_piece(buffer, row, step, texts, text_at) for step in steps)
         except (_LeftError, UnicodeDecodeError):
@@ -44,8 +44,8 @@ def write_lines(
     return columns.shape[1], used, Stopped.DONE
 
 
-def _room(buffer: Bytes, row: list[int], step: list[int], text_at: Int64s) -> int:
-    """The room that a piece of a line may take."""
+def _most_bytes(buffer: Bytes, row: list[int], step: list[int], text_at: Int64s) -> int:
+    """Return the most bytes that a piece of a line may take."""
     piece, first, second = step
     if piece in (LinePiece.TEXT, LinePiece.TEXT_OF):
         number = second if piece == LinePiece.TEXT else row[first]

@@ -21,7 +21,7 @@ from reput.formats.rocksdb_table import (
 from reput.formats.xxhash import xxhash64
 from reput.kernels.columns import IN_QUEUE
 from reput.kernels.pack import EntrySources
-from reput.kernels.table_columns import ENTRY_ROOM, EntryPieces, Prefixes, TableState
+from reput.kernels.table_columns import MOST_ENTRY_BYTES, EntryPieces, Prefixes, TableState
 
 Int64s = NDArray[np.int64]
 
@@ -34,15 +34,15 @@ def fill_blocks(
     blocks: Int64s,
     state: Int64s,
 ) -> int:
-    """Write the entries of pieces into data blocks, one block behind the other; returns how many are whole.
+    """Write the entries of pieces into data blocks, one block after the other; return the number of whole blocks.
 
     Piece n has `count[n]` consecutive entries of queue `row[n]`, from queue offset `first[n]` on, whose values (28
     bytes each) lie at `address[n]`. All keys of queue r begin with `prefixes[prefix_end[r] : prefix_end[r + 1]]`; keys
     ascend, and none is the beginning of another.
 
-    `out` takes the blocks, `blocks` (rows as `Block` has them) says where they are, `restarts` (`MOST_RESTARTS`) keeps
-    those of the block under way. A call comes back when all pieces are taken in, when `out` has no room for another
-    entry, or when `blocks` is full; then whoever calls takes the blocks away, moves the one under way, and calls again.
+    `out` takes the blocks, `blocks` (rows as `TableBlock` has them) gets their places, `restarts` (`MOST_RESTARTS`)
+    keeps those of the unfinished block. A call returns when all pieces are written, when `out` has no space for another
+    entry, or when `blocks` is full. The caller then takes the blocks away, moves the unfinished one, and calls again.
     """
     row, first, count, address = pieces
     state_of = state.tolist()
@@ -54,7 +54,7 @@ def fill_blocks(
             state_of[TableState.piece], state_of[TableState.done] = piece + 1, 0
             continue
         key = _internal_key(prefixes, int(row[piece]), int(first[piece]) + done)
-        if state_of[TableState.at] + ENTRY_ROOM + len(key) > len(out) or whole == len(blocks):
+        if state_of[TableState.at] + MOST_ENTRY_BYTES + len(key) > len(out) or whole == len(blocks):
             break
         begin, at = state_of[TableState.begin], state_of[TableState.at]
         last_row, last_offset = state_of[TableState.last_row], state_of[TableState.last_offset]
@@ -93,7 +93,7 @@ def pack_values(sources: EntrySources, store_timestamp: Int64s, place: Int64s, o
 
     One place an entry, in log order, as `reput.kernels.pack.EntrySources` has them; only those with the flag IN_QUEUE
     give one. `place` says for each queue which number in `out` its first value gets, -1 for queues that are left out;
-    afterwards it is the number behind its last one.
+    afterwards it is the number after its last one.
     """
     position, size, queue, _, tags_code, flags = sources
     for n in np.flatnonzero(flags & IN_QUEUE).tolist():
@@ -110,7 +110,7 @@ def _internal_key(prefixes: Prefixes, row: int, offset: int) -> bytes:
 
 
 def _is_full(size: int, key_size: int, since: int) -> bool:
-    """Whether a block of so many bytes ends in front of a further entry, by RocksDB's rule."""
+    """Return True if a block of `size` bytes ends before another entry, by RocksDB's rule."""
     after = size + key_size + VALUE_SIZE + 4 + len(varint(key_size)) + len(varint(VALUE_SIZE))
     if since == RESTART_INTERVAL:
         after += 4

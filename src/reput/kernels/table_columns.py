@@ -1,4 +1,4 @@
-"""What the kernel of RocksDB's tables goes by: its state between two calls, and what it says of a block."""
+"""The records of the kernel for RocksDB's tables: its state between two calls, and its finished blocks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reput.formats.rocksdb import VALUE_SIZE
 from reput.formats.rocksdb_table import BLOCK_SIZE, INTERNAL_END, RESTART_INTERVAL
 
 KEY_END = 8 + len(INTERNAL_END)
-"""Bytes of an internal key behind its queue's prefix."""
+"""Bytes of an internal key after its queue's prefix."""
 MOST_RESTARTS = BLOCK_SIZE // (RESTART_INTERVAL * (VALUE_SIZE + len(INTERNAL_END))) + 2
-"""How many restarts a block can have: an entry brings at least its value and the end of its key."""
-ENTRY_ROOM = 3 * 5 + KEY_END + VALUE_SIZE + 4 * (MOST_RESTARTS + 2)
-"""Bytes that an entry and the end of its block take at most, beside the queue's prefix."""
+"""The most restarts of a block: an entry has at least its value and the end of its key."""
+MOST_ENTRY_BYTES = 3 * 5 + KEY_END + VALUE_SIZE + 4 * (MOST_RESTARTS + 2)
+"""Bytes that an entry and the end of its block take at most, without the queue's prefix."""
 
 
 TABLE_STATE_LAYOUT = Layout(

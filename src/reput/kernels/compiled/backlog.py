@@ -15,7 +15,7 @@ _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_cod
 
 @kernel
 def number_rows(queue, flags, marks, rows, numbers):
-    """Number the queues that have entries, from 0 on as they come; see the twin."""
+    """Number the queues that have entries; see the twin."""
     count = 0
     for n in range(len(queue)):
         if flags[n] & IN_QUEUE:
@@ -53,7 +53,7 @@ def chain_entries(sources, used, entries, offset, previous, newest):
 
 @kernel
 def take_chains(rows, newest, previous, start, index):
-    """Take the entries of some queues off their chains, where `index` has room for all; see the twin."""
+    """Take the entries of some queues off their chains, if `index` has space for all; see the twin."""
     total = 0
     for n in range(len(rows)):
         start[n] = total

@@ -45,7 +45,7 @@ _TABLE = _tables()
 
 @kernel
 def _eight(crc, word):
-    """The CRC register after eight more bytes, given as a little-endian word."""
+    """Return the CRC register after eight more bytes, given as a little-endian word."""
     word ^= crc
     return np.uint64(
         _TABLE[7, word & _BYTE]
@@ -61,7 +61,7 @@ def _eight(crc, word):
 
 @kernel
 def _rest(crc, at, end):
-    """The CRC register after the bytes in [at, end)."""
+    """Return the CRC register after the bytes in [at, end)."""
     while at + 8 <= end:
         crc = _eight(crc, load_le64(at))
         at += 8
@@ -84,15 +84,15 @@ if CAN_FOLD:
 
     @kernel
     def _folded(begin, end):
-        """The CRC register after the bytes in [begin, end), at least 16, from a register of ones."""
-        # What is over stands first, behind zeros, which count for nothing where the register is 0.
+        """Return the CRC register after the bytes in [begin, end), at least 16, from a register of ones."""
+        # The odd bytes come first, after zeros, which do not count while the register is 0.
         count = (end - begin - 1 & SIZE - 1) + 1
         last, at = last_bytes(with_register(load_16(begin), _LOW_32), count), begin + count
         if at == end:
             return register_after(last)
-        # The register's first value is added to four bytes; some of them may stand here.
-        behind = with_register(load_16(at), _LOW_32 >> np.uint64(8 * min(count, 4)))
-        last, at = add_moved(behind, last, 1), at + SIZE
+        # The register's first value is added to four bytes; some of them may be here.
+        following = with_register(load_16(at), _LOW_32 >> np.uint64(8 * min(count, 4)))
+        last, at = add_moved(following, last, 1), at + SIZE
         while end - at > MOST_STEPS * SIZE:
             last = add_moved(load_16(at + 3 * SIZE), last, 4)
             last = add_moved(last, load_16(at), 3)
@@ -133,6 +133,6 @@ def crc32(buffer, begin, end):
 
 @entry_kernel(BYTES)
 def body_crc(body):
-    """The CRC-32 of a body (Python's bytes), as a record holds it."""
+    """Return the CRC-32 of a body (Python's bytes), as a record holds it."""
     at = address_of(body)
     return crc32_at(at, at + len(body))

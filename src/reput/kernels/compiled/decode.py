@@ -29,7 +29,7 @@ from reput.kernels.compiled.rows import add_row, find_row, queue_key_of, row_pla
 
 
 def _start_of(name: bytes) -> np.uint64:
-    """The first eight bytes of a property: its name and the 0x01 behind it, as a little-endian number."""
+    """Return the first eight bytes of a property, its name and the 0x01 after it, as a little-endian number."""
     return np.uint64(int.from_bytes((name + b"\x01")[:8], "little"))
 
 
@@ -51,7 +51,7 @@ _RECORDS_FULL, _ITEMS_FULL, _QUEUES_FULL = int(Stop.RECORDS_FULL), int(Stop.ITEM
 
 @kernel
 def next_separator(at, end, limit):
-    """Address of the next 0x02, or `end`."""
+    """Return the address of the next 0x02, or `end`."""
     while at < end and at + 32 <= limit:
         found = separators_32(at)
         if found:
@@ -64,7 +64,7 @@ def next_separator(at, end, limit):
 
 @kernel
 def next_space(at, end, limit):
-    """Address of the next space, or `end`."""
+    """Return the address of the next space, or `end`."""
     while at < end and at + 32 <= limit:
         found = spaces_32(at)
         if found:
@@ -77,10 +77,10 @@ def next_space(at, end, limit):
 
 @kernel
 def find_properties(begin, end, limit):
-    """Begin and end of the values that dispatch looks at: UNIQ_KEY, KEYS, TAGS, DELAY (0, 0: none).
+    """Return begin and end of the values that dispatch reads: UNIQ_KEY, KEYS, TAGS, DELAY (0, 0: none).
 
-    Last, whether both properties of a message for light queues are there. Of a name given twice the later
-    value wins; a name without a value does not count.
+    The last value is True if both properties of a message for light queues are there. Of a repeated name the last value
+    counts; a name without a value does not count.
     """
     unique, unique_end, keys, keys_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     tags, tags_end, delay, delay_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -108,7 +108,7 @@ def find_properties(begin, end, limit):
                 elif stop - piece > len(_MULTI_QUEUE_OFFSET) and starts_with(piece, stop, _MULTI_QUEUE_OFFSET):
                     multi |= 2
         elif stop > piece + 5:
-            # The last bytes of the buffer: what is left of it is shorter than a word, so spell the name.
+            # The last bytes of the buffer are fewer than a word, so compare the name byte by byte.
             if byte_at(piece + 4) == 0x01 and byte_at(piece + 3) == 0x53:
                 first, second, third = byte_at(piece), byte_at(piece + 1), byte_at(piece + 2)
                 if first == 0x4B and second == 0x45 and third == 0x59:
@@ -123,7 +123,7 @@ def find_properties(begin, end, limit):
 
 @kernel
 def _parse_java_int(begin, end):
-    """What Integer.parseInt makes of ASCII text; 0 where it is no number."""
+    """Read ASCII text as Integer.parseInt does; return 0 if it is no number."""
     negative = byte_at(begin) == 0x2D
     at = begin + 1 if negative or byte_at(begin) == 0x2B else begin
     value = np.int64(0)
@@ -151,7 +151,7 @@ def _item_hash(begin, end, seed):
 
 @kernel
 def _prefix_hash(value, first, second):
-    """The Java hash of a string with hash `value` after two more ASCII characters."""
+    """Return the Java hash of a string with hash `value` after two more ASCII characters."""
     return np.int64(np.int32((value * 31 + first) * 31 + second & 0xFFFFFFFF))
 
 
@@ -215,7 +215,7 @@ def decode_range(buffer, base, begin, end, limit, rules, records, queues, state)
     flags_out, first_item_out, item_hash_out = records[6:]
     crc_check, tag_items, delays_ms = rules
     topic_hash, is_schedule, places = queues.topic_hash, queues.is_schedule, row_places(queues)
-    data, hashes, hash_room = address_of(buffer), address_of(item_hash_out), len(item_hash_out)
+    data, hashes, most_hashes = address_of(buffer), address_of(item_hash_out), len(item_hash_out)
     last = data + limit
     n, items, rows = state[State.records], state[State.items], state[State.queues]
     last_time, max_time = state[State.last_store_timestamp], state[State.max_store_timestamp]
@@ -259,9 +259,9 @@ def decode_range(buffer, base, begin, end, limit, rules, records, queues, state)
 
         transaction, flags, new_items = sys_flag & _TRANSACTION, 0, np.int64(0)
         if transaction != _ROLLBACK:
-            # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key
+            # Space for the most items there can be: a key takes two bytes with its space; the unique key, a last key
             # and the tag one item each.
-            if items + (keys_end - keys) // 2 + 3 > hash_room:
+            if items + (keys_end - keys) // 2 + 3 > most_hashes:
                 stop = _ITEMS_FULL
                 break
             flags = IN_INDEX if transaction == _PREPARED else IN_INDEX | IN_QUEUE

@@ -70,7 +70,7 @@ def _has_zero(eight):
 
 @kernel
 def _has_bad(begin, end, spaces_too):
-    """Whether a text holds 0x01 or 0x02, or, if asked, a space."""
+    """Return True if a text holds 0x01 or 0x02, or, if asked, a space."""
     at = begin
     while at + 64 <= end:
         if ones_64(at) | separators_64(at) != 0 or (spaces_too and spaces_64(at) != 0):
@@ -91,7 +91,7 @@ def _has_bad(begin, end, spaces_too):
 
 @kernel
 def _copy_text(at, begin, end, separator):
-    """Write a text and a separator; returns the address behind them."""
+    """Write a text and a separator; return the address after them."""
     copy_bytes(at, begin, end - begin)
     at += end - begin
     store_8(at, np.uint8(separator))
@@ -112,7 +112,7 @@ def _write_crc(record, at):
 
 @kernel
 def _offset(at, width, row):
-    """An offset of a column of texts."""
+    """Return an offset of a column of texts."""
     if width == 8:
         return word(at, row)
     return int32_at(at, row)
@@ -120,7 +120,7 @@ def _offset(at, width, row):
 
 @kernel
 def _is_there(valid, bit):
-    """Whether a text is not null."""
+    """Return True if a text is not null."""
     return valid == 0 or byte_at(valid + (bit >> 3)) >> (bit & 7) & 1 == 1
 
 
@@ -165,7 +165,7 @@ def _queue_row(batch, begin, size, queue_id):
 
 @kernel
 def _begin_and_end(column, rows):
-    """Between which bytes of its data a column's texts stand; the second is -1 where that cannot be."""
+    """Return begin and end of a column's texts in its data; the second is -1 if they are not valid."""
     at, width = word(column, Texts.offsets_at), word(column, Texts.width)
     begin, end = _offset(at, width, 0), _offset(at, width, rows)
     if begin < 0 or end < begin or end > word(column, Texts.data_size):
@@ -175,15 +175,15 @@ def _begin_and_end(column, rows):
 
 @kernel
 def _text_size(name_size, size):
-    """Bytes that a text takes among a record's properties."""
+    """Return the bytes that a text takes among a record's properties."""
     return size if name_size == _ENCODED else name_size + size + 1
 
 
 @kernel
 def _add_texts(column, rows, name_size, is_one_key, sizes):
-    """Add the bytes of a property, which each message has or not, to the sizes; False where a text may be bad.
+    """Add the bytes of a property, which each message has or not, to the sizes; return False if a text may be bad.
 
-    An empty text is none. A text that is one key holds no space and cannot be empty.
+    An empty text counts as none. A text that is one key holds no space and cannot be empty.
     """
     at, width, valid, bit = (
         word(column, Texts.offsets_at),
@@ -213,7 +213,7 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
 
 @kernel
 def _add_bodies(batch, rows, fixed, most_properties, sizes):
-    """Add the bytes of the bodies and of what all records have; False where a record would be too large."""
+    """Add the bytes of the bodies and of the fixed parts; return False if a record would be too large."""
     column, most = batch + 8 * Batch.body, word(batch, Batch.max_body)
     at, width = word(column, Texts.offsets_at), word(column, Texts.width)
     begin, end = _begin_and_end(column, rows)
@@ -236,14 +236,14 @@ def _crc_size(batch):
 
 @kernel
 def _fixed_size(batch):
-    """Bytes of a record but for topic, body and the properties that the columns give."""
+    """Return the bytes of a record without topic, body and the properties of the columns."""
     hosts = word(batch, Batch.born_host_size) + _TIME_SIZE + word(batch, Batch.tail_size)
     return _HEAD_SIZE + hosts + _BODY_LENGTH_SIZE + _PROPERTIES_LENGTH_SIZE + _crc_size(batch)
 
 
 @kernel
 def _measure(batch):
-    """Fill the sizes, all but the topics' part, column by column; False where a message may be refused."""
+    """Fill the sizes, all but the topics' part, column by column; return False if a message may be refused."""
     rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
     is_one_key = word(batch, Batch.keys_are_joined) == 0
     for n in range(rows):
@@ -259,7 +259,7 @@ def _measure(batch):
 
 @kernel
 def _span(column, row, name_size):
-    """Where a property's text is, each offset read once; its bytes in the record (0: none, -1: no such text)."""
+    """Return the place of a property's text and its bytes in the record (0: none, -1: not valid); read offsets once."""
     at, width = word(column, Texts.offsets_at), word(column, Texts.width)
     if width == 0 or not _is_there(word(column, Texts.valid_at), word(column, Texts.first_bit) + row):
         return np.int64(0), np.int64(0), np.int64(0)
@@ -272,7 +272,7 @@ def _span(column, row, name_size):
 
 @kernel
 def _measure_text(column, row, name_size, is_one_key, bad):
-    """The bytes of a property's text in the record, or the negative of a `Refusal`; `bad` is that of a bad text."""
+    """Return the bytes of a property's text in the record, or a negative `Refusal`; `bad` is that of a bad text."""
     begin, end, size = _span(column, row, name_size)
     if size < 0:
         return np.int64(-_BAD_OFFSETS)
@@ -286,7 +286,7 @@ def _measure_text(column, row, name_size, is_one_key, bad):
 
 @kernel
 def _measure_rows(batch):
-    """Do what `_measure` does, one by one; returns the first message that is refused (-1: none) and its `Refusal`."""
+    """Do what `_measure` does, one by one; return the first refused message (-1: none) and its `Refusal`."""
     rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
     fixed, most_properties = _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch)
     is_one_key = word(batch, Batch.keys_are_joined) == 0
@@ -370,7 +370,7 @@ def lay_out(batch):
 
 @kernel
 def _born(batch, row, store_timestamp):
-    """When a message was born: the time of the put where it does not say."""
+    """Return the time at which a message was born; the time of the put if it does not say."""
     at = word(batch, Batch.born_at)
     if at != 0 and _is_there(word(batch, Batch.born_valid_at), word(batch, Batch.born_first_bit) + row):
         return word(at, row)
@@ -379,7 +379,7 @@ def _born(batch, row, store_timestamp):
 
 @kernel
 def _copy_named_8(at, name, begin, end):
-    """Write a property with a name of eight bytes; returns the address behind it."""
+    """Write a property with a name of eight bytes; return the address after it."""
     store_be64(at, name)
     store_8(at + 8, np.uint8(0x01))
     return _copy_text(at + _NAME_8, begin, end, 0x02)
@@ -387,7 +387,7 @@ def _copy_named_8(at, name, begin, end):
 
 @kernel
 def _copy_named_4(at, name, begin, end):
-    """The same with a name of four bytes."""
+    """Write a property with a name of four bytes; return the address after it."""
     store_be32(at, name)
     store_8(at + 4, np.uint8(0x01))
     return _copy_text(at + _NAME_4, begin, end, 0x02)
@@ -397,7 +397,7 @@ def _copy_named_4(at, name, begin, end):
 def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
     """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
 
-    Arrow's buffers may be somebody's arrays, who changes them meanwhile: no offset that `lay_out` has seen is believed.
+    Arrow's buffers may be a caller's arrays that change meanwhile, so no offset that `lay_out` has read is trusted.
     """
     tags, keys, unique = batch + 8 * Batch.tags, batch + 8 * Batch.keys, batch + 8 * Batch.unique_key
     further, body, sys_flags = batch + 8 * Batch.properties, batch + 8 * Batch.body, word(batch, Batch.sys_flag_at)

@@ -1,4 +1,4 @@
-"""What stands at a place of the log (the twin of `reput.formats.record.examine`), and where one begins."""
+"""The verdict on a place of the log (the twin of `reput.formats.record.examine`), and the search for a record."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _crc_property_matches(begin, end, properties_at):
 
 @kernel
 def is_topic_folder_name(begin, end):
-    """Whether the topic in [begin, end) can be a folder's name; the twin of `paths.is_topic_folder_name`."""
+    """Return True if the topic in [begin, end) can be a folder's name; the twin of `paths.is_topic_folder_name`."""
     if begin == end or end - begin > MAX_TOPIC_BYTES:
         return False
     if byte_at(begin) == 0x2E and (end - begin == 1 or (end - begin == 2 and byte_at(begin + 1) == 0x2E)):
@@ -76,10 +76,10 @@ def is_topic_folder_name(begin, end):
 
 @kernel
 def examine_parts(begin, limit, physical_offset, crc_check):
-    """What stands at address `begin`: verdict, size, body_at, topic_at, topic_end and sys_flag (addresses).
+    """Examine address `begin`; return verdict, size, body_at, topic_at, topic_end (addresses) and sys_flag.
 
-    All but the topic's spelling, which the decoder looks at once a queue. Every length is compared with the
-    record's end, and the record's end with `limit`, before a byte behind it is read.
+    The topic's spelling is not checked here; the decoder checks it once for each queue. Every length is compared with
+    the record's end, and the record's end with `limit`, before a byte after it is read.
     """
     left = limit - begin
     if left < 8:
@@ -143,7 +143,7 @@ def _is_record(begin, limit, physical_offset, crc_check):
 
 @kernel
 def find_boundary(buffer, base, begin, end, limit, crc_check):
-    """The first position in [begin, end) where a record stands, -1 for none."""
+    """Return the first position in [begin, end) where a record begins, -1 for none."""
     data = address_of(buffer)
     position = begin
     while position < end and position + _MIN_SIZE <= limit:

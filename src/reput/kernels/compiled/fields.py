@@ -37,7 +37,7 @@ _PAIRS, _NAMES, _VALUES = int(FieldRow.PAIRS), int(FieldRow.NAMES_SIZE), int(Fie
 
 @kernel
 def _next_byte(at, end, wanted):
-    """Address of the next byte of this value, or `end`."""
+    """Return the address of the next byte with this value, or `end`."""
     while at < end and byte_at(at) != wanted:
         at += 1
     return at
@@ -45,7 +45,7 @@ def _next_byte(at, end, wanted):
 
 @kernel
 def _piece_end(at, end):
-    """Address of the next 0x02, or `end`; nothing behind `end` is read."""
+    """Return the address of the next 0x02, or `end`; nothing after `end` is read."""
     while at + 32 <= end:
         found = separators_32(at)
         if found:
@@ -126,7 +126,7 @@ def read_fields(buffer, base, limit, crc_check, wants, position, size, table):
 
 @kernel
 def gather_bytes(buffer, at, size, out, offsets):
-    """Copy stretches of the buffer into `out`, one behind the other; see the reference."""
+    """Copy stretches of the buffer into `out`, one after the other; see the reference."""
     source, target = address_of(buffer), address_of(out)
     written = 0
     offsets[0] = 0
@@ -142,7 +142,7 @@ def gather_bytes(buffer, at, size, out, offsets):
 
 @kernel
 def _repeats(name, name_size, piece, end):
-    """Whether a later property has this name, and a value."""
+    """Return True if a later property has this name, and a value."""
     while piece < end:
         stop = _piece_end(piece, end)
         if stop > piece + name_size + 1 and byte_at(piece + name_size) == 0x01:
@@ -192,7 +192,7 @@ def gather_pairs(buffer, at, size, pair_offsets, name_offsets, names, value_offs
 
 @kernel
 def are_equal(buffer, at, size):
-    """Whether these stretches of the buffer hold the same bytes; see the reference."""
+    """Return True if these stretches of the buffer hold the same bytes; see the reference."""
     data = address_of(buffer)
     for n in range(len(at)):
         if size[n] != size[0] or at[n] < 0 or size[n] < 0 or at[n] + size[n] > len(buffer):

@@ -29,7 +29,7 @@ _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
 _MAGIC_V2 = fmt.MAGIC_V2
 _MIN_RECORD = fmt.MIN_RECORD_SIZE
-# Behind the store host: reconsumeTimes and preparedTransactionOffset, then the body's length.
+# After the store host: reconsumeTimes and preparedTransactionOffset, then the body's length.
 _TIME_SIZE, _TRIES_AND_PREPARED = 8, 12
 _GOOD, _BAD, _ASK = int(Read.GOOD), int(Read.BAD), int(Read.ASK)
 _FALSE, _TRUE, _NO_ANSWER, _LEFT = int(Code.FALSE), int(Code.TRUE), int(Code.NO_ANSWER), int(Code.LEFT)
@@ -45,7 +45,7 @@ _AHEAD = 12
 
 @kernel
 def _properties_of(start, position, end):
-    """Address and size of the properties of the record at a place of a buffer; a size of -1 where it cannot be."""
+    """Return address and size of the properties of the record at a place of a buffer; size -1 if it is no record."""
     if position < 0 or position + _MIN_RECORD > end:
         return start, np.int64(-1)
     flags = load_be32(start + position + _SYS_FLAG_AT)
@@ -76,7 +76,7 @@ def _properties_of(start, position, end):
 
 @kernel
 def _first_bytes(at, size, limit):
-    """The first eight bytes of a text as one little-endian number, with zeros behind its end."""
+    """Return the first eight bytes of a text as a little-endian number, with zeros after its end."""
     if at + 8 <= limit:
         word = load_le64(at)
         return word if size >= 8 else word & ((_ONE << np.uint64(8 * size)) - _ONE)
@@ -87,8 +87,8 @@ def _first_bytes(at, size, limit):
 
 
 @kernel
-def _stands_at(at, names, begin, end):
-    """Whether a name, or the rest of one, stands at an address with 0x01 behind it."""
+def _is_name_at(at, names, begin, end):
+    """Return True if a name, or the rest of one, is at an address, with 0x01 after it."""
     for n in range(end - begin):
         if byte_at(at + n) != names[begin + n]:
             return False
@@ -97,7 +97,7 @@ def _stands_at(at, names, begin, end):
 
 @kernel
 def _piece_end(at, end):
-    """Address of the next 0x02 from here on, or `end`; up to 64 bytes behind that are read."""
+    """Return the address of the next 0x02, or `end`; up to 64 bytes after `end` are read."""
     while at < end:
         stops = separators_64(at)
         if stops != 0:
@@ -108,7 +108,7 @@ def _piece_end(at, end):
 
 @kernel
 def _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size, value_word):
-    """The values of one message, as `find_values` has them, with no look behind `end`."""
+    """Find the values of one message, as `find_values` does, without a read after `end`."""
     while piece < end:
         stop = piece
         while stop < end and byte_at(stop) != 0x02:
@@ -117,7 +117,7 @@ def _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size,
         for k in range(len(name_ends)):
             last = name_ends[k]
             value = piece + last - first + 1
-            if stop > value and _stands_at(piece, names, first, last):
+            if stop > value and _is_name_at(piece, names, first, last):
                 value_at[k, n], value_size[k, n] = value - start, stop - value
                 value_word[k, n] = _first_bytes(value, stop - value, end)
                 break
@@ -127,11 +127,11 @@ def _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size,
 
 @kernel
 def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_size, value_word):
-    """Find properties by name: what message n has under name k goes to `[k, n]` of the last three; see the twin."""
+    """Find properties by name: write the value of name k in message n to `[k, n]` of the last three; see the twin."""
     start = address_of(buffer)
     limit = start + len(buffer)
     count = len(name_ends)
-    # The first eight bytes of each name and its 0x01, as one word: most pieces are told apart by it.
+    # The first eight bytes of each name and its 0x01, as one word: it distinguishes most pieces.
     words, masks = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
     first = 0
     for k in range(count):
@@ -161,7 +161,7 @@ def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_
             continue
         block, carried = piece, _ONE
         while block < end:
-            # A bit for each of 64 bytes: ends of pieces, and where pieces begin behind them.
+            # A bit for each of 64 bytes: the ends of pieces, and the beginnings of the pieces after them.
             stops = separators_64(block)
             if end - block < 64:
                 stops &= (_ONE << np.uint64(end - block)) - _ONE
@@ -177,11 +177,11 @@ def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_
                     piece = block + bit
                     if (load_le64(piece) ^ words[k]) & masks[k] != 0:
                         continue
-                    behind = stops >> np.uint64(bit)
-                    stop = piece + trailing_zeros(behind) if behind != 0 else _piece_end(block + 64, end)
+                    following = stops >> np.uint64(bit)
+                    stop = piece + trailing_zeros(following) if following != 0 else _piece_end(block + 64, end)
                     value = piece + last - first + 1
                     # A name, 0x01 and at least one byte.
-                    if stop > value and (last - first < 8 or _stands_at(piece + 8, names, first + 8, last)):
+                    if stop > value and (last - first < 8 or _is_name_at(piece + 8, names, first + 8, last)):
                         value_at[k, n], value_size[k, n] = value - start, stop - value
                         word = load_le64(value)
                         if stop - value < 8:
@@ -193,7 +193,7 @@ def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_
 
 @kernel
 def first_bytes(buffer, at, size, word):
-    """The first eight bytes of each text as a little-endian number, zeros behind its end, to `word` (uint64)."""
+    """Write the first eight bytes of each text to `word` (uint64); see the twin."""
     start = address_of(buffer)
     for n in range(len(at)):
         word[n] = _first_bytes(start + at[n], max(np.int64(size[n]), 0), start + len(buffer))
@@ -211,7 +211,7 @@ def _same(address, text, first, size):
 
 @kernel
 def is_one_of(buffer, at, size, word, texts, ends, negated, missing, codes):
-    """Whether each text is one of `texts`, or none of them where `negated`, to `codes`; see the twin."""
+    """Write to `codes` whether each text is one of `texts`, or with `negated` none of them; see the twin."""
     start = address_of(buffer)
     hit, other = np.uint8(_FALSE if negated else _TRUE), np.uint8(_TRUE if negated else _FALSE)
     count = len(ends)
@@ -238,7 +238,7 @@ def is_one_of(buffer, at, size, word, texts, ends, negated, missing, codes):
 
 @kernel
 def is_same(first_buffer, first_at, first_size, second_buffer, second_at, second_size, found):
-    """Whether each text of the first column is that of the second, to `found` (bool)."""
+    """Write to `found` (bool) whether each text of the first column equals that of the second."""
     first, second = address_of(first_buffer), address_of(second_buffer)
     for n in range(len(first_at)):
         same = first_size[n] == second_size[n]
@@ -251,7 +251,7 @@ def is_same(first_buffer, first_at, first_size, second_buffer, second_at, second
 
 @kernel
 def holds_text(buffer, at, size, text, at_start, at_end, found):
-    """Whether each text holds `text` (uint8), to `found` (bool): at its start or end alone where that is asked for."""
+    """Write to `found` (bool) whether each text holds `text` (uint8): anywhere, or only at its start or end."""
     start = address_of(buffer)
     length = len(text)
     for n in range(len(at)):
@@ -269,7 +269,7 @@ def holds_text(buffer, at, size, text, at_start, at_end, found):
 
 @kernel
 def has_wide(buffer, at, size, found):
-    """Whether each text has a byte that is not ASCII, to `found` (bool)."""
+    """Write to `found` (bool) whether each text has a byte that is not ASCII."""
     start = address_of(buffer)
     for n in range(len(at)):
         hit = False
@@ -280,7 +280,7 @@ def has_wide(buffer, at, size, found):
 
 @kernel
 def _read_whole(here, end, low, high):
-    """The number that the text [here, end) is, and what came of reading it."""
+    """Read the text [here, end) as a whole number; return it and a `Read`."""
     negative = here < end and byte_at(here) == 0x2D
     if negative or (here < end and byte_at(here) == 0x2B):
         here += 1
@@ -304,7 +304,7 @@ def _read_whole(here, end, low, high):
 
 @kernel
 def _read_digits(word, size):
-    """The number that a text of one to eight bytes is, -1 where they are not all digits."""
+    """Read a text of one to eight digits as a number; return -1 if they are not all digits."""
     # As eight digits, with zeros in front; then pairs, fours and all eight are put together in one go each.
     shift = np.uint64(64 - 8 * size)
     digits = word << shift | _EIGHT_ZEROS & ((_ONE << shift) - _ONE)
@@ -349,7 +349,7 @@ def join_codes(table, left, right, codes):
 
 @kernel
 def _read_double(here, end):
-    """The double that the text [here, end) is, and what came of reading it."""
+    """Read the text [here, end) as a double; return it and a `Read`."""
     while here < end and byte_at(here) <= 0x20:
         here += 1
     while here < end and byte_at(end - 1) <= 0x20:

@@ -1,7 +1,7 @@
-"""Sixteen bytes of a message at once, as the CRC-32 sees them: what `reput.kernels.compiled.crc` is made of.
+"""Operations of the CRC-32 on sixteen bytes at once, for `reput.kernels.compiled.crc`.
 
-Where the processor multiplies without carries, 16 bytes are moved by two multiplications, one for each half: bytes that
-stand n bits before others count in the CRC as their product with x^n, modulo the polynomial, would in the others' place
+If the processor multiplies without carries, two multiplications move 16 bytes, one for each half. Bytes that come n
+bits before others count in the CRC as their product with x^n, modulo the polynomial, counts in the others' place
 (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ").
 """
 
@@ -29,9 +29,9 @@ _WORDS, _BYTES = ir.VectorType(_WORD, 2), ir.VectorType(_BYTE, SIZE)
 def _can_fold() -> bool:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
-    # What numba compiles for: it may have been told of another processor (NUMBA_CPU_NAME=generic has none of them).
-    told = numba.config.CPU_FEATURES  # type: ignore[attr-defined]  # set as it is loaded
-    features = get_host_cpu_features() if told is None else told
+    # The processor that numba compiles for; NUMBA_CPU_NAME may name another (generic has none of these features).
+    given = numba.config.CPU_FEATURES  # type: ignore[attr-defined]  # set as it is loaded
+    features = get_host_cpu_features() if given is None else given
     return {"+pclmul", "+ssse3"} <= set(features.split(","))
 
 
@@ -61,11 +61,11 @@ def _quotient() -> int:
 
 
 _FACTORS = [(_power(8 * SIZE * steps + 32), _power(8 * SIZE * steps - 32)) for steps in range(1, MOST_STEPS + 1)]
-"""For the halves of bytes that move by so many times 16 bytes."""
+"""Factors for the halves of bytes that move by n times 16 bytes."""
 _TO_12, _TO_8 = _power(96), _power(64)
 _BARRETT = _quotient(), _POLYNOMIAL << 1 | 1
 _LAST_BYTES = bytes([0x80] * SIZE + [*range(SIZE)])
-"""For pshufb: what stands here from byte n on moves the first n bytes to the end and has zeros before them."""
+"""A mask for pshufb: its bytes from n on move the first n bytes to the end, with zeros before them."""
 
 
 class _Sixteen(types.Type):
@@ -141,7 +141,7 @@ def _add_moved(typing_context: Any, total: Any, data: Any, steps: Any) -> Any:
 def _register_after(typing_context: Any, data: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         low_half, down = ir.Constant(_WORD, 0xFFFFFFFF), ir.Constant(_WORD, 32)
-        # 16 bytes become 12 with the zeros that the CRC stands in, these become 8.
+        # 16 bytes become 12 with the zeros in the place of the CRC, these become 8.
         twelve = _multiply(builder, args[0], ir.Constant(_WORDS, [_TO_12, 0]), 0x00)
         low = builder.xor(_word(builder, twelve), _word(builder, args[0], 1))
         eight = _multiply(builder, _vector(builder, builder.and_(low, low_half)), ir.Constant(_WORDS, [_TO_8, 0]), 0x00)
@@ -161,13 +161,13 @@ load_16 = intrinsic(_load)
 """The 16 bytes at an address."""
 
 with_register = intrinsic(_with_register)
-"""Bytes to which the CRC register so far has been added: the CRC goes on with them from a register of 0."""
+"""Add the CRC register to bytes, so that the CRC continues with them from a register of 0."""
 
 last_bytes = intrinsic(_last_bytes)
-"""The first n (1 to 16) bytes at the end, behind zeros."""
+"""Move the first n (1 to 16) bytes to the end, with zeros before them."""
 
 add_moved = intrinsic(_add_moved)
-"""The first sixteen, and the second moved forward by n times 16 bytes into their place, 1 to MOST_STEPS."""
+"""Add to the first sixteen bytes the second, moved forward by n times 16 bytes into their place (1 to MOST_STEPS)."""
 
 register_after = intrinsic(_register_after)
 """The CRC register after sixteen bytes, from a register of 0."""

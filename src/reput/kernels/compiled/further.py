@@ -1,6 +1,6 @@
-"""What few records say beyond their own place in a queue: inner batches, and further queues (light message queues).
+"""Inner batches and further queues (light message queues), which few records have.
 
-A second step behind `decode_range`, over the records that it has flagged: the rest of the log does not pay for it. The
+This is a second step after `decode_range`, over the records that it has flagged; other records cost nothing more. The
 twin of `reput.kernels.reference_further`, which is the specification.
 """
 
@@ -31,7 +31,7 @@ _REACHED_END, _RECORDS_FULL, _QUEUES_FULL = int(Stop.REACHED_END), int(Stop.RECO
 
 @kernel
 def _find_property(begin, end, limit, name):
-    """Begin and end of a property's value (0, 0: none); the last of several counts."""
+    """Return begin and end of a property's value (0, 0: none); the last of several counts."""
     value, value_end = np.int64(0), np.int64(0)
     piece = begin
     while piece < end:
@@ -44,7 +44,7 @@ def _find_property(begin, end, limit, name):
 
 @kernel
 def _parse_number(begin, end):
-    """A number that is not negative, as Long.parseLong reads ASCII text; -1 for anything else."""
+    """Read a number that is not negative, as Long.parseLong reads ASCII text; return -1 for anything else."""
     at = begin + 1 if begin < end and (byte_at(begin) == _PLUS or byte_at(begin) == _MINUS) else begin
     if at >= end:
         return np.int64(-1)
@@ -59,7 +59,7 @@ def _parse_number(begin, end):
 
 @kernel
 def _properties(buffer, base, position):
-    """Begin and end of the properties of the record at log offset `position`; 0, 0 where none stands there."""
+    """Return begin and end of the properties of the record at log offset `position`; 0, 0 if there is no record."""
     begin = address_of(buffer) + position - base
     last = address_of(buffer) + len(buffer)
     verdict, size, _, _, topic_end, _ = examine_parts(begin, last, position, _CHECK_NONE)
@@ -70,7 +70,7 @@ def _properties(buffer, base, position):
 
 @kernel
 def inner_batches(buffer, base, position, base_out, messages_out):
-    """The first queue offset and the number of messages of each inner batch; see the twin."""
+    """Write the first queue offset and the number of messages of each inner batch; see the twin."""
     last = address_of(buffer) + len(buffer)
     for n in range(len(position)):
         base_out[n] = -1
@@ -97,7 +97,7 @@ def _next_comma(begin, end):
 
 @kernel
 def _parts(begin, end):
-    """How many parts Java's split(",") gives: empty ones at the end do not count."""
+    """Return the number of parts that Java's split(",") gives: empty ones at the end do not count."""
     while end > begin and byte_at(end - 1) == _COMMA:
         end -= 1
     if end == begin:

@@ -17,7 +17,7 @@ _REPLACEMENT = 0xFFFD
 
 @kernel
 def java_hash_at(begin, end, seed):
-    """Hash of the string in [begin, end); `seed` is the hash of what stands before it (int32, as int64)."""
+    """Return the hash of the string in [begin, end); `seed` is the hash of the text before it (int32, as int64)."""
     value = np.uint64(seed) & _LOW_32
     at = begin
     # Eight ASCII bytes a step: their powers of 31 do not wait for one another.
@@ -54,7 +54,7 @@ def java_hash_at(begin, end, seed):
 
 @kernel
 def java_hash(buffer, begin, end, seed):
-    """Hash of the string in `buffer[begin:end]`; `seed` is the hash of what stands before it (int32)."""
+    """Return the hash of the string in `buffer[begin:end]`; `seed` is the hash of the text before it (int32)."""
     address = address_of(buffer)
     return np.int32(java_hash_at(address + begin, address + end, np.int64(seed)))
 
@@ -80,7 +80,7 @@ def _java_hash_units(begin, end, value):
 
 @kernel
 def decode_sequence(at, end):
-    """Code point and length of what stands at `at`; U+FFFD and what it replaces where malformed."""
+    """Return code point and length of the character at `at`; U+FFFD and the bytes that it replaces if malformed."""
     first = byte_at(at)
     if first < 0x80:
         return first, 1
@@ -108,7 +108,7 @@ def decode_sequence(at, end):
 
 @kernel
 def is_utf8(begin, end):
-    """Whether the bytes in [begin, end) are well-formed UTF-8."""
+    """Return True if the bytes in [begin, end) are well-formed UTF-8."""
     at = begin
     while at < end:
         code_point, length = decode_sequence(at, end)

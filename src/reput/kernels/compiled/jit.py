@@ -1,7 +1,7 @@
-"""How kernels are compiled: to disk where a cache can be kept, without the GIL, and never from stale sources.
+"""The compilation of kernels: cached on disk if possible, without the GIL, and never from stale sources.
 
-numba looks only at the file of a function itself when it decides whether its cached code is fresh. Kernels
-call one another across files, so any change here throws all their cached code away.
+numba checks only the file of a function itself when it decides whether cached code is fresh. Kernels call one another
+across files, so any change here drops all their cached code.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 INT, BYTES = numba.types.int64, numba.types.Bytes(numba.types.uint8, 1, "C")
-"""What entry kernels take: a number or an address, Python's bytes."""
+"""The types of entry kernels' arguments: a number or an address, Python's bytes."""
 
 
 def entry_kernel(*arguments: Any, result: Any = INT) -> Callable[[Callable[..., Any]], Any]:
@@ -69,6 +69,6 @@ def entry_kernel(*arguments: Any, result: Any = INT) -> Callable[[Callable[..., 
 
 
 def entry_point(compiled: Any) -> Callable[..., Any]:
-    """The machine code of an `entry_kernel` for Python: without numba's look at the arguments' types, 0.08 us less."""
+    """Return the machine code of an `entry_kernel` for Python; without numba's check of types, 0.08 us less."""
     (overload,) = compiled.overloads.values()
     return overload.entry_point  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
 """Write lines of records, byte by byte; the twin of `reput.kernels.reference_lines`.
 
-The helpers write at the address `out` and return the address behind what they wrote. `write_lines` has seen to the
-room before.
+The helpers write at the address `out` and return the address after the bytes written. `write_lines` has checked the
+space before.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NULL, _BODY_IS, _IS_TEXT, _IS_BASE64, _IS_CUT, _IS_WHOLE, _TEXT_MARK, _BASE64_M
 
 @kernel
 def _is_utf8(at, end):
-    """Whether the bytes are UTF-8, as Python's decoder judges."""
+    """Return True if the bytes are UTF-8, as Python's decoder judges."""
     while at < end:
         if at + 8 <= end and load_le64(at) & _ASCII == _NO_BITS:
             at += 8
@@ -120,7 +120,7 @@ def _put_milliseconds(out, value):
 
 @kernel
 def _put_digit(out, digit):
-    """One upper-case hex digit."""
+    """Write an upper-case hex digit."""
     store_8(out, _ZERO + digit if digit < 10 else 0x37 + digit)
     return out + 1
 
@@ -151,7 +151,7 @@ def _put_bytes(out, at, end):
 
 @kernel
 def _put_cell(out, at, end, tabs):
-    r"""Text with newlines, and with `tabs` tabs, as `\n` and `\t`."""
+    r"""Write text with newlines, and with `tabs` tabs, as `\n` and `\t`."""
     while at < end:
         byte = byte_at(at)
         if byte == _NEWLINE or (tabs and byte == _TAB):
@@ -167,7 +167,7 @@ def _put_cell(out, at, end, tabs):
 
 @kernel
 def _put_escape(out, byte):
-    """A character that JSON does not take as it is."""
+    """Write a character that JSON must escape."""
     store_8(out, _BACKSLASH)
     short = 0
     if byte in (_QUOTE, _BACKSLASH):
@@ -196,7 +196,7 @@ def _put_escape(out, byte):
 
 @kernel
 def _put_string(out, at, end):
-    """Text as a JSON string."""
+    """Write text as a JSON string."""
     store_8(out, _QUOTE)
     out += 1
     while at < end:
@@ -231,7 +231,7 @@ def _put_base64(out, at, end):
 
 @kernel
 def _put_words(out, at, end):
-    """The words between spaces as a JSON array of strings; 0 where they are not UTF-8."""
+    """Write the words between spaces as a JSON array of strings; return 0 if they are not UTF-8."""
     if not _is_utf8(at, end):
         return 0
     store_8(out, 0x5B)
@@ -253,7 +253,7 @@ def _put_words(out, at, end):
 
 @kernel
 def _last_value(piece, name_size, value, stop, end):
-    """Where the value begins and ends that counts for the name of this property: that of the last one of the name."""
+    """Return begin and end of the value that counts for a property's name: that of the last property of the name."""
     at = stop + 1
     while at < end:
         next_stop = _piece_end(at, end)
@@ -277,7 +277,7 @@ def _put_pair(out, piece, name_end, value, value_end, as_json):
 
 @kernel
 def _put_properties(out, begin, end, as_json):
-    """The properties, each name once, in the place where it comes first; 0 where that is left to slower code."""
+    """Write the properties, each name once, at its first place; return 0 if slower code must write them."""
     if as_json and not _is_utf8(begin, end):
         return 0
     if as_json:
@@ -311,11 +311,11 @@ def _put_properties(out, begin, end, as_json):
 
 @kernel
 def _put_body(out, at, end, piece, most):
-    """The body as text or base64, in one of three forms."""
+    """Write the body as text or base64, in one of three forms."""
     is_text = _is_utf8(at, end)
     kept = end if most < 0 or end - at <= most else at + most
     if is_text and kept < end:
-        # Not amid a character.
+        # The cut is not inside a character.
         while kept > at and byte_at(kept) & 0xC0 == 0x80:
             kept -= 1
     is_cut = most >= 0 and end - at > most
@@ -343,7 +343,7 @@ def _put_body(out, at, end, piece, most):
 
 @kernel
 def _put_keys(out, data, columns, n):
-    """The cell of the unique key and the keys; 0 where they are not UTF-8."""
+    """Write the cell of the unique key and the keys; return 0 if they are not UTF-8."""
     is_first = True
     for row in (_UNIQUE, _KEYS):
         if columns[row + 1, n] >= 0:
@@ -364,7 +364,7 @@ def _put_keys(out, data, columns, n):
 
 @kernel
 def _put_stretch(out, piece, at, size, most):
-    """A piece that is made of a stretch at an address; 0 where the record is left to slower code."""
+    """Write a piece made of a stretch at an address; return 0 if slower code must write the record."""
     end = at + size if size > 0 else at
     if piece in (_CELL, _STRING):
         if size < 0:
@@ -389,8 +389,8 @@ def _put_stretch(out, piece, at, size, most):
 
 
 @kernel
-def _stretch_room(columns, row, n, size):
-    """Eight times the bytes of a stretch; -1 where it does not lie in the buffer."""
+def _most_of_stretch(columns, row, n, size):
+    """Return eight times the bytes of a stretch; -1 if it does not lie in the buffer."""
     length = columns[row + 1, n]
     if length <= 0:
         return 0
@@ -399,30 +399,30 @@ def _stretch_room(columns, row, n, size):
 
 
 @kernel
-def _room_for(buffer, columns, n, program, text_at):
-    """The room that the line of a record may take; -1 where the record is left to slower code."""
-    room = PIECE_BYTES * len(program)
+def _most_bytes(buffer, columns, n, program, text_at):
+    """Return the most bytes that the line of a record may take; -1 if the record is left to slower code."""
+    most = PIECE_BYTES * len(program)
     for step in range(len(program)):
         piece, row = program[step, 0], program[step, 1]
         if piece in (_TEXT, _TEXT_OF):
             number = program[step, 2] if piece == _TEXT else columns[row, n]
             if number < 0 or number >= len(text_at) - 1:
                 return -1
-            room += text_at[number + 1] - text_at[number]
+            most += text_at[number + 1] - text_at[number]
         elif piece == _KEYS_CELL:
             unique, keys = (
-                _stretch_room(columns, _UNIQUE, n, len(buffer)),
-                _stretch_room(columns, _KEYS, n, len(buffer)),
+                _most_of_stretch(columns, _UNIQUE, n, len(buffer)),
+                _most_of_stretch(columns, _KEYS, n, len(buffer)),
             )
             if unique < 0 or keys < 0:
                 return -1
-            room += unique + keys
+            most += unique + keys
         elif piece != _NUMBER and piece != _MS and piece != _HEX_NUMBER:
-            stretch = _stretch_room(columns, row, n, len(buffer))
+            stretch = _most_of_stretch(columns, row, n, len(buffer))
             if stretch < 0:
                 return -1
-            room += stretch
-    return room
+            most += stretch
+    return most
 
 
 @kernel
@@ -432,10 +432,10 @@ def write_lines(buffer, columns, begin, program, texts, text_at, out):
     limit = start + len(out)
     done = start
     for n in range(begin, columns.shape[1]):
-        room = _room_for(buffer, columns, n, program, text_at)
-        if room < 0:
+        most = _most_bytes(buffer, columns, n, program, text_at)
+        if most < 0:
             return n, done - start, _LEFT
-        if done + room > limit:
+        if done + most > limit:
             return n, done - start, _FULL
         put = done
         for step in range(len(program)):

@@ -188,7 +188,7 @@ def seek_time(queue, timestamp, above):
                             return pack_needed(number, 0)
                     if log > 0 and physical + _MIN_SIZE <= log_end:
                         # A step waits for an entry and then for its record: ask for those of both next steps meanwhile.
-                        # It halves the time; to ask for the four behind them, too, costs more than it saves.
+                        # This halves the time; to ask for the four after them, too, costs more than it saves.
                         following = (low + middle) // 2
                         if following >= queue_begin:
                             _prefetch_record(at + (following - probe) * _ENTRY_SIZE, log, log_begin, log_end)

@@ -1,9 +1,9 @@
 """Loads and stores at addresses, as one machine instruction each.
 
 Inside the compiled kernels a place in a buffer is its address (int64): a helper that took the array itself
-would cost more for passing it, counted references and all, than for its work. Nothing here checks a bound:
-whoever calls has compared the address with the buffer's end first. The kernels that others call take arrays,
-and keep them alive.
+would cost more for passing it, counted references and all, than for its work. Nothing here checks a bound: the
+caller has compared the address with the buffer's end first. The kernels that other packages call take arrays, and keep
+them alive.
 
 numba refuses big-endian arrays, and bytes put together one by one are not always merged into one load.
 """
@@ -106,7 +106,7 @@ def _copy_bytes(typing_context: Any, target: Any, source: Any, size: Any) -> Any
 
 
 copy_bytes = intrinsic(_copy_bytes)
-"""Copy so many bytes from the second address to the first; the stretches do not overlap."""
+"""Copy a number of bytes from the second address to the first; the stretches do not overlap."""
 
 
 def _equal(value: int, count: int) -> Any:

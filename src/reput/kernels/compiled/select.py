@@ -15,19 +15,19 @@ _NOTHING, _FOUND, _REMOVED = int(Pull.NOTHING), int(Pull.FOUND), int(Pull.REMOVE
 
 @kernel
 def is_blank(physical_offset, size):
-    """Whether an entry only fills a place; the twin of `reput.formats.consume_queue.is_blank`."""
+    """Return True if an entry only fills a place; the twin of `reput.formats.consume_queue.is_blank`."""
     return physical_offset == 0 and size in _BLANK_SIZES
 
 
 @kernel
 def select_entries(entries, log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes, places):
-    """The entries of a pull: log offset and size of each, one behind the other, go to `places` (int64).
+    """Choose the entries of a pull; write log offset and size of each, one after the other, to `places` (int64).
 
-    `entries` (uint8, 20 bytes each) are all that may be looked at. Those whose record does not lie in [log_begin,
-    log_end) are passed over, and so are those whose tags code, cut to 32 bits, is not in `codes` (int64; empty: all
-    match). It ends in front of an entry with which there would be more than `max_messages` or `max_bytes`, though never
-    with nothing taken, and once `stop_bytes` are reached. Returns how many were taken, how many entries were passed
-    or taken, a `Pull`, and where the first and the last one taken stand.
+    `entries` (uint8, 20 bytes each) are all that may be read. An entry is passed over if its record does not lie in
+    [log_begin, log_end), or if its tags code, cut to 32 bits, is not in `codes` (int64; empty: all match). The pull
+    ends before an entry that would exceed `max_messages` or `max_bytes`, but takes at least one; and it ends once it
+    has `stop_bytes`. Returns the number taken, the number of entries passed or taken, a `Pull`, and the log offsets of
+    the first and the last one taken.
     """
     at = address_of(entries)
     count = len(entries) // _ENTRY_SIZE

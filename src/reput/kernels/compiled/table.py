@@ -27,12 +27,12 @@ _BLOCK_SIZE, _FULL_FROM = fmt.BLOCK_SIZE, fmt.BLOCK_FULL_FROM
 _RESTART_INTERVAL = fmt.RESTART_INTERVAL
 _INTERNAL_END = np.int64(int.from_bytes(fmt.INTERNAL_END, "little"))
 _SIZE_AT, _TAGS_CODE_AT, _TIME_AT = (VALUE.offsets[name] for name in ("size", "tags_code", "store_timestamp"))
-_END_SIZE, _KEY_END, _ENTRY_ROOM = len(fmt.INTERNAL_END), columns.KEY_END, columns.ENTRY_ROOM
+_END_SIZE, _KEY_END, _MOST_ENTRY_BYTES = len(fmt.INTERNAL_END), columns.KEY_END, columns.MOST_ENTRY_BYTES
 
 
 @kernel
 def _put_varint(at, value):
-    """Write a varint; returns the place behind it."""
+    """Write a varint; return the place after it."""
     while value >= 128:
         store_8(at, np.uint8(value & 127 | 128))
         value >>= 7
@@ -43,7 +43,7 @@ def _put_varint(at, value):
 
 @kernel
 def _shared(one, one_size, other, other_size):
-    """How many bytes two stretches of memory begin with alike."""
+    """Return the number of bytes with which two stretches of memory begin alike."""
     size, at = min(one_size, other_size), 0
     while at < size and byte_at(one + at) == byte_at(other + at):
         at += 1
@@ -52,7 +52,7 @@ def _shared(one, one_size, other, other_size):
 
 @kernel
 def _shared_of_numbers(one, other):
-    """How many of their eight bytes, the highest first, two numbers that differ begin with alike."""
+    """Return the number of bytes, the highest first, with which two numbers that differ begin alike."""
     differ, shared = one ^ other, 7
     while differ >> 8:
         differ >>= 8
@@ -62,7 +62,7 @@ def _shared_of_numbers(one, other):
 
 @kernel
 def _is_full(size, key_size, since):
-    """Whether a block of so many bytes ends in front of a further entry, by RocksDB's rule."""
+    """Return True if a block of `size` bytes ends before another entry, by RocksDB's rule."""
     after = size + key_size + _VALUE_SIZE + 5
     if since == _RESTART_INTERVAL:
         after += 4
@@ -75,7 +75,7 @@ def _is_full(size, key_size, since):
 
 @kernel
 def _end_block(at, restarts, known):
-    """Write what stands at a block's end; returns the place behind it."""
+    """Write the restarts at a block's end; return the place after them."""
     for number in range(known):
         store_32(at, np.int32(restarts[number]))
         at += 4
@@ -93,16 +93,16 @@ def fill_blocks(prefixes, pieces, out, restarts, blocks, state):
     known, since = state[TableState.restarts], state[TableState.since]
     last_row, last_offset = state[TableState.last_row], state[TableState.last_offset]
     whole = 0
-    has_room = True
-    while has_room and piece < len(row):
+    has_space = True
+    while has_space and piece < len(row):
         queue = row[piece]
         prefix, prefix_size = names + prefix_end[queue], prefix_end[queue + 1] - prefix_end[queue]
         key_size = prefix_size + _KEY_END
-        furthest = start + len(out) - _ENTRY_ROOM - key_size
+        furthest = start + len(out) - _MOST_ENTRY_BYTES - key_size
         value, from_done = address[piece] + done * _VALUE_SIZE, done
         while done < count[piece]:
             if at > furthest or whole == len(blocks):
-                has_room = False
+                has_space = False
                 break
             offset = first[piece] + done
             if last_row >= 0 and _is_full(at - begin + 4 * known + 4, key_size, since):
@@ -146,7 +146,7 @@ def fill_blocks(prefixes, pieces, out, restarts, blocks, state):
             last_row, last_offset = queue, offset
         state[TableState.entries] += done - from_done
         state[TableState.key_bytes] += (done - from_done) * key_size
-        if has_room:
+        if has_space:
             piece += 1
             done = 0
     state[TableState.piece], state[TableState.done] = piece, done

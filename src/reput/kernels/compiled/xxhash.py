@@ -27,7 +27,7 @@ def _round(lane, word):
 
 @kernel
 def xxhash64(begin, end):
-    """The hash (uint64) of the bytes in [begin, end), with seed 0."""
+    """Return the hash (uint64) of the bytes in [begin, end), with seed 0."""
     at = begin
     if begin + _STRIPE <= end:
         one, two, three, four = _LANE_1, _PRIME_2, np.uint64(0), _LANE_4
