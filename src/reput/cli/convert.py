@@ -73,7 +73,7 @@ def convert(
     if not report.built and not as_json:
         output.say(" ".join(report.notes))
         return 0
-    report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
+    report.out_of_order_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The conversion itself is done: the new queues are live"):
         if as_json:
             output.emit_json({"ok": True, "to": to, "source": source, "from": source, **report.to_dict()})

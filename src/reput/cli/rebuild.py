@@ -97,7 +97,7 @@ def rebuild(
     except KeyboardInterrupt:
         output.say(_interrupted(store, job.config))
         return _INTERRUPTED
-    report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
+    report.out_of_order_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The rebuild itself is done: the new indexes are live"):
         if as_json:
             output.emit_json({"ok": True, **report.to_dict()})
@@ -157,7 +157,7 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
         _notes("note", report.notes)
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
-    _notes("queue", [_out_of_order(queue) for queue in report.crooked_queues])
+    _notes("queue", [_out_of_order(queue) for queue in report.out_of_order_queues])
     _notes("warning", report.warnings)
 
 

@@ -10,7 +10,7 @@ from reput.store.disk.layout import StoreLayout
 
 
 def read_checkpoint(layout: StoreLayout) -> Checkpoint:
-    """The store's checkpoint; zeros where it is missing or too short."""
+    """Read the store's checkpoint; zeros if it is missing or too short."""
     data = fs.read_bytes(layout.checkpoint, CHECKPOINT_FILE_SIZE) or b""
     try:
         return decode_checkpoint(data)
@@ -19,7 +19,7 @@ def read_checkpoint(layout: StoreLayout) -> Checkpoint:
 
 
 def write_checkpoint(layout: StoreLayout, owner: fs.Owner, **fields: int) -> None:
-    """Write these fields of the checkpoint, durably, and no others: another process may be at work on the rest."""
+    """Write these fields of the checkpoint durably, and no others: another process may write the rest."""
     for name, value in fields.items():
         data = struct.pack(">q", value)
         fs.write_at(str(layout.checkpoint), CHECKPOINT_FILE_SIZE, owner, data, CHECKPOINT.offsets[name])

@@ -1,7 +1,7 @@
-"""Where given settings contradict a store: sizes that its files have not, paths that name another store.
+"""Settings that contradict a store: file sizes that its files do not have, and paths that name another store.
 
-RocketMQ opens no store whose files have other lengths than its settings say. So whoever writes with the wrong ones
-gives a store that the broker then refuses.
+RocketMQ refuses a store whose files do not have the lengths in its settings. So a program that writes with the wrong
+settings makes a store that the broker refuses.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _QUEUES_ASKED = 1000
 
 
 class Contradiction(NamedTuple):
-    """Settings, by their names in StoreConfig, that a store contradicts; `text` is a sentence with both sides.
+    """Settings that a store contradicts, by their names in StoreConfig.
 
-    `is_of_size`: the store's files, which are in `place`, have other sizes, so that RocketMQ loads no such store.
+    `text` is a sentence with both sides. `is_of_size`: the store's files, in `place`, have other sizes, so RocketMQ
+    would refuse the store.
     """
 
     names: tuple[str, ...]
@@ -39,10 +40,10 @@ class Contradiction(NamedTuple):
 
 
 def refuse_contradictions(layout: StoreLayout, config: StoreConfig) -> None:
-    """Refuse settings that contradict the store, unless `force_setting` says to go on with them.
+    """Refuse settings that contradict the store, unless `force_setting` allows them.
 
     Raises:
-        ConfigError: with each contradiction; nothing was changed.
+        ConfigError: lists each contradiction; nothing was changed.
     """
     found = [] if config.force_setting else contradictions(layout, config)
     if found:
@@ -54,59 +55,59 @@ def refuse_contradictions(layout: StoreLayout, config: StoreConfig) -> None:
 
 
 def without_wrong_sizes(config: StoreConfig, found: list[Contradiction]) -> StoreConfig:
-    """Leave out the sizes that files contradict: the files' own sizes then count. What is forced stays."""
+    """Return the settings without the sizes that files contradict; forced settings stay."""
     wrong = {} if config.force_setting else {name: None for one in found if one.is_of_size for name in one.names}
     return replace(config, **wrong)
 
 
 def contradictions(layout: StoreLayout, config: StoreConfig) -> list[Contradiction]:
-    """List the contradictions, each with both sides, and where each comes from."""
+    """List the contradictions."""
     found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(layout, config)]
     if config.enable_consume_queue_ext is not False:
-        told = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
-        found += _size(config, "mapped_file_size_consume_queue_ext", told, layout.consume_queue_ext)
+        size = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+        found += _size(config, "mapped_file_size_consume_queue_ext", size, layout.consume_queue_ext)
     return [*found, *_batch_queue_files(layout, config), *_index_files(layout, config)]
 
 
 def _size(
-    config: StoreConfig, name: str, told: int | None, folder: Path, counts_as: int | None = None
+    config: StoreConfig, name: str, size: int | None, folder: Path, counts_as: int | None = None
 ) -> Iterator[Contradiction]:
-    """The contradiction between a given file size and the one that files tell, if there is one."""
+    """Yield the contradiction between a given file size and the `size` of the files, if there is one."""
     given = getattr(config, name)
     used = given if counts_as is None else counts_as
-    if given is not None and told is not None and used != told:
+    if given is not None and size is not None and used != size:
         rounded = f", which RocketMQ rounds up to {used}, whole entries" if used != given else ""
-        text = f"{config.given(name)}{rounded}, and the files of {folder} have {told} bytes"
+        text = f"{config.given(name)}{rounded}, and the files of {folder} have {size} bytes"
         yield Contradiction((name,), folder, text)
 
 
 def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
     if config.mapped_file_size_consume_queue is not None:
-        told = found_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+        likely = found_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
         used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
-        size = told.size if told.is_of_files else None
+        size = likely.size if likely.is_of_files else None
         yield from _size(config, "mapped_file_size_consume_queue", size, layout.consume_queue, used)
 
 
 def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
-    """Only where no file has the given size: beside one that was lost, names may tell a multiple of it."""
+    """Compare only if no file has the given size: next to a lost file, names may suggest a multiple of it."""
     if (given := config.mapper_file_size_batch_consume_queue) is not None:
         batches = BatchFiles(layout.batch_consume_queue)
         lengths = {file.size for queue in islice(batches.queues(), _QUEUES_ASKED) for file in queue.folder.files}
-        told = None if given in lengths else batches.found_file_size()
-        yield from _size(config, "mapper_file_size_batch_consume_queue", told, batches.folder)
+        size = None if given in lengths else batches.found_file_size()
+        yield from _size(config, "mapper_file_size_batch_consume_queue", size, batches.folder)
 
 
 def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
-    """Only where all files agree: among several lengths may be that of a cut file, which the log's readers name."""
+    """Compare only if all files have one length: of several, one may be a cut file, which readers of the log report."""
     if config.mapped_file_size_commit_log is not None:
         sizes = {
             entry.size if not entry.is_link else fs.size_of(layout.commit_log / entry.name)
             for entry in fs.list_dir(layout.commit_log)
             if not entry.is_dir and paths.parse_offset_name(entry.name) is not None
         } - {0}
-        told = sizes.pop() if len(sizes) == 1 else None
-        yield from _size(config, "mapped_file_size_commit_log", told, layout.commit_log)
+        size = sizes.pop() if len(sizes) == 1 else None
+        yield from _size(config, "mapped_file_size_commit_log", size, layout.commit_log)
 
 
 def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
@@ -116,11 +117,11 @@ def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradic
         return
     size = Counter(file.size for file in files).most_common(1)[0][0]
     usual = [file for file in files if file.size == size]
-    told = next((told for file in usual if (told := found_slots_and_items(file))), None)
+    found = next((sizes for file in usual if (sizes := found_slots_and_items(file))), None)
     given = " and ".join(config.given(name) for name in names)
-    slots, items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    slots, items = found or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
     wanted = (config.max_hash_slot_num or slots, config.max_index_num or items)
-    if told is not None and wanted != told:
+    if found is not None and wanted != found:
         text = f"{given}, and the IndexFiles of {layout.index} have {slots} slots and {items} items ({size} bytes)"
         yield Contradiction(tuple(names), layout.index, text)
     elif _is_empty(usual[0]) and len(names) == 2 and index_file.file_size(*wanted) != size:
@@ -130,12 +131,12 @@ def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradic
 
 
 def _is_empty(file: IndexFileOnDisk) -> bool:
-    """Whether an IndexFile is one without items: its length is all that it tells. Other bytes tell nothing."""
+    """Return True if an IndexFile has a header and no items, so that only its length shows its sizes."""
     return file.header is not None and file.header.index_count == 1
 
 
 def _other_paths(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
-    """Paths that lead elsewhere. A relative one tells nothing: it counts from where the broker was started."""
+    """Yield paths that lead elsewhere. A relative path is not compared: it starts at the broker's working folder."""
     root = config.store_path_root_dir
     if root and Path(root).is_absolute() and Path(root).resolve() != layout.root.resolve():
         text = f"{config.given('store_path_root_dir')}, and the store given is {layout.root}"

@@ -12,7 +12,7 @@ _FRONTIER_LIMIT = 1 << 20
 
 
 class Frontiers(NamedTuple):
-    """Log offsets below which the queue files, and the IndexFiles, are complete."""
+    """Log offsets below which the queue files and the IndexFiles are complete."""
 
     queue_offset: int
     index_offset: int
@@ -60,11 +60,11 @@ NO_INDEX_FILE_NEEDED = "no message below reput's frontier has a key, or messageI
 
 
 def needs_no_index_file(index_offset: int, index_file: str) -> bool:
-    """Return whether a store without IndexFiles is whole by its frontier: the index came that far and made none."""
+    """Return True if a store without IndexFiles is whole: the index reached its frontier and made no file."""
     return index_offset > 0 and not index_file
 
 
 def durable_offset(layout: StoreLayout, frontiers: Frontiers) -> int:
-    """The log offset below which indexes are durable; beside a follower the visible `frontiers` may be further on."""
+    """Return the log offset below which indexes are durable; a follower may have raised the visible `frontiers`."""
     frontier = read_frontier(layout)
     return min(frontiers.both, Frontiers.of(frontier).both) if frontier else frontiers.both

@@ -24,13 +24,13 @@ def tag_items_in_use(files: Sequence[IndexFileOnDisk], log: LogFiles, slots: int
     None if they do not show it: there are no files, or no message has a tag.
     """
     for file in files:
-        told = _told_by(file, log, slots)
-        if told is not None:
-            return told
+        has_tags = _has_tag_items(file, log, slots)
+        if has_tags is not None:
+            return has_tags
     return None
 
 
-def _told_by(file: IndexFileOnDisk, log: LogFiles, slots: int) -> bool | None:
+def _has_tag_items(file: IndexFileOnDisk, log: LogFiles, slots: int) -> bool | None:
     if file.header is None:
         return None
     count = min(file.header.index_count - 1, _ITEMS_ASKED)
@@ -46,9 +46,9 @@ def _told_by(file: IndexFileOnDisk, log: LogFiles, slots: int) -> bool | None:
 
 
 def _tag_hash(log: LogFiles, offset: int) -> int | None:
-    """The hash of the tag item that the record at `offset` would have; None without a record or a tag."""
+    """Return the key hash of the tag item of the record at `offset`; None without a record or a tag."""
     found = record_at(log, offset)
-    # To look for the name first saves most of the work where no message has a tag.
+    # A search for the name first saves most of the work if no message has a tag.
     if isinstance(found, Verdict) or properties.TAGS not in found.data:
         return None
     record = decode_record(found.data)

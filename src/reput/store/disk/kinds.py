@@ -1,4 +1,4 @@
-"""Which kinds of queues a store has: told by its files, else by its configuration. The one place that lists them."""
+"""The kinds of queues of a store, by its files or else its configuration. No other module lists the kinds."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _QUEUES_ASKED = 200
 
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
-    """Every kind that reput knows, by name, in the order in which they are asked."""
+    """Return every kind that reput knows, by name."""
     return {name: kind_named(name, layout, file_size) for name in (FILE, ROCKSDB)}
 
 
 def kind_named(name: str, layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> QueueKind:
-    """The queues of one kind in a store, there or not."""
+    """Return the queues of one kind in a store, present or not."""
     if name == FILE:
         return FileKind(layout.consume_queue, file_size)
-    # RocksDB is loaded only for a store that has it: that takes longer than a small question.
+    # Loaded only for a store that has it: loading takes longer than a small question.
     from reput.queue.rocksdb_kind import RocksdbKind
 
     return RocksdbKind(layout.consume_queue, layout.own(own.ROCKSDB_LOGS), partial(_log_end, layout.commit_log))
 
 
 def _log_end(commit_log: Path) -> int:
-    """The log offset behind the log's last file; nothing is read in it."""
+    """Return the log offset after the log's last file; no file is read."""
     ends = [0]
     for entry in fs.list_dir(commit_log):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
@@ -50,7 +50,7 @@ def _log_end(commit_log: Path) -> int:
 
 
 def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
-    """The kinds of which the store has queues."""
+    """Return the kinds of which the store has queues."""
     files = kind_named(FILE, layout, file_size)
     found = [files] if files.is_present() else []
     if folder_names.is_database(layout.consume_queue):
@@ -59,20 +59,20 @@ def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> li
 
 
 def configured_kinds(config: StoreConfig) -> list[str]:
-    """The kinds that the configuration asks for, the one that is read first; none where it does not say.
+    """Return the kinds that the configuration asks for, the one that answers reads first; empty if it names none.
 
     Raises:
         UnsupportedStoreError: a storeType that reput does not know.
     """
-    told = config.store_type or (DEFAULT_STORE_TYPE if config.rocksdb_cq_double_write_enable else None)
-    if told is None:
+    store_type = config.store_type or (DEFAULT_STORE_TYPE if config.rocksdb_cq_double_write_enable else None)
+    if store_type is None:
         return []
-    first = STORE_TYPES.get(told)
+    first = STORE_TYPES.get(store_type)
     if first is None:
         known = " or ".join(STORE_TYPES)
-        raise UnsupportedStoreError(f"storeType={told}: reput does not know this kind of store; {known} are known")
-    # RocketMQ writes both with a store of files alone.
-    if config.rocksdb_cq_double_write_enable and told == DEFAULT_STORE_TYPE:
+        raise UnsupportedStoreError(f"storeType={store_type}: reput does not know this type of store. Give {known}")
+    # RocketMQ writes both kinds only if the store type is files.
+    if config.rocksdb_cq_double_write_enable and store_type == DEFAULT_STORE_TYPE:
         return list(DOUBLE_WRITE)
     return [first]
 
@@ -80,15 +80,17 @@ def configured_kinds(config: StoreConfig) -> list[str]:
 def store_kinds(
     layout: StoreLayout, config: StoreConfig | None = None, file_size: int = DEFAULT_FILE_SIZE
 ) -> list[QueueKind]:
-    """The kinds that a store has, the one that is read first; queue files where neither files nor settings tell.
+    """Return the kinds that a store has, the one that answers reads first.
+
+    These are queue files if neither the store's files nor its settings name a kind.
 
     Raises:
-        UnsupportedStoreError: the configuration asks for a kind that the store, which has queues, has not.
+        UnsupportedStoreError: the configuration asks for a kind that the store, which has queues, does not have.
     """
     wanted, present = configured_kinds(config or StoreConfig()), present_kinds(layout, file_size)
     names = [kind.name for kind in present]
     missing = [name for name in wanted if name not in names]
-    # A database may be there before the first message, and a store may have queues of batches alone.
+    # A database may exist before the first message, and a store may have only queues of batches.
     if missing and any(_has_queue(kind) for kind in present):
         raise UnsupportedStoreError(
             f"{layout.consume_queue}: the configuration asks for {' and '.join(missing)} queues, and there are "
@@ -108,9 +110,9 @@ def _has_queue(kind: QueueKind) -> bool:
 
 
 def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, file_size: int) -> None:
-    """Refuse a configured size that no present queue file has, where all have the same other one.
+    """Refuse a configured size if all queue files have one other size.
 
-    One file alone may have been cut: then that is what the reader of its entries says.
+    A single file may have been cut: then the reader of its entries reports that.
 
     Raises:
         ConfigError: the setting is wrong, not the files.
@@ -129,15 +131,15 @@ def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, fil
 def refuse_odd_queue_files(
     kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int, most: int | None = None
 ) -> None:
-    """Refuse queues whose files have a wrong length or place: where they end is not what their names say.
+    """Refuse queues whose files have a wrong length or place: their names do not show where they end.
 
-    A file of no bytes is what a killed task left; the next catch-up gives it its length, `file_size`. With `most` so
-    many queues of each kind are looked at; the others are when something is put to them (`damaged_queue`).
+    A killed task leaves a file of no bytes; the next catch-up gives it its length, `file_size`. `most`: the number of
+    queues of each kind that are checked; the others are checked at their first put (`damaged_queue`).
 
     Raises:
-        DamagedStoreError: there is such a queue; a message put into it would get a number that another one has.
+        DamagedStoreError: there is such a queue; a message put into it would get the number of another message.
 
-    Source: `MappedFileQueue.doLoad`: RocketMQ does not open such a store either.
+    Source: `MappedFileQueue.doLoad`: RocketMQ refuses such a store too.
     """
     # Queues of batches are few, and a put does not look at their files again.
     for kind, most_of_kind in (*((kind, most) for kind in kinds), (batches, None)):
@@ -153,19 +155,19 @@ def every_kind(layout: StoreLayout, kinds: Sequence[QueueKind]) -> list[AnyKind]
 
 
 def damaged_queue(kinds: Sequence[QueueKind], key: QueueKey, file_size: int) -> str | None:
-    """What is wrong with the files of one queue, so that nothing may be put to it; None where nothing is."""
+    """Return the damage in the files of one queue, to which nothing may be put then; None if there is none."""
     return next((damage for kind in kinds for damage in kind.damage_of(key, file_size)), None)
 
 
 def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:
     """Refuse queues that another process has open to write, unless it is a follower, which gives way.
 
-    Queues that this process cannot write since it was forked are refused as well.
+    Queues that this process cannot write since it was forked are refused too.
 
-    RocketMQ opens its database while it loads a store, and takes the store's lock only when it has recovered it.
+    RocketMQ opens its database while it loads a store, and takes the store's lock only after recovery.
 
     Raises:
-        StoreLockedError: one has.
+        StoreLockedError: another process has the queues open.
         ForkedStoreError: see `QueueKind.refuse_in_fork`.
     """
     for kind in kinds:

@@ -1,4 +1,4 @@
-"""Where the parts of one store lie, and which kinds of store reput refuses by name."""
+"""The paths of a store, and the kinds of stores that reput refuses by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SWAPPED_BY_RENAMES = (
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """The paths of a store; `commit_log` may lie elsewhere (storePathCommitLog)."""
+    """The paths of a store; `commit_log` may be elsewhere (storePathCommitLog)."""
 
     root: Path
     commit_log: Path
@@ -54,7 +54,7 @@ class StoreLayout:
 
     @property
     def abort(self) -> Path:
-        """The file that says that the broker did not close the store."""
+        """The file that exists as long as the store is not closed."""
         return self.root / paths.ABORT
 
     @property
@@ -68,20 +68,20 @@ class StoreLayout:
         return self.root / paths.REPUT
 
     def own(self, name: str) -> Path:
-        """One of reput's own files or folders."""
+        """Return the path of one of reput's own files or folders."""
         return self.reput / name
 
     def staging(self, epoch: int) -> Path:
-        """The staging folder of a job."""
+        """Return the path of a job's staging folder."""
         return self.reput / own.staging_name(epoch)
 
 
 def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
-    """The layout of the store in `root`.
+    """Find the store in `root`.
 
     Raises:
         NotAStoreError: there is no folder, or no commitlog in it.
-        UnsupportedStoreError: the log lies in several paths.
+        UnsupportedStoreError: the log has several paths.
     """
     root = _path_of(root).absolute()
     commit_log = root / paths.COMMIT_LOG
@@ -105,7 +105,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
 
 
 def _near(root: Path) -> str:
-    """A sentence that names stores beside a folder that is not there, if their names are like its name."""
+    """Return a sentence that names stores with similar names next to a missing folder."""
     with contextlib.suppress(ReputError):
         beside = similar(root.name, [entry.name for entry in fs.list_dir(root.parent) if entry.is_dir])
         found = [str(root.parent / name) for name in beside if fs.is_dir(root.parent / name / paths.COMMIT_LOG)]
@@ -120,7 +120,7 @@ def _refuse_dledger_folder(root: Path) -> None:
 
 
 def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> None:
-    """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
+    """Refuse, by name, stores whose indexes reput does not build yet.
 
     Raises:
         UnsupportedStoreError: a DLedger log.
@@ -130,7 +130,7 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
 
 
 def refuse_linked_indexes(layout: StoreLayout) -> None:
-    """Refuse indexes that lie elsewhere: they are swapped by renames, which cannot reach another file system.
+    """Refuse indexes on another file system: they are swapped by renames, which cannot reach it.
 
     Raises:
         UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
@@ -147,7 +147,7 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
 
 
 def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
-    """What stands in the place of a topic's or a queue's folder and is none itself."""
+    """Yield paths among the folders of topics and queues that are not folders."""
     for topic in fs.list_dir(consume_queue):
         folder = consume_queue / topic.name
         if not topic.is_dir:
@@ -157,7 +157,7 @@ def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
 
 
 def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
-    """The kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
+    """List the kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
     found = []
     if config.enable_dledger_commit_log:
         found.append(f"{layout.commit_log}: enableDLegerCommitLog=true, a DLedger log")
@@ -171,13 +171,13 @@ def _path_of(root: object) -> Path:
 
 
 def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | None) -> tuple[StoreLayout, bool]:
-    """The layout of the store in `root`, and whether it is new: with `create` an empty folder becomes a store.
+    """Find the store in `root`, or with `create` make one in an empty folder; returns True with a new store.
 
-    None says that the caller only reads, so an error does not advise `create`.
+    None for `create` means that the caller only reads, so an error does not advise `create`.
 
     Raises:
         NotAStoreError: there is no store, and none is to be made, or the folder holds something else.
-        UnsupportedStoreError: the log lies in several paths.
+        UnsupportedStoreError: the log has several paths.
     """
     is_new = bool(create) and _make_folders(_path_of(root), config)
     try:
@@ -189,12 +189,12 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
 
 
 def _make_folders(root: Path, config: StoreConfig) -> bool:
-    """Make the folders of a new store, where `root` is empty or not there; returns whether it did."""
+    """Make the folders of a new store if `root` is empty or missing; returns True if it did."""
     commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
     if fs.is_dir(commit_log):
         return False
     if fs.list_dir(root):
-        # What is there is no store: a new one is not put between other people's files.
+        # A new store does not go between other people's files.
         return False
     for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
         fs.make_dirs(folder)

@@ -1,4 +1,4 @@
-"""What broker.conf says about the log's writer, as the log takes it."""
+"""The settings of the log's writer, from broker.conf."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MAX_PORT = (1 << 16) - 1
 
 
 def log_settings(config: StoreConfig, file_size: int) -> LogSettings:
-    """The log's settings: what the configuration gives, else RocketMQ's defaults; the file size is the present files'.
+    """Return the log's settings: the configured values, else RocketMQ's defaults, with the present files' size.
 
     Raises:
-        ConfigError: a value that the log could not work with.
+        ConfigError: the log cannot work with a value.
     """
     values: dict[str, Any] = {
         field.name: value for field in fields(LogSettings) if (value := getattr(config, field.name, None)) is not None
@@ -34,7 +34,7 @@ def log_settings(config: StoreConfig, file_size: int) -> LogSettings:
 
 
 def _store_host(config: StoreConfig) -> Host:
-    """What records name as the broker that stored them: brokerIP1 (of either kind) and listenPort."""
+    """Return the broker's address as records have it: brokerIP1 (IPv4 or IPv6) and listenPort."""
     address, port = LOCALHOST.address, config.listen_port or LOCALHOST.port
     if config.broker_ip1 is not None:
         try:

@@ -1,7 +1,7 @@
-"""Which topics have queues of batches: `queue.type` in config/topics.json, else the store's own folders tell.
+"""The topics with queues of batches: by `queue.type` in config/topics.json, else by the store's folders.
 
-A topic that topics.json has without the attribute is SimpleCQ, as for RocketMQ. Of a topic that it has not (deleted,
-or the file is gone) a folder in batchconsumequeue tells, and where that is missing too, its records do.
+A topic in topics.json without the attribute is SimpleCQ, as in RocketMQ. A topic that the file lacks (deleted, or the
+file is gone) has queues of batches if batchconsumequeue has its folder; without a folder its records decide.
 
 Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 """
@@ -23,7 +23,7 @@ from reput.store.disk.retained import TopicsFile
 
 
 def queue_types(layout: StoreLayout, configured: TopicsFile) -> QueueTypes:
-    """The types of queues that configuration and folders tell.
+    """Return the types of queues, by configuration and folders.
 
     Raises:
         ConfigError: topics.json names a type that RocketMQ does not know.
@@ -48,16 +48,16 @@ def queue_types(layout: StoreLayout, configured: TopicsFile) -> QueueTypes:
 
 
 def _queue_type(config: Any) -> Any:
-    """The type that a topic's configuration names; SimpleCQ where it names none."""
+    """Return the type that a topic's configuration names; SimpleCQ if it names none."""
     attributes = config.get("attributes") if isinstance(config, dict) else None
     return attributes.get(QUEUE_TYPE, SIMPLE) if attributes and isinstance(attributes, dict) else SIMPLE
 
 
 def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
-    """Refuse a store whose folders and topics.json contradict one another, as RocketMQ does when it loads it.
+    """Refuse a store whose folders contradict topics.json, as RocketMQ does when it loads the store.
 
     Raises:
-        DamagedStoreError: they do.
+        DamagedStoreError: a folder contradicts the file.
     """
     for what in misplaced_queues(layout, types):
         raise DamagedStoreError(
@@ -66,10 +66,10 @@ def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
 
 
 def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None:
-    """Refuse queues of batches beside kinds in which RocketMQ itself loses all of a batch but its first message.
+    """Refuse queues of batches beside kinds in which RocketMQ loses all messages of a batch but the first.
 
     Raises:
-        UnsupportedStoreError: there are both.
+        UnsupportedStoreError: the store has both.
     """
     alone = [kind.name for kind in kinds if not kind.allows_batches]
     if types.batch and alone:
@@ -81,8 +81,8 @@ def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None
 
 
 def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
-    """What lies in the folder of the other type of queues; RocketMQ does not load such a store."""
-    # Topics of batches are few: they are looked for among the others, which may be very many, and not the other way.
+    """List the topics in the folder of the other type of queues; RocketMQ refuses such a store."""
+    # There are few topics of batches and perhaps very many others, so each topic of batches is looked up.
     named = [name.decode("utf-8", "surrogateescape") for name in sorted(types.batch)]
     found = [
         f"{layout.consume_queue / name}: queues of type {SIMPLE}, and the topic's {QUEUE_TYPE} is {BATCH}"

@@ -1,4 +1,4 @@
-"""What a job found and did, as plain values: the text and JSON outputs are made from the same report."""
+"""Reports of jobs as plain values: text and JSON outputs come from the same report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class LogGap:
-    """Bytes [begin, end) of the log that are no record, though records follow; `why` says what stands at `begin`."""
+    """Bytes [begin, end) of the log that are not a record, though records follow; `why` says what is at `begin`."""
 
     begin: int
     end: int
@@ -23,7 +23,7 @@ class LogGap:
 
 @dataclass(slots=True)
 class QueueOddity:
-    """A queue whose offsets did not run straight: repeats left out, blanks filled in, generations dropped."""
+    """A queue whose offsets were not consecutive: repeats left out, blanks filled in, generations dropped."""
 
     topic: str
     queue_id: int
@@ -46,7 +46,7 @@ class TopicSummary:
 
 @dataclass(slots=True, repr=False)
 class RebuildReport:
-    """What a rebuild did. Offsets are bytes of the log, times milliseconds, durations seconds."""
+    """The result of a rebuild. Offsets are bytes of the log, times milliseconds, durations seconds."""
 
     store: str
     salvage: bool
@@ -65,7 +65,7 @@ class RebuildReport:
     gaps: list[LogGap] = field(default_factory=list)
     torn_tail_bytes: int = 0
     torn_tail_offset: int | None = None
-    crooked_queues: list[QueueOddity] = field(default_factory=list)
+    out_of_order_queues: list[QueueOddity] = field(default_factory=list)
     retained_queues: list[str] = field(default_factory=list)
     time_regressions: int = 0
     first_time_regression: int | None = None
@@ -87,8 +87,14 @@ class RebuildReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
-        return asdict(self)
+        """Return the report as values for JSON."""
+        values = asdict(self)
+        return {**values, "crooked_queues": values["out_of_order_queues"]}  # old name, for one version
+
+    @property
+    def crooked_queues(self) -> list[QueueOddity]:  # old name, for one version
+        """The old name of `out_of_order_queues`."""
+        return self.out_of_order_queues
 
 
 SETTING, DAMAGE, LEFTOVER, NOTE = "setting", "damage", "leftover", "note"
@@ -96,11 +102,11 @@ SETTING, DAMAGE, LEFTOVER, NOTE = "setting", "damage", "leftover", "note"
 
 @dataclass(slots=True)
 class Finding:
-    """One thing that a check found, however often: the rule, the first place (byte `offset` in `file`), the count.
+    """A finding of a check: the rule, its first place (byte `offset` in `file`), and how often it was broken.
 
-    `severity`: `damage` makes a store unsound; `leftover` is what RocketMQ itself leaves behind after a crash and
-    mends when it opens the store; `note` is worth knowing. `setting` is a given setting that the files contradict:
-    the files are judged without it, and RocketMQ would not load them with it.
+    `severity`: `damage` makes a store unsound; `leftover` is the remains of a crash, which RocketMQ repairs when it
+    opens the store; `note` is worth knowing. `setting` is a given setting that the files contradict: the files are
+    judged without it, and RocketMQ would not load them with it.
     """
 
     rule: str
@@ -113,13 +119,13 @@ class Finding:
 
 @dataclass(slots=True, repr=False)
 class CheckReport:
-    """What a check found. Offsets are bytes of the log, durations seconds.
+    """The findings of a check. Offsets are bytes of the log, durations seconds.
 
-    `messages` counts the log's records, of which a batch is one; `queue_entries` counts the entries that queues ought
-    to have, `queue_messages` the messages that they give, those inside batches too.
+    `messages` counts the log's records; a batch is one record. `queue_entries` counts the entries that queues must
+    have, `queue_messages` their messages, with those inside batches.
 
-    `held_by` and `held_by_pid` name the process that held the store (see `reput.store.owner.holders`). Where it
-    appends, the log was judged up to `log_max_offset` and the indexes up to `indexes_to`.
+    `held_by` and `held_by_pid` name the process that held the store (see `reput.store.owner.holders`). If it appends,
+    the log was judged up to `log_max_offset` and the indexes up to `indexes_to`.
     """
 
     store: str
@@ -146,7 +152,7 @@ class CheckReport:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing that was found is damage."""
+        """True if no finding is damage."""
         return all(finding.severity != DAMAGE for finding in self.findings)
 
     @property
@@ -156,11 +162,11 @@ class CheckReport:
 
     @property
     def wrong_settings(self) -> list[Finding]:
-        """The findings that are about a given setting, not about the store."""
+        """The findings about a given setting, not about the store."""
         return [finding for finding in self.findings if finding.severity == SETTING]
 
     def after_crash(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
-        """Add what RocketMQ leaves behind after a crash: a leftover then, damage in a store that was closed cleanly."""
+        """Add remains of a crash of RocketMQ: a leftover, or damage in a store that was closed cleanly."""
         severity = DAMAGE if self.closed_cleanly else LEFTOVER
         self.findings.append(Finding(rule, severity, file, offset, count, detail))
 
@@ -169,9 +175,9 @@ class CheckReport:
         self.findings.append(Finding(rule, DAMAGE, file, offset, count, detail))
 
     def remark(self, severity: str, rule: str, file: str, count: int, detail: str) -> None:
-        """Add something that is no damage."""
+        """Add a finding that is not damage."""
         self.findings.append(Finding(rule, severity, file, None, count, detail))
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
+        """Return the report as values for JSON."""
         return {"sound": self.sound, **asdict(self)}

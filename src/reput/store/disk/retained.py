@@ -1,7 +1,7 @@
-"""Queues whose last records have expired or are lost keep their numbering: it never restarts under a committed offset.
+"""Queues without records keep their numbering, so that it never restarts below a committed offset.
 
-What the old ConsumeQueue tells comes first; where it is gone, the highest committed offset in consumerOffset.json
-stands in, with a warning, for topics that the broker still has.
+The end of the old ConsumeQueue counts first. Without it the highest committed offset in consumerOffset.json is used,
+with a warning, for topics that the broker still has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONFIG_LIMIT = 256 << 20
 
 
 class Retained(NamedTuple):
-    """A queue without records: the offset its numbering goes on from, and where that came from."""
+    """A queue without records: its next queue offset, and the source of that."""
 
     key: QueueKey
     next: int
@@ -35,7 +35,7 @@ class Retained(NamedTuple):
 
 
 def retained_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -> list[Retained]:
-    """The queues that must keep their numbering though the log (which ends at `log_end`) has no record of them."""
+    """List the queues that must keep their numbering, although the log (up to `log_end`) has no record of them."""
     bound = queue_offset_bound(log_end)
     found: dict[QueueKey, Retained] = {}
     for queue in _old_queues(layout):
@@ -53,24 +53,24 @@ def retained_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -
 
 def _old_queues(layout: StoreLayout) -> Iterator[QueueOnDisk]:
     for kind in present_kinds(layout):
-        # What cannot be read tells nothing; `unreadable_kinds` says so.
+        # Queues that cannot be read are left out; `unreadable_kinds` reports them.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.queues()
 
 
 def unreadable_kinds(layout: StoreLayout) -> list[str]:
-    """Why old queues cannot be read, a line for each kind; their numbering is then not known."""
-    told = []
+    """List why old queues cannot be read, a line for each kind; their numbering is then unknown."""
+    errors = []
     for kind in present_kinds(layout):
         try:
             kind.complete_to()
         except DamagedStoreError as error:
-            told.append(str(error))
-    return told
+            errors.append(str(error))
+    return errors
 
 
 def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -> list[Retained]:
-    """Old queues without records whose end is further than a log of this size can have brought them.
+    """List old queues without records whose end is higher than a log of this size allows.
 
     Their numbering is not kept: it would be a guess, and a hostile end would become a file position.
     """
@@ -78,7 +78,7 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
     found = []
     for queue in _old_queues(layout):
         key = queue.key
-        # Where not even full files would bring it there, no file is read for it.
+        # No file is read if even full files would not reach the bound.
         if key not in present and queue.room > bound:
             end = queue.end(INT64_MAX)
             if end is not None and end > bound:
@@ -89,7 +89,7 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
 class Shortened(NamedTuple):
     """A queue whose records end at `next`, before its old end `old_end` (0: unknown) or a `committed` offset (0: none).
 
-    `lost` says whether the log may have held all messages in between, in ranges that are no record now.
+    `lost`: the log may have held all messages in between, in ranges that are not records now.
     """
 
     key: QueueKey
@@ -102,10 +102,10 @@ class Shortened(NamedTuple):
 def shortened_queues(
     layout: StoreLayout, ends: Mapping[QueueKey, int], lost_ranges: Sequence[tuple[int, int]], log_end: int
 ) -> list[Shortened]:
-    """The queues that end, at the offsets `ends`, before their old end or before a committed offset.
+    """List the queues that end, at the offsets `ends`, before their old end or before a committed offset.
 
-    `lost_ranges` are [begin, end) of the log that hold no record and may have held some. Without any, the old end alone
-    is no reason: entries past the log's end are what a crash leaves.
+    `lost_ranges` are the ranges [begin, end) of the log that may have held records and do not now. Without any, a later
+    old end is no reason: a crash leaves entries past the log's end.
     """
     found: dict[QueueKey, Shortened] = {}
     for queue in _old_queues(layout) if lost_ranges else ():
@@ -121,10 +121,10 @@ def shortened_queues(
 
 
 def _all_in(queue: QueueOnDisk, begin: int, end: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether the entries [begin, end) of a queue all point into these ranges of the log, or are blank."""
+    """Return True if all entries [begin, end) of a queue point into these ranges of the log, or are blank."""
     try:
         return all(
-            entry.is_pre_blank or any(first <= entry.physical_offset < behind for first, behind in ranges)
+            entry.is_pre_blank or any(first <= entry.physical_offset < after for first, after in ranges)
             for _, entry in queue.read(begin, end)
         )
     except DamagedStoreError:
@@ -137,7 +137,7 @@ def _queue_count(values: Any) -> int:
 
 
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
-    """The highest committed offset of each queue over all groups, for topics that topics.json has."""
+    """Return the highest committed offset of each queue over all groups, for topics in topics.json."""
     table = read_config(layout, "consumerOffset.json").get("offsetTable")
     topics = read_topics(layout).topics
     offsets: dict[QueueKey, int] = {}
@@ -158,12 +158,12 @@ def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
 
 
 def read_config(layout: StoreLayout, name: str) -> dict[str, Any]:
-    """A config file's value; its .bak where it is missing or bad, as the broker does; empty when both are."""
+    """Read a config file, or its .bak if it is missing or bad, as the broker does; empty if both are."""
     return next((value for _, value in _config_values(layout, name) if isinstance(value, dict)), {})
 
 
 class TopicsFile(NamedTuple):
-    """The topics of config/topics.json, by name, and a note where the file is there and cannot be read."""
+    """The topics of config/topics.json, by name, and a note if the file cannot be read."""
 
     topics: Mapping[str, Any]
     notes: list[str]
@@ -180,7 +180,7 @@ class TopicsFile(NamedTuple):
 
 
 def read_topics(layout: StoreLayout) -> TopicsFile:
-    """What topics.json says, or its .bak where it is missing or bad. It may be large: a caller reads it once."""
+    """Read topics.json, or its .bak if it is missing or bad. The file may be large: a caller reads it once."""
     place = None
     for path, value in _config_values(layout, "topics.json"):
         place = place or path
@@ -189,14 +189,14 @@ def read_topics(layout: StoreLayout) -> TopicsFile:
             return TopicsFile(topics if isinstance(topics, dict) else {}, [])
     if place is None:
         return TopicsFile({}, [])
-    note = f"{place}: cannot be read, so folders and records alone tell the topics and their queue.type"
+    note = f"{place}: cannot be read, so topics and their queue.type come from folders and records alone"
     return TopicsFile({}, [note])
 
 
 def _config_values(layout: StoreLayout, name: str) -> Iterator[tuple[Path, Any]]:
-    """What a config file and its .bak say, where they are there and not empty; None where that is no JSON.
+    """Yield the values of a config file and of its .bak, unless missing or empty; None for a file that is not JSON.
 
-    The .bak is read only if the caller asks for more than the file.
+    The .bak is read only if the caller asks for a second value.
     """
     for path in (layout.root / paths.CONFIG / name, layout.root / paths.CONFIG / f"{name}.bak"):
         data = fs.read_bytes(path, _CONFIG_LIMIT)
@@ -205,12 +205,12 @@ def _config_values(layout: StoreLayout, name: str) -> Iterator[tuple[Path, Any]]
 
 
 def parse_fastjson(text: str) -> Any:
-    """JSON as the broker writes it, whose whole-number keys have no quotes; None where it is not even that."""
+    """Parse JSON as the broker writes it, with unquoted whole-number keys; None if it is not that either."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         pass
-    # Keys can be told from text inside strings only by going over both: strings first, bare keys second.
+    # A key looks like text inside a string, so the pattern matches both: strings first, bare keys second.
     quoted = re.sub(
         r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?\d+)(\s*:)',
         lambda match: match[1] or f'{match[2]}"{match[3]}"{match[4]}',

@@ -1,7 +1,6 @@
-"""The settings a job works with: from the configuration, else from the store's files, else RocketMQ's defaults.
+"""The settings of a job: from the configuration, else from the store's files, else RocketMQ's defaults.
 
-What was assumed is kept, so that a report can say it (a wrong queue file size would give a store that RocketMQ
-refuses).
+Assumed values are kept for reports, since a wrong queue file size would make a store that RocketMQ refuses.
 """
 
 from __future__ import annotations
@@ -33,11 +32,10 @@ _QUEUES_ASKED = 200
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told.
+    """Sizes in bytes, delays in ms (level 1 first); `assumed` lists the values that no setting gives.
 
-    `notes` say which file cannot be read.
-    `ext_file_size` is None where the queues have no ConsumeQueueExt; `calc_bitmaps`: its units get the bits, by
-    `bloom`, of the registered SQL92 filters that match.
+    `notes` name files that cannot be read. `ext_file_size` is None if the queues have no ConsumeQueueExt.
+    `calc_bitmaps`: its units get the bits, by `bloom`, of the registered SQL92 filters that match.
     """
 
     queue_file_size: int
@@ -56,7 +54,7 @@ class StoreSettings:
     notes: tuple[str, ...] = ()
 
     def decoding(self, tag_items: bool) -> DecodeSettings:
-        """What decoding the log needs to know of them."""
+        """Return the settings for decoding the log."""
         return DecodeSettings(self.crc_check, tag_items, self.delays_ms, self.multi_dispatch)
 
 
@@ -96,15 +94,15 @@ def resolve_settings(
         index_slots=slots,
         index_items=items,
         delays_ms=tuple(parse_delay_levels(levels)),
-        # A message alone in a queue of batches has a number that counts all messages of the batches before it.
+        # In a queue of batches the number of a single message counts all messages of the batches before it.
         crc_check=check if types.batch else check | record.STRICT_OFFSETS,
         index_enabled=config.message_index_enable is not False,
         bloom=bloom_filter,
         calc_bitmaps=config.enable_calc_filter_bit_map is True,
-        # The sizes above have said what they assume by now.
+        # After the sizes above: the order of `assumed`.
         batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),
         types=types,
-        # A record has offsets in further queues only where the broker gave them; the setting can only leave them out.
+        # A record has offsets in further queues only if the broker gave them; the setting can only leave them out.
         multi_dispatch=config.enable_multi_dispatch is not False,
         assumed=tuple(assumed),
         notes=tuple(topics.notes),
@@ -117,9 +115,9 @@ def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: Queu
     if configured is not None:
         size, source = configured, "configured"
     else:
-        told = BatchFiles(layout.batch_consume_queue).found_file_size()
-        size = told or batch_consume_queue.DEFAULT_FILE_SIZE
-        source = "as the present batch queue files have" if told else "RocketMQ's default"
+        likely = BatchFiles(layout.batch_consume_queue).found_file_size()
+        size = likely or batch_consume_queue.DEFAULT_FILE_SIZE
+        source = "as the present batch queue files have" if likely else "RocketMQ's default"
         if types.batch:
             assumed.append(f"{name}={size} ({source})")
     if size % BATCH_ENTRY_SIZE:
@@ -134,11 +132,11 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         if size != configured:
             assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
         return size
-    told = found_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
-    assumed.append(f"mappedFileSizeConsumeQueue={told.size} ({told.source})")
-    if told.odd:
-        assumed.append(told.odd)
-    return told.size
+    likely = found_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
+    assumed.append(f"mappedFileSizeConsumeQueue={likely.size} ({likely.source})")
+    if likely.odd:
+        assumed.append(likely.odd)
+    return likely.size
 
 
 def _ext_file_size(
@@ -147,15 +145,15 @@ def _ext_file_size(
     enabled = config.enable_consume_queue_ext
     if enabled is False:
         return None
-    told = found_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
+    likely = found_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
     if enabled is None:
-        if told is None:
+        if likely is None:
             return None
         assumed.append(f"enableConsumeQueueExt=true ({layout.consume_queue_ext} has files)")
     size = config.mapped_file_size_consume_queue_ext
     if size is None:
         size, source = (
-            (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
+            (likely, "as the present ext files have") if likely else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
         )
         assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
     lowest = UNIT_SIZE + bloom_filter.size + END_ROOM
@@ -172,17 +170,14 @@ def _index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk], assumed:
     if slots is not None and items is not None:
         return slots, items
     source = "RocketMQ's default"
-    told = None
-    for file in files:
-        told = found_slots_and_items(file)
-        if told is not None:
-            source = "as the present IndexFiles have"
-            break
-    told_slots, told_items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    found = next((sizes for file in files if (sizes := found_slots_and_items(file))), None)
+    if found is not None:
+        source = "as the present IndexFiles have"
+    present_slots, present_items = found or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
     if slots is None:
-        slots = told_slots
+        slots = present_slots
         assumed.append(f"maxHashSlotNum={slots} ({source})")
     if items is None:
-        items = told_items
+        items = present_items
         assumed.append(f"maxIndexNum={items} ({source})")
     return slots, items
