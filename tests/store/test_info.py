@@ -103,7 +103,7 @@ def test_times_sizes_and_items() -> None:
     assert info.queue_entries == sum(queue[1] - queue[0] for queue in spans(info).values())
     assert info.checkpoint is not None
     assert any(info.checkpoint.values())
-    assert not info.behind
+    assert not info.out_of_date
 
 
 @pytest.mark.golden
@@ -125,7 +125,7 @@ def test_queues_of_batches_are_told() -> None:
     assert types["orders"] == "SimpleCQ"
     wanted = {tuple(line["queue"]): line["max"] for line in golden.answers("batch") if "queue" in line}
     assert {(t.topic, q.queue_id): q.max_offset for t in info.topics for q in t.queues} == wanted
-    assert info.unsupported == info.damage == info.behind == []
+    assert info.unsupported == info.damage == info.out_of_date == []
     assert info.log.max_offset == next(iter(golden.answers("batch")))["log"][1]
 
 
@@ -138,7 +138,7 @@ def test_missing_indexes_are_said(tmp_path: Path) -> None:
     info = store_info(store)
     assert info.log.max_offset == next(iter(golden.answers("crash")))["log"][1]
     assert info.abort
-    assert [text.split(":")[0] for text in info.behind] == ["consumequeue and index"]
+    assert [text.split(":")[0] for text in info.out_of_date] == ["consumequeue and index"]
 
 
 @pytest.mark.golden
@@ -158,8 +158,8 @@ def test_queues_and_index_behind_the_log(tmp_path: Path) -> None:
     max((store / paths.INDEX).iterdir()).unlink()
     info = store_info(store)
     assert lacking
-    assert any(text.startswith("consumequeue") and f" {lacking} messages" in text for text in info.behind)
-    assert any(text.startswith("index: ends") for text in info.behind)
+    assert any(text.startswith("consumequeue") and f" {lacking} messages" in text for text in info.out_of_date)
+    assert any(text.startswith("index: ends") for text in info.out_of_date)
 
 
 @pytest.mark.golden
@@ -176,7 +176,7 @@ def test_a_torn_tail_is_behind_and_no_damage(tmp_path: Path) -> None:
     assert (info.log.tail, info.log.max_offset) == (TORN, last.offset)
     assert 0 < info.log.tail_bytes <= half
     assert not info.damage
-    assert any("torn tail" in text and f"log offset {last.offset}" in text for text in info.behind)
+    assert any("torn tail" in text and f"log offset {last.offset}" in text for text in info.out_of_date)
 
 
 def test_damage_near_the_end_is_told(tmp_path: Path) -> None:

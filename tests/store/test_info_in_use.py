@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def assert_nothing_false(info: StoreInfo) -> None:
     """A store in use is neither damaged nor torn nor behind."""
-    assert info.damage == info.behind == info.unsupported == []
+    assert info.damage == info.out_of_date == info.unsupported == []
     assert (info.log.tail, info.log.max_is_exact) == (CLEAN, True)
 
 
@@ -118,7 +118,7 @@ def test_a_follower_at_work(tmp_path: Path) -> None:
     info = store_info(tmp_path)
     follower.close()
     assert (info.held_by, info.held_by_pid, info.damage) == (Who.FOLLOWER, os.getpid(), [])
-    (behind,) = info.behind
+    (behind,) = info.out_of_date
     assert f"a reput follower, process {os.getpid()} brings them" in behind
     assert info.waiting_messages == 50 - info.queue_entries > 0
 
@@ -136,7 +136,7 @@ def test_beside_a_broker(tmp_path: Path) -> None:
         assert (info.held_by, info.held_by_pid, info.broker_running) == (Who.BROKER, pid, True)
         assert info.confirmed_offset == info.log.max_offset == end
         assert run(["info", str(store)]) == 0
-    assert [text for text in store_info(store).behind if "torn tail" in text]
+    assert [text for text in store_info(store).out_of_date if "torn tail" in text]
 
 
 @pytest.mark.golden
@@ -160,10 +160,10 @@ def test_a_job_at_work(tmp_path: Path) -> None:
     log = LogBuilder(4096)
     log.message("orders", keys="k")
     store = log.write(tmp_path)
-    assert any("reput follow" in text for text in store_info(store).behind)
+    assert any("reput follow" in text for text in store_info(store).out_of_date)
     with own_store(find_store(store, reput.StoreConfig())):
         info = store_info(store)
-        assert (info.held_by, info.held_by_pid, info.behind) == (Who.JOB, os.getpid(), [])
+        assert (info.held_by, info.held_by_pid, info.out_of_date) == (Who.JOB, os.getpid(), [])
         assert any("indexes are not judged" in note for note in info.notes)
 
 
@@ -189,13 +189,13 @@ def test_indexes_that_are_only_behind_are_followed(tmp_path: Path, keys: str | N
         store.reput(spark=False)
         put(store, 7, keys=keys)
         store.close(reput=False)
-    behind = store_info(tmp_path).behind
+    behind = store_info(tmp_path).out_of_date
     assert behind
     assert all(f"`reput follow {tmp_path} --until-caught-up`" in text for text in behind)
     # An IndexFile without an item does not say its sizes.
     sizes = ["--set", "maxHashSlotNum=16", "--set", "maxIndexNum=8"]
     assert run(["follow", str(tmp_path), "--until-caught-up", "--no-spark", "-q", *sizes]) == 0
-    assert store_info(tmp_path).behind == []
+    assert store_info(tmp_path).out_of_date == []
 
 
 @pytest.mark.golden
@@ -203,7 +203,7 @@ def test_indexes_that_lost_entries_are_rebuilt(tmp_path: Path) -> None:
     """A follower does not look for what is missing below the frontier: there a rebuild is advised."""
     store = golden.unpack("basic", tmp_path)
     max((store / paths.INDEX).iterdir()).unlink()
-    (behind,) = store_info(store).behind
+    (behind,) = store_info(store).out_of_date
     assert "`reput rebuild --only index`" in behind
 
 

@@ -9,7 +9,7 @@ import pytest
 from reput.formats import paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, blank_end, decode_entry, encode_entry
 from reput.queue.files import list_queues, max_offset, valid_entries
-from reput.store.compare.queue_rules import entries_behind
+from reput.store.compare.queue_rules import entries_after
 from reput.store.disk.retained import parse_fastjson
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ def test_queue_ends(tmp_path: Path) -> None:
 
 def test_blanks_that_keep_a_numbering_may_stand_behind() -> None:
     """Behind the last record a run of blanks that RocketMQ can go on from is sound; any other entry is not."""
-    assert list(entries_behind(blank_end(3) + bytes(40)).places) == []
-    assert list(entries_behind(PRE_BLANK * 3).places) == []
-    assert list(entries_behind(blank_end(2) + blank_end(2) + bytes(20)).places) == []
-    assert list(entries_behind(PRE_BLANK * 2 + bytes(40)).places) == [0, 1]
-    assert list(entries_behind(blank_end(2) + GOOD).places) == [2]
-    assert list(entries_behind(bytes(20) + blank_end(2)).places) == [1, 2]
-    assert list(entries_behind(b"").places) == []
+    assert list(entries_after(blank_end(3) + bytes(40)).places) == []
+    assert list(entries_after(PRE_BLANK * 3).places) == []
+    assert list(entries_after(blank_end(2) + blank_end(2) + bytes(20)).places) == []
+    assert list(entries_after(PRE_BLANK * 2 + bytes(40)).places) == [0, 1]
+    assert list(entries_after(blank_end(2) + GOOD).places) == [2]
+    assert list(entries_after(bytes(20) + blank_end(2)).places) == [1, 2]
+    assert list(entries_after(b"").places) == []
 
 
 def test_a_queue_of_blanks_ends_with_one_of_size_1() -> None:

@@ -17,7 +17,7 @@ from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
 from reput.queue.compare import Compared
 from reput.queue.files import list_queue_files
-from reput.store.compare.queue_rules import entries_behind, entries_in_front
+from reput.store.compare.queue_rules import entries_after, entries_before
 
 
 class Mismatch(NamedTuple):
@@ -108,7 +108,7 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
             front_end = behind = _used(_data_of(file.path, job.queue_file_size, 0))
         if front_end:
             data = fs.read_bytes(file.path, front_end * ENTRY_SIZE) or b""
-            outside = entries_in_front(data, log_min_offset)
+            outside = entries_before(data, log_min_offset)
             if job.judged_to is not None:
                 outside = outside.below(job.judged_to)
             if len(outside.places):
@@ -126,7 +126,7 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
         if job.judged_to is not None:
             # The process that holds the store may be writing here.
             continue
-        outside = entries_behind(_data_of(file.path, job.queue_file_size, behind))
+        outside = entries_after(_data_of(file.path, job.queue_file_size, behind))
         if len(outside.places):
             place = behind + int(outside.places[0])
             found.append(

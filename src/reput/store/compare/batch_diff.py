@@ -11,9 +11,9 @@ from reput.store.compare.queue_diff import QueueDifference, end_differences, nam
 
 
 def batch_differences(left: BatchFiles, right: BatchFiles, log_min_offset: int) -> Iterator[QueueDifference]:
-    """The differences between two sides, queue by queue; a queue that only one has is there with 0 to 0 on the other.
+    """Yield the differences between two sides, queue by queue; a queue that one side lacks has the range 0 to 0 there.
 
-    Only entries whose records the log still has count. Entries are told by the queue offsets of their messages.
+    Only entries whose records the log still has are compared. The queue offsets of their messages identify entries.
     """
     for key in sorted({queue.key for files in (left, right) for queue in files.queues()}):
         yield from _of_queue(key, left.queue(key), right.queue(key), log_min_offset)
@@ -35,7 +35,7 @@ def _of_queue(
 def _side_by_side(
     left: Iterator[BatchEntry], right: Iterator[BatchEntry]
 ) -> Iterator[tuple[BatchEntry | None, BatchEntry | None]]:
-    """Entries that begin at the same queue offset in pairs, others alone; each side's offsets ascend."""
+    """Yield entries that begin at the same queue offset in pairs, others alone; each side's offsets ascend."""
     mine, their = next(left, None), next(right, None)
     while mine is not None or their is not None:
         takes_mine = mine is not None and (their is None or mine.base_offset <= their.base_offset)
@@ -45,7 +45,7 @@ def _side_by_side(
 
 
 def _entries(queue: BatchQueueFiles, span: BatchSpan, begin: int, end: int) -> Iterator[BatchEntry]:
-    """The entries of batches that begin in [begin, end)."""
+    """Yield the entries of batches that begin in [begin, end)."""
     for piece in queue.read(span.first, span.end):
         for row in piece[(piece["base_offset"] >= begin) & (piece["base_offset"] < end)]:
             yield BatchEntry(*row.item())

@@ -1,4 +1,4 @@
-"""Which queues of which stores are held against one another, and what a person is told they are."""
+"""The two sides of a comparison of queues, and notes about the processes that hold their stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reput.store.owner.holders import Who
 
 
 class DiffSide(NamedTuple):
-    """One side of a comparison: its store, its kind of queues, and where its log begins."""
+    """One side of a comparison: its store, its kind of queues, and the begin of its log."""
 
     store: str
     kind: QueueKind
@@ -39,7 +39,7 @@ class DiffSide(NamedTuple):
 def diff_sides(
     path: Path | str, other: Path | str | None = None, config: StoreConfig | None = None
 ) -> tuple[DiffSide, DiffSide]:
-    """The two kinds of a store, or of two stores the one kind that is read first.
+    """Return the two kinds of a store, or the first kind of each of two stores.
 
     Raises:
         ConfigError: the store has no two kinds, or a store has no queues.
@@ -49,8 +49,8 @@ def diff_sides(
         return sides[0], _sides(other, config)[0]
     if len(sides) < 2:
         raise ConfigError(
-            f"{sides[0].store}: has {sides[0].kind.name} queues alone, so there is nothing to hold them "
-            "against. Give another store, or hold them against the log with `reput check`"
+            f"{sides[0].store}: has {sides[0].kind.name} queues alone, so there is nothing to compare "
+            "them with. Give another store, or compare them with the log: `reput check`"
         )
     return sides[0], sides[1]
 
@@ -68,7 +68,7 @@ def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
-    """What differs between two sides."""
+    """Yield the differences between two sides."""
     log_min_offset = max(left.log_min_offset, right.log_min_offset)
     with contextlib.closing(left.kind.open()) as one, contextlib.closing(right.kind.open()) as other:
         whole(one, log_min_offset)
@@ -79,7 +79,7 @@ def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
 
 
 def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:
-    """Say who holds the stores of these sides, and what of them waits for index entries: no queue has that yet."""
+    """Name the processes that hold the stores of these sides, and count the messages that no queue has yet."""
     notes = []
     for store in dict.fromkeys(side.store for side in sides):
         holder = look_at_use(find_store(store, config or StoreConfig())).holder
@@ -87,7 +87,7 @@ def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -
             continue
         note = f"{store}: {holder.text} has this store open, and only what the queues hold now is compared"
         if holder.who is Who.WRITER:
-            # What waits is in the log alone: no queue needs to be read for it.
+            # These messages are in the log alone: no queue is read.
             found = store_info(store, config, most_topics=0)
             at_least = "" if found.waiting_is_exact else "at least "
             waits = "message waits" if found.waiting_messages == 1 else "messages wait"

@@ -1,7 +1,7 @@
-"""What a sound IndexFile is: pure rules over its items, slots and header, and over the items that the log gives.
+"""The rules of a sound IndexFile, over its items, slots and header, and over the items that the log gives.
 
-Within a file everything but the items' own values follows from the order of the items: each item's link, each slot, the
-count of slots in use. The items themselves must be those of records, complete and in log order.
+The order of the items determines each item's link, each slot, and the number of slots in use. The items themselves must
+be those of records, complete and in log order.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MAX_DIFF_S = 0x7FFFFFFF
 
 
 class HeaderFault(NamedTuple):
-    """Something in a header that cannot be: the byte where the field stands, and what is wrong with it."""
+    """An impossible value in a header: the byte offset of the field, and the fault."""
 
     offset: int
     detail: str
 
 
 def header_faults(header: Header, slots: int, items: int) -> list[HeaderFault]:
-    """What is impossible in a header, whatever the file holds."""
+    """List the values in a header that are impossible in any file."""
     faults = []
-    # 0 stands in a file that was made and never flushed; RocketMQ reads it as 1.
+    # A file that was made and never flushed has 0; RocketMQ reads it as 1.
     if not 0 <= header.index_count <= items:
         faults.append(HeaderFault(_INDEX_COUNT_AT, f"index_count {header.index_count} is not between 1 and {items}"))
     if not 0 <= header.hash_slot_count <= min(slots, max(header.index_count - 1, 0)):
@@ -42,15 +42,16 @@ def header_faults(header: Header, slots: int, items: int) -> list[HeaderFault]:
         said = f"{header.begin_physical_offset} to {header.end_physical_offset}"
         faults.append(HeaderFault(_BEGIN_PHYSICAL_OFFSET_AT, f"physical offsets below 0: {said}"))
     elif header.begin_physical_offset > header.end_physical_offset:
-        said = f"begins at {header.begin_physical_offset}, behind its end at {header.end_physical_offset}"
+        said = f"begins at {header.begin_physical_offset}, after its end at {header.end_physical_offset}"
         faults.append(HeaderFault(_BEGIN_PHYSICAL_OFFSET_AT, said))
     return faults
 
 
 def empty_header_faults(header: Header, before: Header | None) -> list[HeaderFault]:
-    """What is wrong in the header of a file without items: it begins and ends where the file `before` it ended.
+    """List the faults in the header of a file without items: it begins and ends where the file `before` it ended.
 
-    The first file of a store begins at 0; one whose forerunners are gone (`before` is None) still says where they were.
+    The first file of a store begins at 0. If the earlier files are gone (`before` is None), the header still has their
+    end.
     """
     faults = []
     if before is not None:
@@ -71,7 +72,7 @@ def empty_header_faults(header: Header, before: Header | None) -> list[HeaderFau
 
 
 def header_field_at(name: str) -> int:
-    """The byte of a header where a field stands."""
+    """Return the byte offset of a field in the header."""
     return HEADER.offsets[name]
 
 
@@ -82,7 +83,7 @@ _BEGIN_PHYSICAL_OFFSET_AT = header_field_at("begin_physical_offset")
 
 @dataclass(slots=True)
 class ChainRule:
-    """Follows the items of one file in order and says where a link or slot is not what they give."""
+    """Follows the items of one file in order, and finds links and slots that do not follow from them."""
 
     slots: NDArray[np.int32]
     number: int = 1
@@ -92,16 +93,16 @@ class ChainRule:
 
     @classmethod
     def for_slots(cls, slots: int) -> ChainRule:
-        """The rule for a file with so many slots."""
+        """Return the rule for a file with this number of slots."""
         return cls(np.zeros(slots, dtype=np.int32))
 
     def follow(self, items: NDArray[np.void], key_hash: NDArray[np.int32], is_wrong: NDArray[np.bool_]) -> None:
         """Take the next items (`index_file.ITEM.dtype`) of the file.
 
-        `key_hash` is what their hashes ought to be; where an item `is_wrong` as a whole, its link is not asked for.
+        `key_hash` has the hashes that they must have; the link of an item that `is_wrong` as a whole is not checked.
         """
         count = len(items)
-        # A hash is never negative; take what it would be, so that a damaged one cannot leave the slots.
+        # A hash is never negative. Without its sign a damaged one stays within the slots.
         hashes = key_hash & np.int32(0x7FFFFFFF)
         out = np.empty(count * ITEM_SIZE, dtype=np.uint8)
         zeros = np.zeros(count, dtype=np.int64)
@@ -117,7 +118,7 @@ class ChainRule:
         self.number += count
 
     def wrong_slots(self, present: NDArray[np.int32], index_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Slots that are not what the items give: all of them, and those of them that only run ahead of the header.
+        """Return the slots that do not follow from the items, and those of them that are only ahead of the header.
 
         RocketMQ takes a slot that names an item past the header's count for empty: a crash leaves such slots.
         """
@@ -129,7 +130,7 @@ class ChainRule:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedItems:
-    """The index items that a stretch of log gives, in order.
+    """The index items of a range of the log, in order.
 
     Per item: `physical_offset`, `store_timestamp` (int64), `key_hash` (int32), `is_tag` (bool: written since 5.4.0
     only).
@@ -142,12 +143,12 @@ class ExpectedItems:
 
 
 WRONG, REPEATED, EXPIRED, PAST_END = -1, -2, -3, -4
-"""In the place of an item's number in the log: no record gives it; it says again what another says; its record has
-expired; it points behind the log's end."""
+"""Used instead of an item's number in the log: no record gives it; it repeats another item; its record has expired; it
+points past the log's end."""
 
 
 def match_items(items: NDArray[np.void], expected: ExpectedItems) -> NDArray[np.int64]:
-    """The place of each item of a file, all of one stretch of log, among those expected: WRONG or REPEATED for none."""
+    """Return the place of each item among those expected, all of one range of the log: WRONG or REPEATED for none."""
     if not len(items):
         return np.empty(0, dtype=np.int64)
     physical = items["physical_offset"].astype(np.int64)
@@ -156,7 +157,7 @@ def match_items(items: NDArray[np.void], expected: ExpectedItems) -> NDArray[np.
 
 
 def runs_of(values: NDArray[Any]) -> list[tuple[int, int]]:
-    """The runs [begin, end) of equal values."""
+    """Return the runs [begin, end) of equal values."""
     if not len(values):
         return []
     edges = np.flatnonzero(np.diff(values.astype(np.int64))) + 1
@@ -164,32 +165,32 @@ def runs_of(values: NDArray[Any]) -> list[tuple[int, int]]:
 
 
 def covered_ranges(places: NDArray[np.int64], is_tag: NDArray[np.bool_]) -> tuple[list[tuple[int, int]], int]:
-    """The ranges of expected items that a file has, and how many tags inside of them it has not.
+    """Return the ranges of expected items that a file has, and the number of tags in them without an item.
 
-    `places`: ascending, each once. Tags alone between two items of a file do not end a range: brokers before 5.4.0
-    wrote no items for tags.
+    `places`: ascending, each once. Tags alone between two items of a file do not end a range, since brokers before
+    5.4.0 wrote no items for tags.
     """
     steps = np.diff(places)
     tags_before = np.concatenate(([0], np.cumsum(is_tag)))
     tags_between = tags_before[places[1:]] - tags_before[places[:-1] + 1]
-    goes_on = tags_between == steps - 1
-    ends = np.flatnonzero(~goes_on)
-    begins = places[np.concatenate(([0], ends + 1))]
-    behind = places[np.concatenate((ends, [len(places) - 1]))] + 1
-    return list(zip(begins.tolist(), behind.tolist(), strict=True)), int(tags_between[goes_on].sum())
+    continues = tags_between == steps - 1
+    lasts = np.flatnonzero(~continues)
+    begins = places[np.concatenate(([0], lasts + 1))]
+    ends = places[np.concatenate((lasts, [len(places) - 1]))] + 1
+    return list(zip(begins.tolist(), ends.tolist(), strict=True)), int(tags_between[continues].sum())
 
 
 def wrong_times(
     time_diff_s: NDArray[Any], store_timestamp: NDArray[np.int64], begin_timestamp: int
 ) -> NDArray[np.int64]:
-    """The numbers of the items whose time is not what their records' store times (ms) give."""
+    """Return the numbers of the items whose time does not fit their records' store times (ms)."""
     if begin_timestamp <= 0:
         return np.flatnonzero(time_diff_s != 0)
     return np.flatnonzero(np.clip((store_timestamp - begin_timestamp) // 1000, 0, _MAX_DIFF_S) != time_diff_s)
 
 
 def _aligned(items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems) -> NDArray[np.int64] | None:
-    """The places of items that follow one another as expected, with or without those of tags; None if they do not."""
+    """Return the places of items in the expected order, with or without those of tags; None if the order differs."""
     for kept in (np.arange(len(expected.key_hash)), np.flatnonzero(~expected.is_tag)):
         begin = int(np.searchsorted(expected.physical_offset[kept], physical[0]))
         for start in range(begin, min(begin + 64, len(kept))):
@@ -204,7 +205,7 @@ def _aligned(items: NDArray[np.void], physical: NDArray[np.int64], expected: Exp
 
 
 def _searched(items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems) -> NDArray[np.int64]:
-    """The place of each item by itself."""
+    """Look for the place of each item alone."""
     places = np.empty(len(items), dtype=np.int64)
     taken: set[int] = set()
     begins = np.searchsorted(expected.physical_offset, physical, side="left").tolist()

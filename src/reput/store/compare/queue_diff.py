@@ -1,4 +1,4 @@
-"""diff: the queues of two kinds, or of two stores, entry by entry; every difference is told."""
+"""diff: every difference between the queues of two kinds, or of two stores, entry by entry."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NONE = OffsetRange(0, 0)
 
 
 class QueueDifference(NamedTuple):
-    """One difference: of a queue's begin (`min`), of its end (`max`), or of the entries [begin, end) (`entries`).
+    """A difference: of a queue's begin (`min`), of its end (`max`), or of the entries [begin, end) (`entries`).
 
-    For `min` and `max` `begin` is what the left one says and `end` what the right one says. `left` and `right` are the
-    entries at `begin`.
+    For `min` and `max`, `begin` is the value of the left side and `end` that of the right side. `left` and `right` are
+    the entries at `begin`.
     """
 
     topic: str
@@ -39,10 +39,10 @@ class QueueDifference(NamedTuple):
 def queue_differences(
     left: DurableQueues, right: DurableQueues, left_ext: ExtReader | None = None, right_ext: ExtReader | None = None
 ) -> Iterator[QueueDifference]:
-    """The differences between two sides, queue by queue; both must be loaded.
+    """Yield the differences between two sides, queue by queue; both must be loaded.
 
-    A queue that only one side has is there with 0 to 0 on the other. Only entries whose records the log still has
-    count, and a missing entry counts as a pre-blank. With ext a unit's tags code counts, not where the unit lies.
+    A queue that one side lacks has the range 0 to 0 there. Only entries whose records the log still has are compared,
+    and a missing entry counts as a pre-blank. With ext the tags code of a unit is compared, not its address.
     """
     exts = (left_ext, right_ext)
     for key, one in left.spans():
@@ -54,14 +54,14 @@ def queue_differences(
 
 
 def end_differences(key: QueueKey, one: OffsetRange, other: OffsetRange) -> Iterator[QueueDifference]:
-    """The differences of a queue's begin and end, by the offsets of each side."""
+    """Yield the differences of a queue's begin and end, by the offsets of each side."""
     for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
         if ours != theirs:
             yield QueueDifference(name_of(key), key.queue_id, what, ours, theirs)
 
 
 def name_of(key: QueueKey) -> str:
-    """The topic as text."""
+    """Return the topic as text."""
     return key.topic.decode("utf-8", "surrogateescape")
 
 
@@ -78,21 +78,21 @@ def _of_queue(
     while begin < end:
         until = min(end, begin + _AT_ONCE, *(side.block_end(begin) for side in sides))
         ours, theirs = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
-        for first, behind in runs(np.sort(np.concatenate(compare(ours, theirs)))):
+        for first, after in runs(np.sort(np.concatenate(compare(ours, theirs)))):
             if pending is not None and pending.end == begin + first:
-                pending = pending._replace(end=begin + behind)
+                pending = pending._replace(end=begin + after)
                 continue
             if pending is not None:
                 yield pending
-            told = (decode_entry(rows[first].tobytes()) for rows in (ours, theirs))
-            pending = QueueDifference(name_of(key), key.queue_id, "entries", begin + first, begin + behind, *told)
+            entries = (decode_entry(rows[first].tobytes()) for rows in (ours, theirs))
+            pending = QueueDifference(name_of(key), key.queue_id, "entries", begin + first, begin + after, *entries)
         begin = until
     if pending is not None:
         yield pending
 
 
 def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtReader | None) -> NDArray[np.uint8]:
-    """The entries [begin, end) as rows; zeros where a file is missing."""
+    """Return the entries [begin, end) as rows; zeros for a missing file."""
     found = side.entries(key, begin, end)
     if ext is not None and len(found):
         found = plain_entries(found, key, ext)
@@ -100,6 +100,6 @@ def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtR
 
 
 def whole(queues: DurableQueues, log_min_offset: int) -> DurableQueues:
-    """The same queues, loaded without a frontier."""
+    """Load the queues without a frontier, and return them."""
     queues.load(INT64_MAX, log_min_offset)
     return queues

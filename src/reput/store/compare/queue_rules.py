@@ -1,8 +1,8 @@
-"""What a sound ConsumeQueue is: pure rules over the bytes of entries.
+"""The rules of a sound ConsumeQueue, over the bytes of entries.
 
-An entry on disk must be the one that its record gives. In front of a queue's first record there may be pre-blank
-entries and entries of records that have expired; behind its last record there is nothing but zeros, or blank entries
-that keep the numbering of messages that were lost.
+An entry on disk must be the one that its record gives. Before a queue's first record there may be pre-blank entries
+and entries of expired records. After its last record there are only zeros, or blank entries that keep the numbering of
+lost messages.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Outside(NamedTuple):
     physical_offsets: NDArray[np.int64]
 
     def below(self, offset: int) -> Outside:
-        """Those of them that point below a log offset."""
+        """Return those that point below a log offset."""
         kept = self.physical_offsets < offset
         return Outside(self.places[kept], self.physical_offsets[kept])
 
 
-def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
-    """Entries in front of the first record that are neither pre-blank nor those of expired records."""
+def entries_before(data: bytes, log_min_offset: int) -> Outside:
+    """Return the entries before the first record that are neither pre-blank nor of expired records."""
     entries = _entries(data)
     physical, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
     pre_blank = blanks(entries)
@@ -38,8 +38,8 @@ def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
     return Outside(places, physical[places])
 
 
-def entries_behind(data: bytes) -> Outside:
-    """Entries behind the last record that are not zero, but for the blanks that keep a queue's numbering."""
+def entries_after(data: bytes) -> Outside:
+    """Return the entries after the last record that are not zero, without the blanks that keep a queue's numbering."""
     entries = _entries(data)
     blank = blanks(entries)
     kept = len(blank) if blank.all() else int(np.argmin(blank))

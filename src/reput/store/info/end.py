@@ -1,4 +1,4 @@
-"""Where a store's log ends, and what its indexes lack up to there: a short walk from the last record that one names."""
+"""The end of a store's log, and what the indexes lack below it: a short walk from the last record in a queue."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _PAGE = 4096
 
 @dataclass(slots=True)
 class Ends:
-    """How far the indexes reach into the log: each queue's last entry, the last record that an item names (-1: none).
+    """The ends of the indexes in the log: each queue's last entry, and the last record that an item names (-1: none).
 
     `astray` are last entries that name no record, newest first; `queue` is the newest that does. `is_partial`: not all
-    queues were read, so nothing is said of what they lack.
+    queues were read, so what they lack is not reported.
     """
 
     last_entries: list[Entry] = field(default_factory=list)
@@ -58,10 +58,10 @@ class Ends:
 
 @dataclass(slots=True)
 class _Walked:
-    """What a walk to the log's end saw: the last record, and what the queues or the IndexFiles lack.
+    """The result of a walk to the log's end: the last record, and what the queues or the IndexFiles lack.
 
-    Queues are complete below log offset `queued_to`; `waiting` has the spans of messages behind it, by queue.
-    `jumped`: the walk left out a stretch in the middle.
+    Queues are complete below log offset `queued_to`; `waiting` has the spans of later messages, by queue.
+    `jumped`: the walk left out a range in the middle.
     """
 
     begin: int
@@ -75,7 +75,7 @@ class _Walked:
 
 
 def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
-    """Find the log's end, and tell what stands there and what the indexes lack up to it."""
+    """Find the log's end, and report what is there and what the indexes lack below it."""
     if use.holder.who in (Who.WRITER, Who.BROKER):
         _read_confirmed(log, info, ends, use)
         return
@@ -110,18 +110,18 @@ def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig
         _say_what_is_astray(log, info, ends)
     if walked.last is not None or info.log.first_store_timestamp is not None:
         _say_what_is_missing(walked, info, ends, config, use)
-    # What the walk has left out has messages too.
+    # A range that the walk left out has messages too.
     if not walked.jumped and info.log.max_is_exact and walked.begin <= max(queued_to, log.min_offset):
         _add_waiting(walked, info)
 
 
 def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> None:
-    """Look at a log that a writer or a broker goes on with, up to where it is whole; nothing behind is judged."""
+    """Look at a log that a writer or a broker extends, up to its confirmed end; nothing later is judged."""
     if log.files:
         _walk_begin(log, ends)
     limit, queued_to = use.confirmed, use.frontier
     if limit is None or queued_to is None:
-        # A broker says nothing: what its queues refer to is whole.
+        # A broker confirms nothing: the log is whole up to the last record in its queues.
         limit = queued_to = ends.queue.physical_offset + ends.queue.size if ends.queue else log.min_offset
     info.confirmed_offset = info.log.max_offset = limit
     begin = max(queued_to, log.min_offset)
@@ -132,7 +132,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
         info.log.tail, info.log.max_is_exact = DAMAGED, False
         info.damage.append(
             f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {limit}. "
-            "`reput check` tells more"
+            "`reput check` shows more"
         )
     if not is_whole:
         _walk_on(
@@ -149,7 +149,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
 
 
 def _add_waiting(walked: _Walked, info: StoreInfo) -> None:
-    """Add the messages that no queue has yet to the topics."""
+    """Add the messages without entries to the topics."""
     info.waiting_messages = walked.not_queued
     topics = {topic.topic: topic for topic in info.topics}
     for (name, queue_id), (first, end) in sorted(walked.waiting.items()):
@@ -161,16 +161,16 @@ def _add_waiting(walked: _Walked, info: StoreInfo) -> None:
         if queue is None:
             queue = QueueInfo(queue_id, first, first, 0, 0, 0)
             topic.queues.append(queue)
-        # An indexer at work may have brought some of them meanwhile.
+        # An indexer may have added some of them meanwhile.
         queue.waiting = max(0, end - max(first, queue.max_offset))
         queue.max_offset = max(queue.max_offset, end)
 
 
 def _say_that_all_is_lost(what: str, info: StoreInfo) -> None:
-    """A log without a record: of a new store, or of one whose log is gone while its indexes are there."""
+    """Report a log without a record: the store is new, or its log is gone and its indexes are not."""
     there = "queues" if info.queue_entries else "IndexFiles" if info.index_items else None
     if there is None:
-        info.behind.append(f"{what}; the store is new")
+        info.out_of_date.append(f"{what}; the store is new")
     else:
         info.damage.append(
             f"{what}, though there are {there} with entries. Is its disk mounted, and does storePathCommitLog name "
@@ -179,7 +179,7 @@ def _say_that_all_is_lost(what: str, info: StoreInfo) -> None:
 
 
 def _walk_on(walk: LogWalk, walked: _Walked, ends: Ends) -> bool:
-    """Walk to where the records end; whether that was reached in the time there is."""
+    """Walk to the end of the records; returns True if the walk reached it in time."""
     deadline = time.monotonic() + _WALK_SECONDS
     for number, found in enumerate(walk):
         walked.last = found
@@ -190,7 +190,7 @@ def _walk_on(walk: LogWalk, walked: _Walked, ends: Ends) -> bool:
 
 
 def _near_end(log: LogFiles, begin: int) -> int:
-    """A boundary shortly in front of the last page of the log that is written; zeros inside bodies may mislead it."""
+    """Find a boundary shortly before the last written page of the log; zeros inside bodies may mislead the search."""
     file = _last_file(log)
     low, high = (max(begin, file.start) - file.start) // _PAGE, -(-(file.data_end - file.start) // _PAGE)
     while high - low > 1:
@@ -203,13 +203,13 @@ def _near_end(log: LogFiles, begin: int) -> int:
 
 
 def _last_file(log: LogFiles) -> LogFile:
-    """The last file that begins with data, the first where none does."""
+    """Return the last file that begins with data; the first file if none does."""
     with_data = [file for file in log.files if record_at(log, file.start, CHECK_NONE) is not Verdict.ZERO]
     return with_data[-1] if with_data else log.files[0]
 
 
 def _walk_begin(log: LogFiles, ends: Ends) -> int:
-    """A boundary near the log's end: a record that a queue names, or the start of the last file with data."""
+    """Find a boundary near the log's end: a record that a queue names, or the start of the last file with data."""
     last_file = _last_file(log).start
     for entry in sorted(ends.last_entries, reverse=True)[:_ENTRIES_TRIED]:
         found = record_at(log, entry.physical_offset, CHECK_NONE)
@@ -238,7 +238,7 @@ def _compare(found: LogRecord, ends: Ends, walked: _Walked) -> None:
 
 
 def _numbers_of(record: Record) -> tuple[int, int]:
-    """The queue offsets [first, end) that a record takes: a batch has one for each of its messages."""
+    """Return the queue offsets [first, end) of a record: a batch has one for each of its messages."""
     if record.sys_flag & FLAG_INNER_BATCH:
         named = props.decode_properties(record.properties)
         numbers = named.get(props.INNER_BASE, b""), named.get(props.INNER_NUM, b"")
@@ -252,7 +252,7 @@ _NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
 def _has_keys(record: Record) -> bool:
-    """Whether a record gives index items in every version of RocketMQ."""
+    """Return True if every version of RocketMQ makes index items of a record."""
     if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
         return False
     named = props.decode_properties(record.properties)
@@ -260,7 +260,7 @@ def _has_keys(record: Record) -> bool:
 
 
 def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
-    """Look for a record with keys between the IndexFiles' end and the walk's begin: most often the next one has."""
+    """Look for a record with keys between the end of the IndexFiles and the walk; mostly the next record has keys."""
     begin = max(ends.index_start, log.min_offset)
     if ends.index_start < 0 or begin >= walked.begin or not isinstance(record_at(log, begin, CHECK_NONE), LogRecord):
         return
@@ -286,8 +286,8 @@ def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
         )
     elif end.is_torn:
         info.log.tail = TORN
-        info.behind.append(
-            f"{place(log, end.offset)}: torn tail, {end.written} bytes that are no whole record "
+        info.out_of_date.append(
+            f"{place(log, end.offset)}: torn tail, {end.written} bytes that are not a whole record "
             f"({end.verdict.meaning}); RocketMQ cuts it off when it opens the store"
         )
 
@@ -297,37 +297,37 @@ def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: Ends) -> None:
     ahead = [entry for entry in ends.astray if entry.physical_offset >= cut]
     if ahead:
         many = "at least " if len(ends.astray) == _ENTRIES_TRIED else ""
-        info.behind.append(
-            f"consumequeue: {many}{len(ahead)} queues name records behind the log's end, from log offset "
-            f"{ahead[-1].physical_offset} on; RocketMQ takes such entries back when it opens the store"
+        info.out_of_date.append(
+            f"consumequeue: {many}{len(ahead)} queues name records after the log's end, from log offset "
+            f"{ahead[-1].physical_offset} on; RocketMQ removes such entries when it opens the store"
         )
     for entry in ends.astray[len(ahead) :]:
         info.damage.append(
             f"{place(log, entry.physical_offset)}: a queue's last entry names a record of {entry.size} bytes here, and "
-            "there is none. `reput check` tells more"
+            "there is none. `reput check` shows more"
         )
 
 
 def _needs_no_item(info: StoreInfo, use: Use) -> bool:
-    """Whether IndexFiles without an item are whole up to reput's frontier: no message in front of it has a key."""
+    """Return True if IndexFiles without an item are whole up to reput's frontier: no message below it has a key."""
     return bool(info.index_files) and (info.own.frontier is not None or use.frontier is not None)
 
 
 def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -> str:
-    """Advise what brings the entries or items of records from log offset `first` on; `only` is empty for both.
+    """Name what adds the entries or items of records from log offset `first` on; `only` is empty for both.
 
-    A follower begins at the frontier; without one it believes that nothing below `trusted_to` is missing.
+    A follower begins at the frontier; without a frontier it assumes that nothing below `trusted_to` is missing.
     """
     if use.holder.who is Who.FOLLOWER:
-        return f"{use.holder.text} brings them"
+        return f"{use.holder.text} adds them"
     if info.own.frontier is not None:
         trusted_to = min(info.own.frontier[f"{part}_offset"] for part in ([only] if only else ["queue", "index"]))
     elif info.abort:
-        # It goes back to where the checkpoint says that all was durable.
+        # The follower begins below the checkpoint.
         trusted_to = 0
     if first < trusted_to:
         return f"`reput rebuild{only and f' --only {only}'}` builds them again"
-    return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, brings them"
+    return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, adds them"
 
 
 def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
@@ -338,15 +338,15 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:
         remedy = _remedy(info, use, info.log.min_offset, 0, "")
-        info.behind.append(f"consumequeue and index: {queues}, {index}; {remedy}")
+        info.out_of_date.append(f"consumequeue and index: {queues}, {index}; {remedy}")
         return
     if queues:
-        info.behind.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
+        info.out_of_date.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
     elif ends.queue is not None and walked.not_queued and not ends.is_partial:
         rough = walked.queued_to < walked.begin or walked.jumped or not info.log.max_is_exact
         remedy = _remedy(info, use, walked.first_not_queued, walked.queued_to, "queue")
         lacking = f"{walked.not_queued} messages have" if walked.not_queued > 1 else "1 message has"
-        info.behind.append(
+        info.out_of_date.append(
             f"consumequeue: ends at log offset {ends.queue_start + ends.queue.size}, the log at {info.log.max_offset}: "
             f"{'at least ' if rough else ''}{lacking} no entry yet; {remedy}"
         )
@@ -355,10 +355,10 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
         if own is not None and not info.index_files and needs_no_index_file(own["index_offset"], own["index_file"]):
             info.notes.append(f"index: {index}; {NO_INDEX_FILE_NEEDED}")
             return
-        info.behind.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
+        info.out_of_date.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
     elif walked.first_not_indexed >= 0 and config.message_index_enable is not False:
         ends_with = f"ends with the record at log offset {ends.index_start}" if ends.index_start >= 0 else "has no item"
         remedy = _remedy(info, use, walked.first_not_indexed, walked.queued_to, "index")
-        info.behind.append(
+        info.out_of_date.append(
             f"index: {ends_with}, and a later one has keys (log offset {walked.first_not_indexed}); {remedy}"
         )

@@ -1,4 +1,4 @@
-"""What a store holds, from names, ends and headers: a few small reads a queue, and a short walk at the log's end."""
+"""The contents of a store, from names, ends and headers: a few small reads a queue, and a short walk in the log."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def store_info(
     topics: Collection[str] = (),
     most_topics: int | None = None,
 ) -> StoreInfo:
-    """What the store in `path` holds; nothing is made or changed, and a live broker may have it open.
+    """Return the contents of the store in `path`; nothing is changed, and a live broker may have it open.
 
-    Every queue is read. With more than `most_topics` topics only the queues of `topics` are: `unread_topics` says then
-    how many others there are, and what queues lack of the log is not judged.
+    Every queue is read. With more than `most_topics` topics only the queues of `topics` are read: then `unread_topics`
+    counts the others, and the queues are not compared with the log.
 
     Raises:
         NotAStoreError: there is no store.
@@ -104,7 +104,7 @@ def _log_info(log: LogFiles) -> LogInfo:
 def _chosen_topics(
     store: StoreOnDisk, info: StoreInfo, topics: Collection[str], most_topics: int | None
 ) -> list[bytes] | None:
-    """The topics whose queues are read; None for all."""
+    """Return the topics whose queues are read; None for all."""
     if most_topics is None or not store.present:
         return None
     known = set(store.present[0].topics())
@@ -116,12 +116,12 @@ def _chosen_topics(
 
 
 def _last_below_frontier(log: LogFiles, info: StoreInfo) -> list[Entry]:
-    """The record up to which reput has indexed, if it is still there: the log's end is near it."""
-    told = (info.own.frontier or {}).get("queue_fingerprint")
-    found = record_at(log, told["offset"], CHECK_NONE) if told else None
-    if told is None or not isinstance(found, LogRecord) or len(found.data) != told["size"]:
+    """Return the last record that reput indexed, if it is still there: the log's end is near it."""
+    last = (info.own.frontier or {}).get("queue_fingerprint")
+    found = record_at(log, last["offset"], CHECK_NONE) if last else None
+    if last is None or not isinstance(found, LogRecord) or len(found.data) != last["size"]:
         return []
-    return [Entry(told["offset"], told["size"], 0)]
+    return [Entry(last["offset"], last["size"], 0)]
 
 
 # --- the indexes ----------------------------------------------------------------------------------
@@ -136,12 +136,12 @@ def _read_indexes(store: StoreOnDisk, info: StoreInfo, ends: Ends, use: Use, onl
     _read_index(store, info, ends)
     if not use.is_held:
         return
-    # What double write has not written twice yet is not behind.
-    info.behind = [one for one in info.behind if one.startswith(str(store.layout.checkpoint))]
+    # Double write may have written an entry to one kind only: the other kind is not out of date then.
+    info.out_of_date = [one for one in info.out_of_date if one.startswith(str(store.layout.checkpoint))]
     if use.holder.who is not Who.BROKER:
-        info.behind.clear()
+        info.out_of_date.clear()
     if len(info.damage) > before:
-        # A file that is being made has an odd length for a moment, and a header that is being written odd values.
+        # A new file has an odd length for a moment, and a header that is being written has odd values.
         time.sleep(_SETTLE_S)
         again, later = StoreInfo(info.store, info.log), replace(store)
         _read_queues(later, again, Ends(), only)
@@ -169,7 +169,7 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
                 bounds.max_offset - bounds.min_offset,
             )
         )
-        # Only the newest are of use to find the log's end: others cost no further look.
+        # Only the newest entries help to find the log's end, so others are not read.
         if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
             last = queue.span(log_min_offset).last
             if last is not None:
@@ -185,7 +185,7 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
 
 
 def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
-    """The queues of these topics, or all."""
+    """Yield the queues of these topics, or all."""
     if only is None:
         yield from kind.queues()
         return
@@ -212,21 +212,21 @@ def _read_batch_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
 
 
 def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:
-    """With double write both kinds must end alike."""
+    """Report queues that end differently in the two kinds of a double write."""
     if len(kinds) < 2:
         return
-    told = {(topic.topic, queue.queue_id): queue.max_offset for topic in info.topics for queue in topic.queues}
+    ends = {(topic.topic, queue.queue_id): queue.max_offset for topic in info.topics for queue in topic.queues}
     for kind in kinds[1:]:
         for queue in kind.queues():
             key, end = queue.key, queue.bounds(log_min_offset).max_offset
-            other = told.pop((key.topic.decode("utf-8", "surrogateescape"), key.queue_id), 0)
+            other = ends.pop((key.topic.decode("utf-8", "surrogateescape"), key.queue_id), 0)
             if end != other:
-                info.behind.append(
+                info.out_of_date.append(
                     f"{key} ends at {other} in {kinds[0].name} queues and at {end} in {kind.name} queues"
                 )
-        lacking = [f"{topic}/{queue_id}" for (topic, queue_id), end in told.items() if end]
+        lacking = [f"{topic}/{queue_id}" for (topic, queue_id), end in ends.items() if end]
         if lacking:
-            info.behind.append(f"{', '.join(lacking[:_NAMED])}: not in {kind.name} queues ({len(lacking)} in all)")
+            info.out_of_date.append(f"{', '.join(lacking[:_NAMED])}: not in {kind.name} queues ({len(lacking)} in all)")
 
 
 def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
@@ -261,7 +261,7 @@ def _read_state(store: StoreOnDisk, info: StoreInfo) -> None:
     info.abort = fs.exists(layout.abort)
     info.checkpoint = _checkpoint(layout, info)
     info.own = _own_state(store, info)
-    # A reput process at work holds RocketMQ's lock itself.
+    # A reput process that holds the store holds RocketMQ's lock too.
     if fs.exists(layout.broker_lock) and not info.own.at_work:
         may_ask = os.access(layout.broker_lock, os.R_OK)
         info.broker_running = locks.broker_is_live(layout.broker_lock) if may_ask else None
@@ -284,7 +284,7 @@ def _read_deleted(layout: StoreLayout, log: LogFiles, info: StoreInfo) -> None:
 def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:
     data = fs.read_bytes(layout.checkpoint, CHECKPOINT.size)
     if data is None:
-        info.behind.append(
+        info.out_of_date.append(
             f"{layout.checkpoint}: no such file; RocketMQ then looks through the whole log when it opens"
         )
         return None
@@ -321,5 +321,5 @@ def _own_state(store: StoreOnDisk, info: StoreInfo) -> OwnInfo:
     else:
         found.frontier = None if frontier is None else _frontier_values(frontier)
     if found.pending_swap:
-        info.behind.append("reput: a killed job left a swap; the next `reput rebuild` finishes it first")
+        info.out_of_date.append("reput: a killed job left a swap; the next `reput rebuild` finishes it first")
     return found

@@ -1,4 +1,4 @@
-"""A store that a process holds while `info` looks at it: who that is, and up to where its files can be judged."""
+"""The process that holds a store while `info` looks at it, and the log offset up to which its files can be judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reput.store.owner.holders import Holder, Who, follower_beside, holder_of, m
 class Use(NamedTuple):
     """The holder of a store, the follower beside it (0: none), and the log offsets that reput's writers publish.
 
-    Indexes are complete below `frontier`, the log is whole below `confirmed`; None where nobody says so.
+    Indexes are complete below `frontier`, the log is whole below `confirmed`; None if no writer publishes it.
     """
 
     holder: Holder
@@ -21,12 +21,12 @@ class Use(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether a process may be changing files now."""
+        """True if a process may be changing files now."""
         return self.holder.who is not Who.NOBODY
 
 
 def look_at_use(layout: StoreLayout) -> Use:
-    """Who holds a store now; nothing is made or changed."""
+    """Return the holder of a store; nothing is changed."""
     holder = holder_of(layout)
     if holder.who not in (Who.WRITER, Who.FOLLOWER):
         return Use(holder)

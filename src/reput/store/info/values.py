@@ -1,4 +1,4 @@
-"""What `reput info` tells of a store, as plain values."""
+"""The values that `reput info` shows of a store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
 class QueueInfo:
     """One queue: its offsets [min_offset, max_offset), files and their bytes, and its entries (a batch has one).
 
-    `waiting`: messages of it that are in the log alone, and wait for their entries.
+    `waiting`: its messages that are in the log alone and have no entries yet.
     """
 
     queue_id: int
@@ -27,7 +27,7 @@ class QueueInfo:
 
     @property
     def messages(self) -> int:
-        """Messages that the queue still has, those in batches and those that wait for their entries too."""
+        """The number of messages of the queue, with those in batches and those without entries yet."""
         return self.max_offset - self.min_offset
 
 
@@ -52,7 +52,7 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class IndexInfo:
-    """One IndexFile as its header has it: items, and the store times (ms) and log offsets that they span.
+    """An IndexFile by its header: items, and the store times (ms) and log offsets that they span.
 
     A file without an item spans no time.
     """
@@ -70,8 +70,8 @@ class IndexInfo:
 class LogInfo:
     """The log: offsets and sizes in bytes, times in ms.
 
-    `max_offset` is where the next record would stand; when `max_is_exact` is false the walk to it was given up, and it
-    is at least that. `tail`: clean, torn (`tail_bytes` of a half-written record), damaged (records follow) or unknown.
+    `max_offset` is the offset of the next record. If `max_is_exact` is false, the walk stopped early and the offset is
+    a lower bound. `tail`: clean, torn (`tail_bytes` of a half-written record), damaged (records follow) or unknown.
     """
 
     folder: str
@@ -89,11 +89,10 @@ class LogInfo:
 
 @dataclass(slots=True)
 class OwnInfo:
-    """reput's own state in the store: the watermarks' epoch, the frontier, a swap to finish, what killed jobs left.
+    """reput's own state in the store: the watermarks' epoch, the frontier, a swap to finish, leftovers of killed jobs.
 
-    `at_work`: another reput process holds the store now; `writer` is its process id where it has the store open for
-    messages, 0 where it is a job.
-    `deleted` are the queues that reput deleted, and of which the log may have messages.
+    `at_work`: another reput process holds the store now; `writer` is its process id if it puts messages, 0 for a job.
+    `deleted` are the queues that reput deleted; the log may still have their messages.
     """
 
     epoch: int | None = None
@@ -107,17 +106,16 @@ class OwnInfo:
 
 @dataclass(slots=True)
 class StoreInfo:
-    """What `reput info` tells. Offsets and sizes are bytes, times milliseconds.
+    """The answer of `reput info`. Offsets and sizes are bytes, times milliseconds.
 
-    `behind` lists what is missing or behind, `damage` what is wrong, `unsupported` the kinds that reput does not build;
-    `queue_kinds` are the kinds of queues that there are; `topics` tells of the first.
-    `unread_topics`: there are so many further ones whose queues were not read.
-    `broker_running` is None where this user may not ask.
+    `out_of_date` lists what indexes lack, `damage` what is wrong, `unsupported` the kinds that reput does not build.
+    `queue_kinds` are the kinds of queues in the store; `topics` has the queues of the first one. `unread_topics` counts
+    the topics whose queues were not read. `broker_running` is None if this user has no access to the lock.
 
-    `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.owner.holders`; pid 0: not
-    known), `follower_pid` the follower that builds indexes beside it. While a writer or a broker holds it, the log is
-    whole up to `confirmed_offset`, and what lies there or later is not judged. `waiting_messages` in front of that
-    have no index entry yet; there may be more where `waiting_is_exact` is false.
+    `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.owner.holders`; pid 0 is
+    unknown), `follower_pid` the follower that builds indexes beside it. While a writer or a broker holds the store, the
+    log is whole up to `confirmed_offset`, and later bytes are not judged. `waiting_messages` below that offset have no
+    index entry yet; if `waiting_is_exact` is false there may be more.
     """
 
     store: str
@@ -140,9 +138,14 @@ class StoreInfo:
     waiting_is_exact: bool = True
     own: OwnInfo = field(default_factory=OwnInfo)
     unsupported: list[str] = field(default_factory=list)
-    behind: list[str] = field(default_factory=list)
+    out_of_date: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def behind(self) -> list[str]:  # old name, for one version
+        """The old name of `out_of_date`."""
+        return self.out_of_date
 
     @property
     def queues(self) -> int:
@@ -165,11 +168,12 @@ class StoreInfo:
         return sum(file.items for file in self.index_files)
 
     def to_dict(self) -> dict[str, Any]:
-        """The values, ready for JSON, with the sums."""
+        """Return the values for JSON, with the sums."""
         value = asdict(self)
+        value["behind"] = value["out_of_date"]  # old name, for one version
         value |= {name: getattr(self, name) for name in ("queues", "queue_entries", "queue_messages", "index_items")}
-        for told, topic in zip(value["topics"], self.topics, strict=True):
-            told |= {"entries": topic.entries, "messages": topic.messages}
-            for told_queue, queue in zip(told["queues"], topic.queues, strict=True):
-                told_queue["messages"] = queue.messages
+        for topic_value, topic in zip(value["topics"], self.topics, strict=True):
+            topic_value |= {"entries": topic.entries, "messages": topic.messages}
+            for queue_value, queue in zip(topic_value["queues"], topic.queues, strict=True):
+                queue_value["messages"] = queue.messages
         return value

@@ -1,4 +1,4 @@
-"""Opening a store to read or to follow it, and opening it again after a change by another process.
+"""Opening of a store to read or to follow it, and again after another process changed it.
 
 May import `read` and all that `read` may.
 """

@@ -1,7 +1,7 @@
-"""Reading beside a writer in another process: how far it lets readers look, and what it has indexed meanwhile.
+"""Reads beside a writer in another process: the end of its log for readers, and the progress of its indexes.
 
-A reput writer tells both in the watermarks. A live RocketMQ broker tells neither: there its queues say how far the log
-is whole. Where nobody writes, the log is read to its end.
+A reput writer publishes both in the watermarks. A live RocketMQ broker publishes neither: the log is whole up to the
+last record in its queues. If nobody writes, the log is read to its end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BROKER_LOOK_S = 0.5
 
 
 class Writer(StrEnum):
-    """Who writes the store now."""
+    """The kind of program that writes the store now."""
 
     NOBODY = "nobody"
     REPUT = "reput"
@@ -36,7 +36,7 @@ class Writer(StrEnum):
 
 
 def writer_of(layout: StoreLayout) -> Writer:
-    """Who writes this store now.
+    """Return the kind of program that writes this store now.
 
     Raises:
         StoreLockedError: a swap of indexes is under way, or was left by a killed job.
@@ -60,9 +60,9 @@ class Referenced(NamedTuple):
 
 
 def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> Referenced:
-    """The last record that a queue refers to: up to its end a live broker's log is whole.
+    """Find the last record that a queue refers to: a live broker's log is whole up to its end.
 
-    An entry that names no record says nothing: a broker may be writing it now.
+    An entry that names no record is passed over: a broker may be writing it now.
     """
     found = Referenced(log.min_offset, log.min_offset)
 
@@ -73,9 +73,9 @@ def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMap
 
     every: list[AnyKind] = [*kinds, batches]
     for kind in every:
-        told = kind.complete_to()
-        if told is not None:
-            found = max(found, Referenced(told, told), key=lambda one: one.end)
+        complete = kind.complete_to()
+        if complete is not None:
+            found = max(found, Referenced(complete, complete), key=lambda one: one.end)
             continue
         for queue in kind.queues():
             last = queue.span().last
@@ -93,18 +93,18 @@ class ReputWriter:
         self._generation = self.watermarks["generation"]
 
     def confirmed(self) -> int:
-        """The log offset up to which readers may look."""
+        """Return the log offset up to which readers may look."""
         return self.watermarks["confirmed_offset"]
 
     @property
     def watched(self) -> Watched:
-        """What a view may look at instead of asking."""
+        """The memory in which look-ups see the watermarks."""
         marks = self.watermarks
         confirmed, frontier = marks.address("confirmed_offset"), marks.address("frontier_offset")
         return Watched(confirmed, frontier, marks.address("generation"), self._generation, marks.memory)
 
     def refresh(self, view: StoreView) -> None:
-        """Take over what was indexed, or replaced, since the last look."""
+        """Load the indexes that were extended or replaced since the last look."""
         generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
         if generation != self._generation:
             self._generation = generation
@@ -125,7 +125,7 @@ class BrokerWriter:
         self._looked = time.monotonic()
 
     def confirmed(self) -> int:
-        """The log offset up to which the broker's queues refer; looked up anew every half second at most."""
+        """Return the end of the last record in the broker's queues; they are read every half second at most."""
         if time.monotonic() - self._looked > _BROKER_LOOK_S:
             self._end = max(self._end, last_referenced(self.kinds, self.batches, self.log).end)
             self._looked = time.monotonic()

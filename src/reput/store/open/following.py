@@ -1,9 +1,8 @@
-"""Following a store: who may build its indexes while it is written, and from where.
+"""The hold of a follower on a store: one process at a time builds its indexes while it is written.
 
-One process at a time follows a store; it holds `reput/follower`. Beside a reput writer (in this process or another)
-it takes an epoch of its own, and what the writer confirms is the end it builds up to. Where nobody writes it owns the
-store while it works, as a rebuild does, and lets go when it is done. Beside a live RocketMQ broker, which builds its
-own queues, it refuses.
+A follower holds `reput/follower`. Beside a reput writer (in this process or another) it takes an epoch of its own, and
+builds up to the offset that the writer confirms. If nobody writes, it owns the store while it works, as a rebuild does,
+and then releases it. Beside a live RocketMQ broker, which builds its own queues, it refuses.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from reput.store.recover.recovery import find_start, judge_tail
 
 @dataclass(slots=True)
 class Attachment:
-    """A follower's hold on a store: what it builds (`task`), and up to where it may.
+    """A follower's hold on a store: its `task`, and the end of the log for it.
 
-    `writer`: REPUT beside one, NOBODY where the store is owned. `min_offset` of the log when this began.
+    `writer`: REPUT beside a reput writer, NOBODY if the follower owns the store.
     """
 
     layout: StoreLayout
@@ -51,28 +50,28 @@ class Attachment:
         return list_log_files(self.layout.commit_log, self.log.file_size)
 
     def has_log(self) -> bool:
-        """Whether the log has a file yet."""
+        """Return True if the log has a file yet."""
         return bool(self._files().files)
 
     def confirmed(self) -> int:
-        """The log offset up to which indexes may be built; without a writer the data's end, perhaps inside a record."""
+        """Return the log offset up to which indexes may be built; without a writer `data_end`, perhaps in a record."""
         if self.writer is Writer.REPUT:
             return self.owned.watermarks["confirmed_offset"]
         return self.data_end()
 
     def data_end(self) -> int:
-        """The log offset behind the last byte that the files hold."""
+        """Return the log offset after the last byte in the files."""
         return max((file.data_end for file in self._files().files if file.data_end > file.start), default=0)
 
     def ends_at(self, offset: int) -> bool:
-        """Whether nothing is written from a log offset on; the kernels are not needed to see that."""
+        """Return True if nothing is written from a log offset on; this does not load the kernels."""
         files = self._files()
         return record_at(files, offset, CHECK_NONE) is Verdict.ZERO and written_bytes(files, offset) == 0
 
     def store_time(self, offset: int) -> int:
-        """Store time (ms) of the record at a log offset, -1 where none can be read there.
+        """Return the store time (ms) of the record at a log offset, -1 if there is none.
 
-        Read and not mapped: a follower that runs all day would hold all the log's pages in the end.
+        The record is read and not mapped: a follower that runs all day would end up with all pages of the log.
         """
         start = offset // self.log.file_size * self.log.file_size
         path = self.layout.commit_log / paths.offset_name(start)
@@ -80,20 +79,20 @@ class Attachment:
         return store_time_in(data, 0) if len(data) == MIN_RECORD_SIZE else -1
 
     def is_wanted(self) -> bool:
-        """Whether a program waits to write, and this follower has the store."""
+        """Return True if a program waits to write, and this follower owns the store."""
         return self.writer is Writer.NOBODY and is_wanted(self.owned.watermarks)
 
     def writer_is_gone(self) -> bool:
-        """Whether the writer beside which this began has ended."""
+        """Return True if the writer beside this follower has ended."""
         return self.writer is Writer.REPUT and (
             self.owned.watermarks["writer"] == 0 or not locks.owner_is_live(self.layout.own(own.LOCK_NAME))
         )
 
     def refuse_damaged_end(self, end: int) -> None:
-        """Make sure that the log really ends where reading it stopped.
+        """Verify that the log ends at log offset `end`, where decoding stopped.
 
         Raises:
-            DamagedLogError: good records follow that were durable once.
+            DamagedLogError: good records that were once durable follow.
         """
         self.log.refresh()
         judge_tail(self.layout, self.log, end, Verdict.ZERO)
@@ -109,7 +108,7 @@ class Attachment:
 
 
 def someone_waits(layout: StoreLayout) -> bool:
-    """Whether a program waits to write into this store."""
+    """Return True if a program waits to write into this store."""
     watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
     try:
         return is_wanted(watermarks)
@@ -117,11 +116,11 @@ def someone_waits(layout: StoreLayout) -> bool:
         watermarks.close()
 
 
-_ONE_IS_ENOUGH = "End that one first, or leave it at work: one is enough"
+_ONE_IS_ENOUGH = "End that one first, or let it run: one is enough"
 
 
 def refuse_followed_elsewhere(layout: StoreLayout) -> None:
-    """Refuse what `following` and `attach` would refuse for as long as another process runs; nothing is changed.
+    """Refuse what `following` and `attach` refuse as long as another process runs; nothing is changed.
 
     Raises:
         StoreLockedError: another process follows the store, or a live broker has it.
@@ -167,7 +166,7 @@ def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
 
     Raises:
         StoreLockedError: a live broker, or another job of reput, is at work on it.
-        DamagedStoreError: a queue file was cut: entries behind the cut are missing, and nobody would miss them.
+        DamagedStoreError: a queue file was cut: entries after the cut are missing, and no catch-up would add them.
     """
     writer = writer_of(layout)
     if writer is Writer.BROKER:
@@ -187,7 +186,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     log = LogMaps(layout.commit_log, store.log.file_size)
     settings, kinds = store.settings, store.kinds
     if writer is Writer.REPUT:
-        # As long as the writer lives the system has not crashed, so what was visible is in the files.
+        # The writer is alive, so the system has not crashed, and the files hold what was visible.
         frontiers = Frontiers.at(owned.watermarks["frontier_offset"])
     else:
         store.refuse()

@@ -1,4 +1,4 @@
-"""Opening a store to read it: where its indexes end, where its log ends, and the tail between the two."""
+"""Opening of a store: the end of its indexes, the end of its log, and the tail between the two."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _END = (1 << 62) - 1
 class Opened:
     """A view of a store and how it was opened.
 
-    `writer` is who wrote it then. `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the
-    log's last record, 0 where nothing tells. `is_short`: the log ends in front of what was once known to be durable.
+    `writer` wrote the store then. `seconds` were spent on decoding the tail. `last_store_timestamp` (ms) is that of the
+    log's last record, 0 if unknown. `is_short`: the log ends below an offset that was once known to be durable.
     """
 
     view: StoreView
@@ -49,17 +49,17 @@ class Opened:
 def open_view(
     layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None, *, beside: bool = False
 ) -> Opened:
-    """Read what a store holds, up to the end of its log.
+    """Open a store up to the end of its log.
 
     Args:
-        beside: another process may be writing: look no further than it allows, and follow it.
+        beside: another process may be writing: read up to the offset that it confirms, and follow it.
 
     Raises:
         ConfigError: a setting contradicts the files, and messages are to be put; or the size of queue files does.
         DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
         StoreLockedError: another process has the queues open to write, and messages are to be put.
-        TailFullError: more messages have no durable index than the tail may hold.
+        TailFullError: more messages without a durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
     purpose = Purpose.READ if beside else Purpose.WRITE
@@ -79,7 +79,7 @@ def open_view(
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
-    # Records may tell of batches where nothing else does.
+    # Records may show batches that neither configuration nor folders show.
     refuse_batches_beside(view.follower.types, kinds)
     notes = [*store.log.notes, *settings.notes]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
@@ -89,7 +89,7 @@ def open_view(
         except DamagedLogError as error:
             if not beside:
                 raise
-            notes.append(f"{error}. What stands in front is read")
+            notes.append(f"{error}. Messages before that are read")
         view.confirmed = lambda: tail.end
         is_short = not tail.written and tail.end < (known := known_good(layout)).offset
         if is_short:
@@ -103,7 +103,7 @@ def open_view(
     view.lookups.watched = watched
     if tail.written:
         notes.append(
-            f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
+            f"the log ends at {tail.end} with {tail.written} bytes that are not a whole record ({tail.verdict.meaning})"
         )
     return Opened(
         view, writer, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower), is_short
@@ -111,7 +111,7 @@ def open_view(
 
 
 def _odd_index_files(view: StoreView) -> list[str]:
-    """A note on IndexFiles that have other sizes than the settings say."""
+    """Return a note on IndexFiles of other sizes than in the settings."""
     odd, settings = view.index.odd, view.settings
     if not odd:
         return []
@@ -126,7 +126,7 @@ def _odd_index_files(view: StoreView) -> list[str]:
 
 
 def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower) -> int:
-    """When the log's last record was stored: the tail tells, else the frontier, else what the checkpoint was told."""
+    """Return the store time of the log's last record: from the tail, else the frontier, else the checkpoint."""
     if follower.records:
         return follower.last_store_timestamp
     frontier = read_frontier(layout) if start.how == "own" else None
@@ -138,7 +138,7 @@ def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower)
 def _follow(
     writer: Writer, store: StoreOnDisk, log: LogMaps
 ) -> tuple[Callable[[], int], Callable[[StoreView], None] | None, Watched | None]:
-    """How far a reader may look, what keeps its view up to date, and what tells whether it is."""
+    """Return a reader's end of the log, the call that updates its view, and the memory that shows a change."""
     if writer is Writer.REPUT:
         reput = ReputWriter(store.layout)
         return reput.confirmed, reput.refresh, reput.watched

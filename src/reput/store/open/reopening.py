@@ -1,7 +1,7 @@
-"""A store that is open to read is opened anew when somebody else writes it than when it was opened.
+"""Opening again of a store that is open to read, after its writer has changed.
 
-How far readers may look depends on who writes: `reput.store.open.newcomers` notices that it is somebody else. The
-view of before stays open until the next time, since calls of other threads may still be at it.
+The end of the log for readers depends on the writer; `reput.store.open.writer_watch` reports a change. The earlier view
+stays open until the next change, since calls of other threads may still use it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from reput.errors import StoreLockedError
 from reput.store.disk.layout import StoreLayout
 from reput.store.open.beside import Writer
-from reput.store.open.newcomers import Newcomers
 from reput.store.open.opening import Opened
+from reput.store.open.writer_watch import WriterWatch
 from reput.store.read.view import StoreView
 
 
@@ -28,8 +28,8 @@ class Reopening:
     def __init__(self, layout: StoreLayout, open_beside: Callable[[], Opened]) -> None:
         self._layout = layout
         self._open_beside = open_beside
-        # Before it is opened: who comes in between has come.
-        self._newcomers = Newcomers(layout)
+        # Before the store is opened, so that no change is missed.
+        self._watch = WriterWatch(layout)
         self._outdated: StoreView | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -37,49 +37,49 @@ class Reopening:
     def open(self) -> Opened:
         """Open it for the first time."""
         opened = self._open_beside()
-        self._look_out(self._newcomers, opened)
+        self._start(self._watch, opened)
         return opened
 
     @property
     def is_due(self) -> bool:
-        """Whether somebody else writes now."""
-        return self._newcomers.have_come
+        """True if the writer has changed."""
+        return self._watch.has_changed
 
     def renew(self, view: Callable[[], StoreView], take: Callable[[Opened], None]) -> None:
-        """Have what was opened anew taken instead of the view that is in use, where that is due.
+        """Open the store again if it is due, and let `take` replace the view in use.
 
-        While a swap is under way, which is over soon, what was there answers.
+        During a swap, which is short, the earlier view answers.
         """
         with self._lock, contextlib.suppress(StoreLockedError):
-            if self._newcomers.have_come and not self._closed:
+            if self._watch.has_changed and not self._closed:
                 self._renew(view(), take)
 
     def _renew(self, view: StoreView, take: Callable[[Opened], None]) -> None:
-        newcomers = Newcomers(self._layout)
+        watch = WriterWatch(self._layout)
         opened = self._open_beside()
-        # Calls of other threads may be at the view that is outdated now, but not at the one before it any more.
+        # Calls of other threads may use the view that is outdated now, but no longer the one before it.
         outdated, self._outdated = self._outdated, view
         if outdated is not None:
             outdated.close()
         take(opened)
-        come, self._newcomers = self._newcomers, newcomers
-        self._look_out(newcomers, opened)
-        come.close()
+        ended, self._watch = self._watch, watch
+        self._start(watch, opened)
+        ended.close()
 
-    def _look_out(self, newcomers: Newcomers, opened: Opened) -> None:
+    def _start(self, watch: WriterWatch, opened: Opened) -> None:
         if opened.writer is Writer.NOBODY:
-            opened.view.watch(newcomers.watched)
-        newcomers.start()
+            opened.view.watch(watch.watched)
+        watch.start()
 
     def end(self) -> None:
-        """Look out no more; waits for nothing."""
-        self._newcomers.end()
+        """Stop watching; waits for nothing."""
+        self._watch.end()
 
     def close(self) -> None:
-        """Open it no more, and let go of the outdated view; the thread that looks out has gone when this returns."""
+        """Stop opening the store, and close the outdated view; the watching thread has ended when this returns."""
         with self._lock:
             self._closed = True
-            self._newcomers.close()
+            self._watch.close()
             if self._outdated is not None:
                 self._outdated.close()
                 self._outdated = None

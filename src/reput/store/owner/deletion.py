@@ -1,9 +1,9 @@
-"""Deleting a topic, or one of its queues: entries, ext units and numbers go; the log keeps the messages.
+"""The deletion of a topic, or of one of its queues: entries, ext units and numbers are removed; the log keeps messages.
 
-Each queue goes at once. The store's own file `deleted` is written before the first one goes, and again when all are
-gone: killed in between, the next owner does the rest. From then on the file says what a rebuild leaves out, and what
-`check` does not miss. That ends for a queue that the store has again, by new messages or by a rebuild that names its
-topic, and for one whose deleted messages the log has no more.
+Each queue is removed at once. The store's own file `deleted` is written before the first queue is removed, and again
+after the last one. After a kill in between, the next owner does the rest. From then on a rebuild leaves out the queues
+in this file, and `check` does not miss them. This ends for a queue that the store has again, by new messages or by a
+rebuild that names its topic, and for a queue whose deleted messages have expired from the log.
 
 Source: `DefaultMessageStore.deleteTopics`.
 """
@@ -31,10 +31,10 @@ _NAMED = 5
 
 
 def read_deleted(layout: StoreLayout) -> tuple[own.Deleted, ...]:
-    """The queues that were deleted, as the store's own file has them.
+    """Read the deleted queues from the store's own file.
 
     Raises:
-        DamagedStoreError: the file is there and is none.
+        DamagedStoreError: the file is damaged.
     """
     path = layout.own(own.DELETED_NAME)
     data = fs.read_bytes(path, _LIMIT)
@@ -42,7 +42,7 @@ def read_deleted(layout: StoreLayout) -> tuple[own.Deleted, ...]:
 
 
 def write_deleted(layout: StoreLayout, queues: Iterable[own.Deleted]) -> None:
-    """Replace the file that has the deleted queues, durably; without any it goes."""
+    """Replace the file of deleted queues durably; without any queue it is removed."""
     path, known = layout.own(own.DELETED_NAME), sorted(queues)
     if known:
         fs.write_whole(path, own.encode_deleted(known), fs.owner_of(layout.root))
@@ -52,9 +52,9 @@ def write_deleted(layout: StoreLayout, queues: Iterable[own.Deleted]) -> None:
 
 
 def still_deleted(layout: StoreLayout, log_min_offset: int) -> list[own.Deleted]:
-    """The deleted queues that the store does not have again, and of which the log may have messages.
+    """List the deleted queues that the store does not have again, and of which the log may have messages.
 
-    Those whose deletion is not done are among them, whether the store still has them or not.
+    Queues whose deletion is not complete are included, present or not.
 
     Raises: as `read_deleted`.
     """
@@ -64,10 +64,10 @@ def still_deleted(layout: StoreLayout, log_min_offset: int) -> list[own.Deleted]
 
 
 def left_out(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:
-    """The deleted queues that get no entry for a record below a log offset, each with that offset.
+    """Return the deleted queues that get no entry for a record below a log offset, each with that offset.
 
-    A queue that began again with new messages is among them. One that has a message from below that offset is not: a
-    broker, or a rebuild that names its topic, has brought it back.
+    A queue that began again with new messages is included. A queue that has a message below that offset is not: a
+    broker, or a rebuild that names its topic, has restored it.
 
     Raises: as `read_deleted`.
     """
@@ -87,7 +87,7 @@ def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Itera
 
 
 def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]:
-    """Those of these queues that the store has, of whatever kind; what cannot be read has none."""
+    """Return those of these queues that the store has, of any kind; a kind that cannot be read has none."""
     found: set[QueueKey] = set()
     for kind in every_kind(layout, present_kinds(layout)):
         with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
@@ -96,13 +96,13 @@ def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]
 
 
 def named(deleted: Sequence[own.Deleted]) -> str:
-    """The first of these queues, for people."""
+    """Return the first of these queues as text."""
     more = f" and {len(deleted) - _NAMED} more" if len(deleted) > _NAMED else ""
     return ", ".join(str(one.key) for one in deleted[:_NAMED]) + more
 
 
 def how_to_bring_back(deleted: Sequence[own.Deleted]) -> str:
-    """The command that undoes the deletion of these queues."""
+    """Return the command that undoes the deletion of these queues, as text."""
     topics = dict.fromkeys(one.key.topic.decode("utf-8", "replace") for one in deleted[:_NAMED])
     return "`reput rebuild" + "".join(f" --topic {topic}" for topic in topics) + "` brings them back"
 
@@ -110,9 +110,9 @@ def how_to_bring_back(deleted: Sequence[own.Deleted]) -> str:
 def delete_queues(
     owned: Ownership, kinds: Sequence[QueueKind], topic: bytes, queue_id: int | None, end_offset: int
 ) -> list[QueueKey]:
-    """Delete the queues of a topic, or the one with this id, of every kind; returns those that went, by id.
+    """Delete the queues of a topic, or the one with this id, of every kind; returns the removed queues, by id.
 
-    Their messages lie below log offset `end_offset`. What is put meanwhile lies behind it, and stays.
+    Their messages lie below log offset `end_offset`. Messages that are put meanwhile lie above it and stay.
 
     Raises:
         UnsupportedStoreError: a folder of queues is a link, and files cannot be moved out of its file system.
@@ -123,10 +123,10 @@ def delete_queues(
     here = {key for key in _keys(layout, kinds, topic) if queue_id in (None, key.queue_id)}
     if here:
         write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
-    # A killed process leaves it to the next owner to remove this.
+    # After a kill the next owner removes this folder.
     aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
     gone = {key for kind in every_kind(layout, kinds) for key in kind.delete(topic, queue_id, owner, aside)}
-    # Behind the queues: an entry whose unit has gone would tell of damage.
+    # After the queues: an entry without its unit would look like damage.
     move_queues_aside(layout.consume_queue_ext, topic, queue_id, aside)
     if gone:
         owned.indexes_replaced()
@@ -141,14 +141,14 @@ def delete_queues(
 
 
 def _keys(layout: StoreLayout, kinds: Sequence[QueueKind], topic: bytes) -> Iterator[QueueKey]:
-    """The queues of a topic that the store has, of whatever kind."""
+    """Yield the queues of a topic that the store has, of any kind."""
     for kind in every_kind(layout, kinds):
         with contextlib.closing(kind.queues(topic)) as queues:
             yield from (queue.key for queue in queues)
 
 
 def finish_deletions(owned: Ownership, kinds: Sequence[QueueKind]) -> list[str]:
-    """Do what is left of deletions that broke off; returns a note about them."""
+    """Complete interrupted deletions; returns a note about them."""
     undone = [one for one in read_deleted(owned.layout) if not one.done]
     for one in undone:
         delete_queues(owned, kinds, one.key.topic, one.key.queue_id, one.offset)

@@ -13,7 +13,7 @@ from reput.store.disk.layout import StoreLayout
 
 
 class Who(StrEnum):
-    """What the holder of a store does; `OPENING` is a writer that does not put yet, or no more."""
+    """The activity of the holder of a store; `OPENING` is a writer that does not put yet, or no longer."""
 
     NOBODY = "nobody"
     WRITER = "writer"
@@ -27,7 +27,7 @@ _BY_MARK = {own.HOLDER_FOLLOWER: Who.FOLLOWER, own.HOLDER_WRITER: Who.OPENING}
 
 
 class Holder(NamedTuple):
-    """The holder of a store and its process id, 0 where the system does not say it."""
+    """The holder of a store and its process id, 0 if the system does not know it."""
 
     who: Who
     pid: int = 0
@@ -49,12 +49,12 @@ _IN_WORDS = {
 
 
 def holder_of(layout: StoreLayout) -> Holder:
-    """The process that holds a store now; nothing is made or changed."""
+    """Return the process that holds a store now; nothing is changed."""
     if locks.owner_is_live(layout.own(own.LOCK_NAME)):
         marks = marks_of(layout)
         if marks["writer"]:
             return Holder(Who.WRITER, marks["writer"])
-        # Every owner holds RocketMQ's lock too, and that one names its process.
+        # Every owner also holds RocketMQ's lock, and the system knows its process.
         pid = locks.broker_lock_pid(layout.broker_lock) or 0
         return Holder(_BY_MARK.get(marks["holder"], Who.JOB), pid)
     broker = locks.broker_lock_pid(layout.broker_lock)
@@ -62,7 +62,7 @@ def holder_of(layout: StoreLayout) -> Holder:
 
 
 def follower_beside(layout: StoreLayout) -> int:
-    """Process id of the follower that builds the indexes beside a writer, 0 for none."""
+    """Return the process id of the follower that builds the indexes beside a writer, 0 for none."""
     return marks_of(layout)["follower"] if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)) else 0
 
 
@@ -70,7 +70,7 @@ def follower_lock(layout: StoreLayout, remedy: str) -> AbstractContextManager[No
     """Hold the lock of the one process that follows a store.
 
     Raises:
-        StoreLockedError: another one holds it; with its process id.
+        StoreLockedError: another process holds it; the text has its id.
     """
     return locks.follower_lock(layout.own(own.FOLLOWER_NAME), remedy, partial(follower_beside, layout))
 
@@ -85,7 +85,7 @@ def refuse_followed(layout: StoreLayout, remedy: str) -> None:
 
 
 def marks_of(layout: StoreLayout) -> dict[str, int]:
-    """The watermarks of a store as its file has them, by name; all 0 where no job of reput has ever been."""
+    """Read the watermarks of a store, by name; all 0 if no job of reput has ever held it."""
     data = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size) or b""
     names = (field.name for field in own.WATERMARKS.fields)
     return dict(zip(names, own.WATERMARKS.struct.unpack(data.ljust(own.WATERMARKS.size, b"\0")), strict=True))

@@ -1,4 +1,4 @@
-"""What the store asks of whoever builds its durable indexes; the pipeline answers."""
+"""The interface between the store and the builder of its durable indexes, which the pipeline implements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from reput.store.owner.owner import Ownership
 class CatchUpTask:
     """Bring the indexes from `frontiers` up to log offset `end`, a boundary.
 
-    `queue_ends`: the next queue offset of each queue, as far as its entries lie below the frontier. `kinds` of queues
-    are kept up to date; none means queue files.
+    `queue_ends`: the next queue offset of each queue at the frontier. `kinds` of queues are extended; empty means queue
+    files.
     """
 
     layout: StoreLayout
@@ -34,14 +34,14 @@ class CatchUpTask:
 
 @dataclass(slots=True)
 class CatchUp:
-    """What a catch-up did: how far the indexes are complete and durable now, and what did not run straight."""
+    """The result of a catch-up: the log offsets below which indexes are durable, and the queues out of order."""
 
     frontiers: Frontiers
     messages: int = 0
     queue_entries: int = 0
     index_items: int = 0
     log_bytes: int = 0
-    crooked_queues: list[str] = field(default_factory=list)
+    out_of_order_queues: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 

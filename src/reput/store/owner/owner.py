@@ -1,4 +1,4 @@
-"""Becoming the one process that changes a store: locks, epoch, and what a killed job left behind."""
+"""Ownership of a store, for the one process that changes it: locks, epoch, and the leftovers of killed jobs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from reput.store.owner import swap
 from reput.store.owner.holders import Who, holder_of
 
 TAKE_OVER_S = 30.0
-"""How long a writer waits for a follower, which lets go when the batch that it is at is done."""
+"""The time that a writer waits for a follower, which releases the store after its current batch."""
 _WANTED_MS = 2000
 _ASK_AGAIN_S = 0.02
 
 
 @dataclass(slots=True)
 class Ownership:
-    """The store as its owner holds it.
+    """The ownership of a store.
 
-    `epoch` names this job's folders. `stage` is the epoch in the watermarks, which its tasks must find there: it is
-    raised between stages, so that an attempt that Spark has given up cannot write into what a later stage has built.
-    `notes` say what was cleaned up.
+    `epoch` names this job's folders. `stage` is the epoch in the watermarks that tasks must find there. The owner
+    raises it between stages, so an attempt that Spark gave up cannot write into the files of a later stage. `notes` say
+    what was cleaned up.
     """
 
     layout: StoreLayout
@@ -39,23 +39,23 @@ class Ownership:
     stage: int = 0
 
     def next_stage(self, *, lasting: bool = True) -> int:
-        """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for.
+        """Shut out the tasks of earlier stages: none may begin to write, and running ones are waited for.
 
-        `lasting`: the new epoch is durable when this returns. Tasks that run on this machine die with it, so for them
-        it need not be, and this costs microseconds.
+        `lasting`: the new epoch is durable when this returns. Tasks on this machine die with it, so they do not need
+        that, and the call takes microseconds.
 
         Raises:
             StaleEpochError: another job has taken the store over.
             StoreLockedError: a task is still writing after a minute.
         """
         if not self.stage:
-            # At first no task of an earlier job may begin to write, then those that are at it must end.
+            # First no task of an earlier job may begin to write, then the running ones must end.
             self.watermarks["epoch"] += 1
         with locks.closed_fence(self.layout.own(own.FENCE_NAME)):
             if self.stage:
-                # Looked at in here: one who takes the store over meanwhile must not be overtaken.
+                # Checked inside the fence: a process that takes the store over meanwhile must not be overtaken.
                 self.verify()
-            # Once more: a writer and a follower may both be raising it, and each must have a number of its own.
+            # Raised again: a writer and a follower may both raise it, and each needs a number of its own.
             self.watermarks["epoch"] += 1
             self.stage = self.watermarks["epoch"]
             if lasting:
@@ -63,13 +63,13 @@ class Ownership:
         return self.stage
 
     def take_back(self) -> int:
-        """A stage of one's own again, after a follower beside has had its own; its lock must be held."""
+        """Begin a new stage after a follower had one; the follower's lock must be held."""
         self.stage = 0
         return self.next_stage()
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[None]:
-        """Hold the fence as a task does, and make sure that the store has not been taken over: to say what was done.
+        """Hold the fence as a task does, and verify the ownership, while the block publishes a result.
 
         Raises:
             StaleEpochError: another job has taken the store over.
@@ -79,13 +79,13 @@ class Ownership:
             yield
 
     def indexes_replaced(self) -> None:
-        """Tell readers that a swap took place: they open their files again, and read up to the new frontier."""
+        """Announce a swap to readers: they open their files again, and read up to the new frontier."""
         self.watermarks["frontier_offset"] = Frontiers.of(read_frontier(self.layout)).both
         self.watermarks["generation"] += 1
         self.watermarks.sync()
 
     def verify(self) -> None:
-        """Raise StaleEpochError when another job has taken the store over."""
+        """Raise StaleEpochError if another job has taken the store over."""
         if self.watermarks["epoch"] != self.stage:
             raise StaleEpochError(
                 f"{self.layout.reput}: epoch {self.watermarks['epoch']} has replaced {self.stage}; this job stops"
@@ -94,9 +94,9 @@ class Ownership:
 
 @contextlib.contextmanager
 def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[Ownership]:
-    """Own the store while the block runs: RocketMQ's lock, ours, a closed fence, a new epoch, no leftovers.
+    """Own the store while the block runs: RocketMQ's lock, reput's lock, a closed fence, a new epoch, no leftovers.
 
-    `holder`: what the block does, as the watermark of that name says it.
+    `holder`: the value of the watermark of that name, for what the block does.
 
     Raises:
         StoreLockedError: a live broker or another reput process has it.
@@ -111,7 +111,7 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
         with locks.owner_lock(lock, named):
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             try:
-                # A killed writer has left its process id here.
+                # A killed writer leaves its process id here.
                 watermarks["writer"] = 0
                 watermarks["holder"] = holder
                 owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
@@ -142,7 +142,7 @@ def refuse_owned(layout: StoreLayout) -> None:
 
 def _holder(layout: StoreLayout) -> str:
     found = holder_of(layout)
-    # It may have let go since, and a broker have come.
+    # The holder may have released the store since, and a broker may have taken it.
     if found.who in (Who.NOBODY, Who.BROKER):
         return "another reput process"
     return f"{found.text}," if found.pid else found.text
@@ -155,9 +155,9 @@ def _refuse_link(layout: StoreLayout) -> None:
 
 @contextlib.contextmanager
 def take_over(layout: StoreLayout) -> Iterator[Ownership]:
-    """As `own_store`, for a program that will write: a follower that is catching up is asked to let go, and waited for.
+    """Own the store like `own_store`, for a program that writes: a follower that catches up is asked to release it.
 
-    Raises: as `own_store`.
+    Raises: like `own_store`.
     """
     deadline = time.monotonic() + TAKE_OVER_S
     with contextlib.ExitStack() as held:
@@ -174,12 +174,12 @@ def take_over(layout: StoreLayout) -> Iterator[Ownership]:
 
 
 def is_wanted(watermarks: Watermarks) -> bool:
-    """Whether a program waits to write."""
+    """Return True if a program waits to write."""
     return watermarks["wanted_until_ms"] > time.time_ns() // 1_000_000
 
 
 def _ask_follower(layout: StoreLayout) -> bool:
-    """Say that the store is wanted; False where it is no follower that has it."""
+    """Ask a follower for the store; returns False if no follower has it."""
     if not locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
         return False
     watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))

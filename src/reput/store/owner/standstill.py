@@ -1,8 +1,7 @@
-"""What a reader of indexes may believe: they stand still, or a holder only appends to them; no rebuild comes and goes.
+"""Reading indexes that do not change, or that a holder only appends to, without a lock.
 
-Every job that changes indexes holds reput's lock and raises the epoch in the watermarks before it does anything else;
-a swap or a deletion raises the generation, too. So a reader compares what it saw before its first read with what it
-sees after its last one.
+Every job that changes indexes holds reput's lock and raises the epoch in the watermarks first; a swap or a deletion
+also raises the generation. So a reader compares these values before its first read and after its last one.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _ASK_AGAIN_S = 0.01
 
 
 class Standstill(NamedTuple):
-    """A store as a reader found it: its holder, and the epoch and generation (0 where no job of reput has ever been).
+    """The state of a store when a reader began: its holder, and the epoch and generation (0 before reput's first job).
 
-    Where `holder` is reput's own, indexes are complete below log offset `frontier`. Where a program puts messages, the
-    log is whole below `confirmed`. Both are None where the files themselves say it.
+    If `holder` is a reput process, indexes are complete below log offset `frontier`. If a program puts messages, the
+    log is whole below `confirmed`. Both are None if the files themselves show it.
     """
 
     holder: Holder
@@ -37,16 +36,16 @@ class Standstill(NamedTuple):
 
 
 def begin_reading(layout: StoreLayout) -> Standstill:
-    """What the reader keeps for `end_reading`; nothing is made or changed.
+    """Return the state that the reader passes to `end_reading`; nothing is changed.
 
-    Waits a moment for a program that is just opening or closing the store.
+    Waits a moment for a program that opens or closes the store.
 
     Raises:
         StoreLockedError: a job is changing the store, or was killed between two renames of a swap.
     """
     begin = time.monotonic()
     while True:
-        # The marks come first: a job that begins after them raises the epoch, one that had begun holds the lock.
+        # The marks are read first: a later job raises the epoch, and an earlier one holds the lock.
         before = marks_of(layout)
         holder = holder_of(layout)
         waited = time.monotonic() - begin
@@ -66,7 +65,7 @@ def begin_reading(layout: StoreLayout) -> Standstill:
             "`reput rebuild` finishes that"
         )
     seen = Standstill(holder, before["epoch"], before["generation"])
-    # These are read after the holder: before it held the store they were another one's.
+    # Read after the holder: earlier values may be of another holder.
     marks = marks_of(layout)
     if holder.who in (Who.WRITER, Who.FOLLOWER):
         seen = seen._replace(frontier=marks["frontier_offset"])
@@ -76,9 +75,9 @@ def begin_reading(layout: StoreLayout) -> Standstill:
 
 
 def end_reading(layout: StoreLayout, begun: Standstill, cause: Exception | None = None) -> bool:
-    """Whether nothing at all has changed since `begin_reading`, else a holder may have appended meanwhile.
+    """Return True if nothing has changed since `begin_reading`, False if a holder may have appended.
 
-    `cause`: what the reader stumbled over.
+    `cause`: the error that the reader met.
 
     Raises:
         StoreLockedError: indexes were replaced meanwhile, or are about to be.

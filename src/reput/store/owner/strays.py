@@ -1,4 +1,4 @@
-"""What a rebuild must not lose: good indexes whose log is gone, and files in their folders that are not RocketMQ's."""
+"""Files that a rebuild must keep: good indexes whose log is gone, and files in their folders that RocketMQ ignores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
 
 
 def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
-    """The files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store.
+    """List the files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store.
 
     Without `in_queues` the folders of queues are left out: there may be very many.
     """
@@ -46,19 +46,19 @@ def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
         if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
             continue
         # MappedFileQueue.doLoad: every file must have the log's file size; an empty last one is deleted.
-        told = " (RocketMQ does not load the log as long as it is there)" if entry.size else ""
-        found.append(f"{paths.COMMIT_LOG}/{entry.name}{told}")
+        effect = " (RocketMQ does not load the log as long as it is there)" if entry.size else ""
+        found.append(f"{paths.COMMIT_LOG}/{entry.name}{effect}")
     return found
 
 
 def strays_text(names: Sequence[str]) -> str:
-    """Some of these files by name, and how many more there are."""
+    """Return the first of these names as text, and the number of the others."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"files that are not RocketMQ's: {', '.join(names[:_NAMED])}{more}"
 
 
 def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str]:
-    """The files below an index folder whose names or places RocketMQ does not use, relative to the store."""
+    """Yield the files below an index folder whose names or places RocketMQ does not use, relative to the store."""
     for entry in fs.list_dir(folder):
         inside = f"{name}/{entry.name}"
         if entry.is_dir:
@@ -79,7 +79,7 @@ def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
 
 
 def refuse_lost_log(layout: StoreLayout, why: str) -> None:
-    """Refuse to let indexes go when the log has nothing (`why`): perhaps its disk is not mounted.
+    """Refuse to remove indexes if the log has no record (`why`): perhaps its disk is not mounted.
 
     Raises:
         NotAStoreError: queues or IndexFiles hold entries.

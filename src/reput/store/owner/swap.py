@@ -1,7 +1,7 @@
 """The swap: several parts of a store change at once, by an intent and renames.
 
-Staging is complete and synced before the intent is written. From then on every opener finishes the swap before it does
-anything else, so a kill at any rename leaves the old parts or, after the next opener, the new ones, never a mix.
+Staging is complete and synced before the intent is written. From then on every owner finishes the swap before it does
+anything else. So a kill at any rename leaves the old parts or, after the next owner, the new ones, never a mix.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _INTENT_LIMIT = 64 << 20
 
 
 def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
-    """Put the staged `parts` of an epoch in the place of the live ones.
+    """Replace the live parts by the staged `parts` of an epoch.
 
     Raises:
-        ReputError: the system refused something; its text says which indexes are live where it is not the old ones.
+        ReputError: the system refused a step; the text says so if other indexes than the old ones are live.
     """
     fs.sync_tree(layout.staging(epoch))
     intent = own.Intent(epoch, parts)
     try:
-        # Whatever needs room on the disk comes before the intent: from then on there are only renames.
+        # Steps that need room on the disk come before the intent: after it there are only renames.
         for part in parts:
             fs.make_dirs((layout.own(own.aside_name(epoch)) / part).parent)
             _make_live_parent(layout.root / part)
@@ -46,7 +46,7 @@ def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
 
 @contextlib.contextmanager
 def saying(what: str) -> Iterator[None]:
-    """Let errors of the block say in what state they leave the store."""
+    """Add the state of the store to the text of an error."""
     try:
         yield
     except ReputError as error:
@@ -54,12 +54,12 @@ def saying(what: str) -> Iterator[None]:
 
 
 def new_indexes_live() -> contextlib.AbstractContextManager[None]:
-    """For what is left to do behind a swap: an error there does not bring the old indexes back."""
+    """Add to an error after a swap that the new indexes are live."""
     return saying("The new indexes are live and whole all the same")
 
 
 def finish_swap(layout: StoreLayout) -> bool:
-    """Finish the swap that a killed job left, if there is one; returns whether there was.
+    """Finish the swap that a killed job left; returns False if there is none.
 
     Raises:
         DamagedStoreError: the intent is unreadable, or a staged part is neither in staging nor in its place.
@@ -73,7 +73,7 @@ def finish_swap(layout: StoreLayout) -> bool:
 
 
 def pending_swap(layout: StoreLayout) -> bool:
-    """Whether a killed job left a swap for the next writer to finish."""
+    """Return True if a killed job left a swap for the next owner to finish."""
     return fs.exists(layout.own(own.INTENT_NAME))
 
 
@@ -86,7 +86,7 @@ def remove_leftovers(layout: StoreLayout) -> list[str]:
 
 
 def leftovers(layout: StoreLayout) -> Iterator[str]:
-    """The names of the staging and aside folders; without a job at work, killed jobs left them."""
+    """Yield the names of the staging and aside folders; without a running job, killed jobs left them."""
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
         if entry.is_dir and kind in ("staging", "aside") and epoch.isdecimal():
@@ -94,7 +94,7 @@ def leftovers(layout: StoreLayout) -> Iterator[str]:
 
 
 def has_leftovers(layout: StoreLayout) -> bool:
-    """Whether a killed job left a swap or folders."""
+    """Return True if a killed job left a swap or folders."""
     return pending_swap(layout) or any(leftovers(layout))
 
 
@@ -111,7 +111,7 @@ def _swap_all(layout: StoreLayout, intent: own.Intent) -> None:
 
 
 def _sync_parents(layout: StoreLayout, intent: own.Intent) -> None:
-    """Make the renames durable on both sides: a name that is gone from one folder must not be missing in the other."""
+    """Make the renames durable on both sides, so that no name is missing in both folders."""
     tops = (layout.root, layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch)))
     folders = {(top / part).parent for part in intent.parts for top in tops}
     for folder in sorted({*folders, *tops, layout.reput}):
@@ -147,7 +147,7 @@ def _make_live_parent(live: Path) -> None:
 
 
 def _undo(layout: StoreLayout, intent: own.Intent) -> None:
-    """Put the old parts back, so that an error leaves them live; each step leaves what a later opener can finish."""
+    """Put the old parts back after an error; after each step a later owner can finish the rest."""
     staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
     for part in reversed(intent.parts):
         live, staged, old = layout.root / part, staging / part, aside / part
@@ -155,7 +155,7 @@ def _undo(layout: StoreLayout, intent: own.Intent) -> None:
             fs.rename(live, staged)
         if fs.exists(old):
             fs.rename(old, live)
-    # Where a sync is refused again the renames stand all the same: whoever looks sees the old parts.
+    # If a sync fails again, the renames are valid all the same: readers see the old parts.
     with contextlib.suppress(ReputError):
         _sync_parents(layout, intent)
     fs.remove_file(layout.own(own.INTENT_NAME))

@@ -69,7 +69,7 @@ def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> 
             assert [int(one.body) for one in reader.query_message("orders", f"U{last - 1}")] == [last - 1]
             assert [int(message.body) for message in kept] == list(range(32))
             writer.close()
-    assert not [one for one in threading.enumerate() if one.name == "reput-newcomers" and one not in before]
+    assert not [one for one in threading.enumerate() if one.name == "reput-writer-watch" and one not in before]
 
 
 @pytest.mark.golden
@@ -110,7 +110,7 @@ def test_a_store_that_is_dropped(tmp_path: Path) -> None:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
     assert reader._reopening is not None
-    thread = reader._reopening._newcomers._thread
+    thread = reader._reopening._watch._thread
     del reader
     gc.collect()
     thread.join(30)
@@ -124,9 +124,9 @@ def test_nobody_comes(tmp_path: Path) -> None:
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
     view = reader.view
     assert reader._reopening is not None
-    newcomers = reader._reopening._newcomers
+    watch = reader._reopening._watch
     time.sleep(0.5)
     assert numbers(reader) == [0, 1, 2]
     assert reader.view is view
     reader.close()
-    assert not newcomers.have_come
+    assert not watch.has_changed
