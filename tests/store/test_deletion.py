@@ -335,7 +335,7 @@ def test_a_rebuild_behind_new_messages(tmp_path: Path) -> None:
         for _ in range(2):
             store.put_message(reput.Message("orders", b"new"))
     report = reput.rebuild(path, spark=False, config=stores.GOLDEN, topics=["orders"])
-    assert [(one.restarts, one.dropped) for one in report.crooked_queues if one.queue_id == 0] == [(1, before[1])]
+    assert [(one.restarts, one.dropped) for one in report.out_of_order_queues if one.queue_id == 0] == [(1, before[1])]
     with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
         assert spans(store)["orders", 0] == (0, 2)
     assert_sound(path, stores.GOLDEN)

@@ -119,7 +119,7 @@ def test_a_follower_at_work(tmp_path: Path) -> None:
     follower.close()
     assert (info.held_by, info.held_by_pid, info.damage) == (Who.FOLLOWER, os.getpid(), [])
     (behind,) = info.out_of_date
-    assert f"a reput follower, process {os.getpid()} brings them" in behind
+    assert f"a reput follower, process {os.getpid()} adds them" in behind
     assert info.waiting_messages == 50 - info.queue_entries > 0
 
 

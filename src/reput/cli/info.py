@@ -98,7 +98,7 @@ def show_info(found: StoreInfo, with_queues: bool) -> None:
     _show_index_files(found)
     _notes("unsupported", found.unsupported)
     _notes("note", found.notes)
-    _notes("out of date", found.behind)
+    _notes("out of date", found.out_of_date)
     _notes("damage", found.damage)
 
 

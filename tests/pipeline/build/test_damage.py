@@ -169,7 +169,7 @@ def test_bad_crc_in_the_middle(victim: int, split_mb: float, tmp_path: Path) -> 
     wanted: list[int | None] = [placed.offset for placed in log.placed]
     if victim:
         wanted[victim] = None
-        assert [(q.blanks, q.repeats, q.restarts) for q in report.crooked_queues] == [(1, 0, 0)]
+        assert [(q.blanks, q.repeats, q.restarts) for q in report.out_of_order_queues] == [(1, 0, 0)]
         assert stores.positions(store) == wanted
     else:
         first, found = stores.entries(store)

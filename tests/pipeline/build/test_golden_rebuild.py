@@ -136,7 +136,7 @@ def test_loop_builds_what_the_peer_built(case: Case, split_mb: float, tmp_path: 
     assert_equal_to_peer(store, case.like)
     assert {path.name: path.read_bytes() for path in (store / paths.COMMIT_LOG).iterdir()} == log
     assert report.gaps == []
-    assert report.crooked_queues == []
+    assert report.out_of_order_queues == []
     assert report.retained_queues == []
     assert report.messages == sum(1 for _ in records(store))
 

@@ -127,7 +127,7 @@ def test_rebuild(split_mb: float, configured: bool, tmp_path: Path) -> None:
     if configured:
         topics_json(store)
     report = stores.rebuild(store, CONFIG, split_mb=split_mb)
-    assert report.crooked_queues == report.warnings == []
+    assert report.out_of_order_queues == report.warnings == []
     assert {key: batch_entries(store, key) for key in writer.entries} == writer.entries
     assert not (store / paths.CONSUME_QUEUE / "batches").exists()
     summaries = {topic.topic: topic.max_offset for topic in report.topics}
@@ -161,7 +161,7 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
         writer.some(rng, rng.randrange(1, 25))
         store = writer.log.write(tmp_path / "store")
         topics_json(store)
-        assert growing.catch_up(store, CONFIG).crooked_queues == []
+        assert growing.catch_up(store, CONFIG).out_of_order_queues == []
         stores.assert_as_rebuilt(store, tmp_path / f"copy{step}", CONFIG)
 
 
@@ -175,7 +175,7 @@ def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     writer.batch(3)
     writer.alone()
     store = writer.log.write(tmp_path / "store")
-    assert growing.catch_up(store, CONFIG).crooked_queues == []
+    assert growing.catch_up(store, CONFIG).out_of_order_queues == []
     stores.assert_as_rebuilt(store, tmp_path / "copy", CONFIG)
     assert batch_entries(store, "batches/0") == writer.entries["batches/0"]
 
@@ -211,7 +211,7 @@ def test_repeats_gaps_and_restarts(tmp_path: Path) -> None:
     report = stores.rebuild(store, CONFIG)
     assert [entry.base_offset for entry in batch_entries(store, "batches/0")] == [0, 3, 9]
     assert [(entry.base_offset, entry.messages) for entry in batch_entries(store, "batches/1")] == [(0, 5), (5, 5)]
-    told = [(one.queue_id, one.repeats, one.blanks, one.restarts, one.dropped) for one in report.crooked_queues]
+    told = [(one.queue_id, one.repeats, one.blanks, one.restarts, one.dropped) for one in report.out_of_order_queues]
     assert told == [(0, 1, 3, 0, 0), (1, 0, 0, 1, 2)]
     assert [finding.rule for finding in check(store).findings if finding.rule == "queue-offsets"] == [
         "queue-offsets"
@@ -283,7 +283,7 @@ def test_further_queues_that_do_not_run_straight(tmp_path: Path) -> None:
         writer.further("%LMQ%a", offsets=offsets)
     store = stores.with_log(tmp_path, writer.log)
     report = stores.rebuild(store, CONFIG)
-    assert [(one.topic, one.repeats, one.blanks) for one in report.crooked_queues] == [("%LMQ%a", 1, 1)]
+    assert [(one.topic, one.repeats, one.blanks) for one in report.out_of_order_queues] == [("%LMQ%a", 1, 1)]
     assert len(stores.entries(store, "%LMQ%a")[1]) == 4
 
 

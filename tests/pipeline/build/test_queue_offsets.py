@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def oddities(report: RebuildReport) -> list[tuple[str, int, int, int, int]]:
     """What the report says about queues that did not run straight."""
-    return [(q.topic, q.repeats, q.blanks, q.restarts, q.dropped) for q in report.crooked_queues]
+    return [(q.topic, q.repeats, q.blanks, q.restarts, q.dropped) for q in report.out_of_order_queues]
 
 
 @pytest.mark.parametrize("noise", [0, 3])
@@ -110,4 +110,4 @@ def test_many_queues_some_crooked(tmp_path: Path) -> None:
         store = stores.with_log(tmp_path / str(split), log)
         report = stores.rebuild(store, split_mb=split / (1 << 20))
         assert {queue: stores.positions(store, queue_id=queue) for queue in wanted} == wanted
-        assert sorted((q.queue_id, q.repeats) for q in report.crooked_queues) == [(17, 1), (18, 1)]
+        assert sorted((q.queue_id, q.repeats) for q in report.out_of_order_queues) == [(17, 1), (18, 1)]

@@ -34,5 +34,5 @@ def test_queues_are_dealt_out_in_groups(tmp_path: Path, groups: int, monkeypatch
     store = stores.with_log(tmp_path, log)
     report = stores.rebuild(store)
 
-    assert len(report.crooked_queues) == 9
+    assert len(report.out_of_order_queues) == 9
     assert {queue: stores.positions(store, queue_id=queue) for queue in range(9)} == expected

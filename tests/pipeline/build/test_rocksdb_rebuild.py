@@ -76,7 +76,7 @@ def test_crooked_queues(name: str, split: int, tmp_path: Path) -> None:
     report = reput.rebuild(store, spark=False, config=BOTH, split_mb=split / (1 << 20))
     databases.assert_same_queues(store)
     odd = CASES[name]
-    assert [queue.repeats for queue in report.crooked_queues] == [odd.repeats] * len(report.crooked_queues)
+    assert [queue.repeats for queue in report.out_of_order_queues] == [odd.repeats] * len(report.out_of_order_queues)
 
 
 def test_a_gap_has_times_that_do_not_run_backwards(tmp_path: Path) -> None:

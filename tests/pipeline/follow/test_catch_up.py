@@ -79,7 +79,7 @@ def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pyte
         log.message("b", keys="k")
     stores.with_log(tmp_path, log)
     done = growing.catch_up(store)
-    assert [text.split(":")[0] for text in done.crooked_queues] == ["a/0"]
+    assert [text.split(":")[0] for text in done.out_of_order_queues] == ["a/0"]
     stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 

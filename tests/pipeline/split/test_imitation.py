@@ -33,7 +33,7 @@ def compare_splits(log: LogBuilder, folder: Path, split: int) -> int:
     assert stores.indexes(many) == stores.indexes(one)
     assert names(many) == names(one)
     assert (report.messages, report.topics) == (whole.messages, whole.topics)
-    assert report.crooked_queues == whole.crooked_queues == []
+    assert report.out_of_order_queues == whole.out_of_order_queues == []
     return report.stitched_again
 
 

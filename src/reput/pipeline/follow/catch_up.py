@@ -50,7 +50,7 @@ class SparkIndexer:
             queue_entries=sum(growth.queue_entries for growth in growths),
             index_items=sum(growth.items for growth in growths),
             log_bytes=task.end - begin_offset,
-            crooked_queues=[line for growth in growths for line in growth.out_of_order],
+            out_of_order_queues=[line for growth in growths for line in growth.out_of_order],
             seconds=time.perf_counter() - begin,
         )
 
