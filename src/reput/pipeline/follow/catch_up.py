@@ -1,6 +1,6 @@
-"""catch-up: the indexes go on from the frontier, in place, up to a confirmed place of the log, and are durable there.
+"""catch-up: extends the indexes in place, from the frontier to a confirmed log offset, and makes them durable there.
 
-The frontier moves last, after everything is durable: killed before, a repeat writes the same bytes.
+The frontier moves last, after everything is durable. After a kill before that, a repeat writes the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reput.store.owner.indexer import CatchUp, CatchUpTask
 
 
 class SparkIndexer:
-    """The store's `Indexer`: the pipeline's tasks, run by an engine (Spark, or a loop in this process)."""
+    """The store's `Indexer`: the tasks of the pipeline, run by an engine (Spark, or a loop in this process)."""
 
     def __init__(self, engine: Engine, listener: ProgressListener | None = None) -> None:
         self.engine = engine

@@ -1,12 +1,12 @@
-"""follow: the indexes of a store go on with its log, for as long as this runs.
+"""follow: extends the indexes of a store with its log, as long as this runs.
 
-A *step* takes in the log between the frontier and what is confirmed, at most `max_batch_bytes`, and then publishes
-the visible frontier: readers go over from the tail to the indexes. Every `DURABLE_INTERVAL_S` log and indexes are
-synced and the durable frontier says so; after a crash that one counts, and a repeat of what came behind it writes the
-same bytes.
+A *step* indexes the log between the frontier and the confirmed offset, at most `max_batch_bytes`, and then publishes
+the visible frontier: readers change from the tail to the indexes. Every `DURABLE_INTERVAL_S` log and indexes are
+synced, and the durable frontier moves. After a crash the durable frontier counts, and a repeat of later steps writes
+the same bytes.
 
-Whoever calls `step` is the clock: a Structured Streaming query (`follow_query`), or a loop without Spark. `tend` does
-what has to be done whether something arrives or not.
+The caller of `step` is the clock: a Structured Streaming query (`follow.query`), or a loop without Spark. `tend` does
+the work that does not depend on new messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reput.store.open.beside import Writer, writer_of
 from reput.store.open.following import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
 
 DURABLE_INTERVAL_S = 1.5
-"""How often indexes are synced; with the time that a sync takes the durable frontier is some 2 s behind."""
+"""The time between syncs of the indexes; with the time of a sync the durable frontier lags by some 2 s."""
 MAX_BATCH_BYTES = 2 << 30
 _LOOK_S = 0.5
 _SMOOTH = 0.3
@@ -53,11 +53,11 @@ def _find_followable(root: str | Path, config: StoreConfig) -> StoreLayout:
 
 @dataclass(slots=True)
 class FollowProgress:
-    """Where a follower is: log offsets, the lag of the indexes behind the log, and what its last batch did.
+    """The progress of a follower: log offsets, the lag of the indexes, and its last batch.
 
-    `lag_messages` counts the messages of `lag_bytes` by the mean size of those taken in so far, 0 before any.
-    `lag_ms`: how long ago the first message that is not indexed yet was stored. `state`: `following` beside a writer,
-    `catching up` on a store that nobody writes, `idle` when it has let go of that, `waiting` for another job to end.
+    `lag_messages` estimates the messages in `lag_bytes` by the mean size of those indexed so far, 0 before any.
+    `lag_ms`: the age of the first message that is not indexed yet. `state`: `following` beside a writer, `catching up`
+    on a store that nobody writes, `idle` after it released that store, `waiting` for another job to end.
     """
 
     state: str = "idle"
@@ -129,10 +129,10 @@ class Follow:
     # --- steps ---------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Take in what there is, at most one batch; whether there was anything.
+        """Index new messages, at most one batch; returns False if there are none.
 
         Raises:
-            DamagedLogError: the log is damaged; the frontier stands in front of it.
+            DamagedLogError: the log is damaged; the frontier is below the damage.
             ReputError: see `reput.errors`.
         """
         with self._lock:
@@ -146,7 +146,7 @@ class Follow:
             try:
                 return self._step(attachment, grower)
             except StaleEpochError:
-                # A writer has opened the store, or a rebuild has begun: begin again at what is durable.
+                # A writer has opened the store, or a rebuild has begun: begin again at the durable frontier.
                 self.listener.note("another process has taken the store over; attaching again")
                 self._detach()
                 return True
@@ -156,7 +156,7 @@ class Follow:
         confirmed = attachment.confirmed()
         target = min(confirmed, grower.offset + self.max_batch_bytes)
         if target > grower.offset and attachment.writer is Writer.NOBODY and attachment.ends_at(grower.offset):
-            # The files have room behind the log's end.
+            # The files have room after the log's end.
             self._stopped_at = grower.offset
         if target <= grower.offset or grower.offset == self._stopped_at:
             self._report(attachment, grower, grower.offset if grower.offset == self._stopped_at else confirmed)
@@ -175,12 +175,12 @@ class Follow:
             self._reached.add(growth.end, growth.last, growth.index_files)
         self._count(growth, growth.end - before, time.perf_counter() - begin)
         for line in growth.out_of_order:
-            self.listener.note(f"queue offsets do not run straight: {line}")
+            self.listener.note(f"queue offsets are not consecutive: {line}")
         self._report(attachment, grower, growth.end if growth.stopped else attachment.confirmed())
         return True
 
     def _fall_forward(self, attachment: Attachment, grower: Grower) -> None:
-        """Go on at the log's first file where files were deleted that had not been taken in."""
+        """Continue at the log's first file if files were deleted before they were indexed."""
         size = grower.log_file_size
         if fs.exists(self.layout.commit_log / paths.offset_name(grower.offset // size * size)):
             return
@@ -193,7 +193,7 @@ class Follow:
             grower.offset = attachment.log.min_offset
 
     def left_bytes(self) -> int:
-        """Bytes of log that wait to be taken in; where nobody writes, perhaps with some that hold nothing."""
+        """Return the bytes of log that are not indexed; without a writer this may include empty bytes at the end."""
         with self._lock:
             if self._attached is None:
                 return 0
@@ -201,13 +201,13 @@ class Follow:
             return 0 if self._has_nothing_left() else max(0, attachment.confirmed() - grower.offset)
 
     def _has_nothing_left(self) -> bool:
-        """Whether nobody writes, and the log's files hold nothing from the frontier on."""
+        """Return True if nobody writes, and the log's files hold nothing from the frontier on."""
         assert self._attached is not None
         attachment, grower, _ = self._attached
         return attachment.writer is Writer.NOBODY and attachment.ends_at(grower.offset)
 
     def caught_up(self) -> bool:
-        """Whether nothing is left to take in that can be."""
+        """Return True if every message that can be indexed is indexed."""
         with self._lock:
             if self._attached is None:
                 return not self._something_new()
@@ -217,7 +217,7 @@ class Follow:
     # --- what is due from time to time ---------------------------------------------------------
 
     def tend(self) -> None:
-        """Make durable what is due, and let go of a store that nobody writes when all is done.
+        """Sync when it is due, and release a store that nobody writes when all of it is indexed.
 
         Raises:
             ReputError: see `reput.errors`.
@@ -243,7 +243,7 @@ class Follow:
         return self._is_time_to_look() and attachment.writer_is_gone()
 
     def make_durable(self) -> None:
-        """Sync log and indexes up to the visible frontier, and let the durable one say so."""
+        """Sync log and indexes up to the visible frontier, and move the durable one there."""
         with self._syncing:
             self._durable_at = time.monotonic()
             with self._reaching:
@@ -253,11 +253,11 @@ class Follow:
             try:
                 publish.make_durable(attachment.owned, reached, log_is_ours=attachment.writer is Writer.NOBODY)
             except StaleEpochError:
-                return  # the next step attaches again, from what is durable
+                return  # the next step attaches again, from the durable frontier
             self.progress.durable = reached.end
 
     def _keep_frontier(self) -> None:
-        """Let the next follower know how far indexes are that RocketMQ has built, where there was nothing to do."""
+        """Write the frontier of indexes that RocketMQ built and that needed no step, for the next follower."""
         if self._attached is None or self._reached is not None:
             return
         attachment, grower, _ = self._attached
@@ -266,7 +266,7 @@ class Follow:
                 publish.keep_frontier(attachment.owned, attachment.log, grower.offset, grower.index_end)
 
     def close(self) -> None:
-        """Make durable what was built and let go of the store."""
+        """Sync what was built, and release the store."""
         with self._lock:
             try:
                 self.make_durable()
@@ -283,7 +283,7 @@ class Follow:
             attachment = held.enter_context(attach(self.layout, self.config))
             held.callback(attachment.log.close)
             if not attachment.has_log():
-                # Nothing tells yet how large the log's files are.
+                # The size of the log's files is still unknown.
                 held.close()
                 self._seen = self._signature()
                 return
@@ -292,9 +292,9 @@ class Follow:
             grower.soft_end = attachment.writer is Writer.NOBODY
             for note in attachment.owned.notes:
                 self.listener.note(note)
-            told = attachment.task.frontiers.both
-            if told < grower.offset and told > 0:
-                self.listener.note(f"warning: the log begins at {grower.offset}, behind the frontier at {told}")
+            frontier = attachment.task.frontiers.both
+            if 0 < frontier < grower.offset:
+                self.listener.note(f"warning: the log begins at {grower.offset}, after the frontier at {frontier}")
             if attachment.writer is Writer.NOBODY:
                 attachment.publish(grower.offset)
         except BaseException:
@@ -302,9 +302,9 @@ class Follow:
             raise
         self._attached = (attachment, grower, held)
         self._reached, self._stopped_at = None, -1
-        self.progress.durable, self.progress.frontier = told, grower.offset
+        self.progress.durable, self.progress.frontier = frontier, grower.offset
         self.progress.state = "following" if attachment.writer is Writer.REPUT else "catching up"
-        # Before the first step, so that nobody calls a follower caught up that has yet to begin.
+        # Before the first step: a follower that has not begun must not look caught up.
         self._measure(attachment, grower, grower.offset if self._has_nothing_left() else attachment.confirmed())
 
     def _attach_again(self) -> bool:
@@ -338,7 +338,7 @@ class Follow:
         return True
 
     def _something_new(self) -> bool:
-        """Whether somebody writes, or the log's files have changed since the store was let go."""
+        """Return True if there is a writer, or the log's files have changed since the store was released."""
         try:
             return self._seen is None or self._signature() != self._seen
         except StoreLockedError:
@@ -350,19 +350,21 @@ class Follow:
         last = self.layout.commit_log / files[-1][0] if files else None
         return writer is Writer.REPUT, tuple(files), fs.modified_ms(last) if last else None
 
-    # --- what it tells -------------------------------------------------------------------------
+    # --- progress ------------------------------------------------------------------------------
 
     def _count(self, growth: Growth, size: int, seconds: float) -> None:
-        told = self.progress
-        told.messages += growth.records
-        told.batches += 1
-        told.batch_messages = growth.records
-        told.batch_ms = round(seconds * 1000, 1)
+        progress = self.progress
+        progress.messages += growth.records
+        progress.batches += 1
+        progress.batch_messages = growth.records
+        progress.batch_ms = round(seconds * 1000, 1)
         self._bytes += size
         rate, byte_rate = growth.records / max(seconds, 1e-6), size / max(seconds, 1e-6)
-        told.messages_per_s = round(rate if told.batches == 1 else told.messages_per_s * (1 - _SMOOTH) + rate * _SMOOTH)
-        told.bytes_per_s = round(
-            byte_rate if told.batches == 1 else told.bytes_per_s * (1 - _SMOOTH) + byte_rate * _SMOOTH
+        progress.messages_per_s = round(
+            rate if progress.batches == 1 else progress.messages_per_s * (1 - _SMOOTH) + rate * _SMOOTH
+        )
+        progress.bytes_per_s = round(
+            byte_rate if progress.batches == 1 else progress.bytes_per_s * (1 - _SMOOTH) + byte_rate * _SMOOTH
         )
 
     def _report(self, attachment: Attachment, grower: Grower, confirmed: int) -> None:
@@ -370,13 +372,13 @@ class Follow:
         self._on_progress(self.progress)
 
     def _measure(self, attachment: Attachment, grower: Grower, confirmed: int) -> None:
-        """Write down how far the indexes are, and how far behind the log."""
-        told = self.progress
-        told.frontier, told.confirmed = grower.offset, confirmed
-        told.lag_bytes = max(0, confirmed - grower.offset)
-        mean = self._bytes / told.messages if told.messages else 0
-        told.lag_messages = round(told.lag_bytes / mean) if mean else 0
-        told.lag_ms = 0
-        if told.lag_bytes:
+        """Note the ends of indexes and log, and the lag between them."""
+        progress = self.progress
+        progress.frontier, progress.confirmed = grower.offset, confirmed
+        progress.lag_bytes = max(0, confirmed - grower.offset)
+        mean = self._bytes / progress.messages if progress.messages else 0
+        progress.lag_messages = round(progress.lag_bytes / mean) if mean else 0
+        progress.lag_ms = 0
+        if progress.lag_bytes:
             stored = attachment.store_time(grower.offset)
-            told.lag_ms = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
+            progress.lag_ms = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0

@@ -1,8 +1,7 @@
-"""Running a follower: as a Structured Streaming query, or in a loop without Spark; and stopping it.
+"""The run of a follower: as a Structured Streaming query, or in a loop without Spark.
 
-The query is the clock and the ledger: its source offers log offsets, each micro-batch is one step of the follower,
-whose tasks are Spark tasks. Nothing that its checkpoint says is believed: the frontier alone says how far the indexes
-are.
+The query is the clock: its source offers log offsets, and each micro-batch is one step of the follower, whose tasks are
+Spark tasks. Its checkpoint is not trusted: the frontier alone is the end of the indexes.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _POLL_S = 0.02
 _TEND_S = 0.1
 _IDLE_STEP_S = 0.5
 _STREAM_SETTINGS = {
-    # How long the query waits before it asks the source again when nothing is new.
+    # The pause of the query before it asks the source again if nothing is new.
     "spark.sql.streaming.pollingDelay": "20ms",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # A folder by the name that a percent-encoded path of ours has is nobody's checkpoint.
+    # A folder whose name is our path, percent-encoded, is not a checkpoint.
     "spark.sql.streaming.checkpoint.escapedPathCheck.enabled": "false",
 }
 
@@ -40,9 +39,9 @@ _CHECKPOINT_FOLDERS = ("commits", "offsets", "sources")
 
 
 class FollowHandle(forks.NotPickled):
-    """A follower at work. `progress` says where it is; `query` is Spark's own handle (None without Spark).
+    """A running follower. `query` is Spark's own handle (None without Spark).
 
-    It ends by `stop`, by an error (which `wait` raises), or, started with `until_caught_up`, when nothing is left.
+    It ends by `stop`, by an error (which `wait` raises), or, started with `until_caught_up`, when all is indexed.
     """
 
     _instead = "One process follows a store; others see the new indexes when they open the store with read_only=True"
@@ -70,19 +69,19 @@ class FollowHandle(forks.NotPickled):
 
     @property
     def progress(self) -> FollowProgress:
-        """Where the follower is now."""
+        """The progress of the follower."""
         return self.follow.progress
 
     @property
     def is_active(self) -> bool:
-        """Whether it is still at work."""
+        """True if the follower is running."""
         return not self._ended.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it ends, at most `timeout_s`; whether it has.
+        """Wait until it ends, at most `timeout_s`; returns True if it has ended.
 
         Raises:
-            ReputError: what made it end.
+            ReputError: the error that ended it.
         """
         if not self._ended.wait(timeout_s):
             return False
@@ -92,10 +91,10 @@ class FollowHandle(forks.NotPickled):
         return True
 
     def stop(self) -> None:
-        """End it: what was taken in is made durable. Returns when that is done; a second call does nothing.
+        """End it, and return when its indexes are durable; a second call does nothing.
 
         Raises:
-            ReputError: what had made it end before.
+            ReputError: the error that ended it before.
         """
         self._stopping.set()
         self._thread.join()
@@ -149,7 +148,7 @@ class FollowHandle(forks.NotPickled):
             self._stopping.wait(_POLL_S)
         with self._in_batch:
             broken = query.exception()
-        # From here on batches do nothing: to stop the query would interrupt the jobs of one.
+        # From here on batches do nothing: stopping the query interrupts the jobs of a batch.
         with contextlib.suppress(Exception):
             query.stop()
         if broken is not None and self._error is None:
@@ -162,7 +161,7 @@ class FollowHandle(forks.NotPickled):
         while not self._stopping.wait(_TEND_S):
             try:
                 self.follow.tend()
-                # What the query does not see: a frontier behind its checkpoint, a store whose writer has ended.
+                # The query does not see a frontier below its checkpoint, or a writer that has ended.
                 if self.query is not None and time.monotonic() - self._stepped_at > _IDLE_STEP_S:
                     self._stepped_at = time.monotonic()
                     self.follow.step()
@@ -178,17 +177,17 @@ class FollowHandle(forks.NotPickled):
 
     @property
     def _checkpoint(self) -> Path:
-        """Where Spark keeps its own files unless a folder is given."""
+        """The folder of Spark's own files, unless the caller gives one."""
         return self.follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
 
     def _make_checkpoint(self) -> None:
-        """Make the folders that Spark fills, for the store's owner, who can then replace what a killed root left."""
+        """Make the folders that Spark fills for the store's owner, who can then replace what a killed root left."""
         owner = fs.owner_of(self.follow.layout.root)
         for name in _CHECKPOINT_FOLDERS:
             fs.make_dirs(self._checkpoint / name, owner)
 
     def _give_checkpoint(self) -> None:
-        """Give what Spark wrote to the store's owner."""
+        """Give Spark's files to the store's owner."""
         if fs.exists(self._checkpoint):
             fs.give_tree(self._checkpoint, fs.owner_of(self.follow.layout.root))
 
@@ -226,43 +225,42 @@ class FollowHandle(forks.NotPickled):
         try:
             with self._in_batch:
                 self._take_in(self.follow.progress.frontier + self.follow.max_batch_bytes)
-            # Each time: after a kill of root the owner must be able to read what is there.
+            # After each batch: if root is killed, the owner must be able to read the files.
             self._give_checkpoint()
         except ReputError as error:
-            # Through Spark it would arrive as text; the query is stopped by whoever watches it.
+            # Through Spark the error would arrive as text; the watching thread stops the query.
             self._fail(error)
 
     def _take_in(self, limit: int) -> None:
-        """Steps up to what is confirmed after the first of them; a step ends at a log file's end."""
-        told, goal = self.follow.progress, -1
+        """Step up to the offset confirmed after the first step; a step ends at a log file's end."""
+        progress, goal = self.follow.progress, -1
         while self._error is None and not self._stopping.is_set() and self.follow.step():
-            goal = min(limit, told.confirmed) if goal < 0 else goal
-            if told.frontier >= goal:
+            goal = min(limit, progress.confirmed) if goal < 0 else goal
+            if progress.frontier >= goal:
                 return
 
 
 def _url(folder: Path | str) -> str:
-    """A folder as Spark wants it: with its scheme, and with blanks and other letters as they are, not as %20."""
+    """Return a folder as a URL for Spark: with its scheme, and without percent-encoding."""
     text = str(folder)
     return text if "://" in text else f"file://{Path(text.removeprefix('file:')).absolute()}"
 
 
 def _without_py4j(error: BaseException) -> BaseException:
-    """An error of the connection to Spark's JVM in our own words, any other as it is."""
+    """Return an EngineError for an error of the connection to Spark's JVM, and any other error unchanged."""
     from py4j.protocol import Py4JError
 
     if not isinstance(error, Py4JError | ConnectionError):
         return error
-    told = EngineError(f"Spark's JVM has ended, or does not answer any more ({type(error).__name__}: {error})")
-    told.__cause__ = error
-    return told
+    lost = EngineError(f"Spark's JVM has ended, or does not answer any more ({type(error).__name__}: {error})")
+    lost.__cause__ = error
+    return lost
 
 
 def _error_of(broken: Exception) -> ReputError:
-    """What made a query end, in our own words where it is ours."""
+    """Return the error that ended a query, as reput's own error if it was one."""
     text = str(broken)
     if "ConfigError" in text:
-        told = text.split("ConfigError:", 1)[-1].strip().splitlines()[0]
-        return ConfigError(told)
+        return ConfigError(text.split("ConfigError:", 1)[-1].strip().splitlines()[0])
     lines = [line for line in text.splitlines() if line.strip()]
     return EngineError(f"the streaming query failed: {lines[0][:500] if lines else type(broken).__name__}")

@@ -1,7 +1,7 @@
-"""The streaming source of a follower: its offset is a log offset, read from the store and never counted.
+"""The streaming source of a follower: its offsets are log offsets that it reads from the store.
 
-A store's id goes with each offset, so that a checkpoint of another store is refused. The source admits at most
-`max_bytes` of log a batch. Its rows are ranges of the log; the messages stay where they are.
+Each offset has the store's id, so that a checkpoint of another store is refused. The source admits at most `max_bytes`
+of log a batch. Its rows are ranges of the log, not messages.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class LogSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """One row a batch: the range of the log that it brings, as log offsets."""
+        """Return the schema: one row a batch, its range of the log as log offsets."""
         return "begin long, end long"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark asks so
-        """The reader."""
+        """Return the reader."""
         return LogReader(self.options)
 
 
@@ -48,7 +48,7 @@ class _Range(InputPartition):
 
 
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tells how far the log goes."""
+    """Offers the log up to its confirmed end."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.reput = Path(options["reput"])
@@ -78,11 +78,11 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"store": self._marks().store_id, "offset": offset}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark asks so
-        """The visible frontier."""
+        """Return the visible frontier."""
         return self._place(self._marks()["frontier_offset"])
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark asks so
-        """None in rows: bytes are what is limited."""
+        """Return no limit in rows: `latestOffset` limits bytes."""
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark asks so
@@ -90,24 +90,24 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last_offset = self._confirmed()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        """What is confirmed now, as far as one batch may go."""
+        """Return the confirmed end, or the end of the largest batch."""
         if start["store"] != self._marks().store_id:
             raise ConfigError(
                 f"the streaming checkpoint belongs to the store {start['store']}, and {self.reput} to "
-                f"{self._marks().store_id}. Remove the checkpoint: the frontier knows how far the indexes are"
+                f"{self._marks().store_id}. Remove the checkpoint: the frontier has the end of the indexes"
             )
         confirmed = self._confirmed()
         if self.last_offset is not None:
             confirmed = min(confirmed, self.last_offset)
-        # What lies below the frontier is done, whatever the checkpoint says.
+        # The log below the frontier is indexed, whatever the checkpoint says.
         begin = max(int(start["offset"]), min(self._marks()["frontier_offset"], confirmed))
         return self._place(max(int(start["offset"]), min(confirmed, begin + self.max_bytes)))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One: the range."""
+        """Return one partition, the range."""
         return [_Range(start["offset"], end["offset"])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
-        """The range itself."""
+        """Yield the range."""
         assert isinstance(partition, _Range)
         yield partition.begin, partition.end
