@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import reput
+from reput.connect.plan import explain
 from reput.errors import DamagedLogError, DamagedStoreError, DataLossError
-from reput.formats import paths
+from reput.files import fs
+from reput.formats import own, paths
 from reput.formats.consume_queue import Entry, encode_entry
 from support import frames, golden, inner, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
 MIDDLE_MS = "%(middle_ms)s"
@@ -386,3 +388,25 @@ def test_a_queue_that_ends_before_its_records_do(tmp_path: Path) -> None:
     assert len(frames.table(store, scan="queue", topic="orders")) == len(
         frames.table(store, scan="log", topic="orders")
     )
+
+
+@pytest.mark.parametrize("question", [{}, {"topic": "orders"}, {"keys": "k44", "topic": "clicks"}])
+def test_a_plan_lists_a_store_once(question: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One plan lists the IndexFiles once, and reads the frontier and topics.json once."""
+    path = golden.unpack("basic", tmp_path)
+    reput.rebuild(path, spark=False)
+    seen: Counter[str] = Counter()
+    list_dir, read_bytes = fs.list_dir, fs.read_bytes
+
+    def listed(folder: Path | str) -> Any:
+        seen[Path(folder).name] += 1
+        return list_dir(folder)
+
+    def read(file: Path | str, *args: int) -> bytes | None:
+        seen[Path(file).name] += 1
+        return read_bytes(file, *args)
+
+    monkeypatch.setattr(fs, "list_dir", listed)
+    monkeypatch.setattr(fs, "read_bytes", read)
+    explain({"path": str(path), **question})
+    assert [seen[name] for name in (paths.INDEX, own.FRONTIER_NAME, "topics.json")] == [1, 1, 1]

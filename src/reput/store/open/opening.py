@@ -12,7 +12,6 @@ from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.maps import LogMaps
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import refuse_batches_beside
 from reput.store.disk.store import Purpose, StoreOnDisk
@@ -68,7 +67,7 @@ def open_view(
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = LogMaps(layout.commit_log, store.log.file_size)
-    start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
+    start = find_start(store, log, kinds, settings.index_enabled, settings.types)
     confirmed, refresh, watched = _follow(writer, store, log)
     view = StoreView(
         layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items=store.tag_items is not False
@@ -106,7 +105,7 @@ def open_view(
             f"the log ends at {tail.end} with {tail.written} bytes that are not a whole record ({tail.verdict.meaning})"
         )
     return Opened(
-        view, writer, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower), is_short
+        view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short
     )
 
 
@@ -125,14 +124,14 @@ def _odd_index_files(view: StoreView) -> list[str]:
     ]
 
 
-def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower) -> int:
+def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: Follower) -> int:
     """Return the store time of the log's last record: from the tail, else the frontier, else the checkpoint."""
     if follower.records:
         return follower.last_store_timestamp
-    frontier = read_frontier(layout) if start.how == "own" else None
+    frontier = store.frontier if start.how == "own" else None
     if frontier is not None and frontier.queue_fingerprint is not None:
         return frontier.queue_fingerprint.store_timestamp
-    return max(0, read_checkpoint(layout).physic_msg_timestamp)
+    return max(0, read_checkpoint(store.layout).physic_msg_timestamp)
 
 
 def _follow(

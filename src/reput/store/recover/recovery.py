@@ -26,17 +26,16 @@ from reput.files import names as folder_names
 from reput.formats import own
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
-from reput.index.files import list_index_files
 from reput.kernels import kernels
 from reput.kernels.columns import Columns
 from reput.log.maps import LogMaps
 from reput.log.reader import place, written_bytes
 from reput.log.scan import RangeWalk, checking
-from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import Frontiers, read_frontier
+from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.deletion import read_deleted
 from reput.store.recover.known_good import why_known_good
 
@@ -58,7 +57,7 @@ class Start(NamedTuple):
 
 
 def find_start(
-    layout: StoreLayout,
+    store: StoreOnDisk,
     log: LogMaps,
     kinds: Sequence[QueueKind],
     index_enabled: bool = True,
@@ -72,49 +71,49 @@ def find_start(
     Raises:
         DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
-    frontier = read_frontier(layout)
+    layout, frontier = store.layout, store.frontier
     if frontier is not None:
         ours = Frontiers(
             _believed(log, frontier.queue_offset, frontier.queue_fingerprint),
             _believed(log, frontier.index_offset, frontier.index_fingerprint),
         )
         if ours.both >= 0:
-            ours = _without_the_lost(layout, log, kinds, ours, frontier.index_file)
+            ours = _without_the_lost(store, log, kinds, ours, frontier.index_file)
             ends = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *ends])), "own")
     if layout.abort.exists():
-        start = Start(_after_crash(layout, log, kinds), "crash")
+        start = Start(_after_crash(store, log, kinds), "crash")
     else:
-        start = Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
-    if types.batch and not _has_or_deleted_batches(layout, types.batch):
+        start = Start(_after_clean_end(store, log, kinds, index_enabled), "clean")
+    if types.batch and not _has_or_deleted_batches(store, types.batch):
         start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
     return start
 
 
-def _has_or_deleted_batches(layout: StoreLayout, topics: frozenset[bytes]) -> bool:
+def _has_or_deleted_batches(store: StoreOnDisk, topics: frozenset[bytes]) -> bool:
     """Return True if there are queues of batches, or all these topics of batches are deleted.
 
     The last topic to be deleted leaves an empty folder.
     """
-    if any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
+    if any(True for _ in store.batches.queues()):
         return True
-    has_folder = not folder_names.is_empty_dir(layout.batch_consume_queue)
-    return has_folder and topics <= {one.key.topic for one in read_deleted(layout)}
+    has_folder = not folder_names.is_empty_dir(store.layout.batch_consume_queue)
+    return has_folder and topics <= {one.key.topic for one in read_deleted(store.layout)}
 
 
 def _without_the_lost(
-    layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
+    store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
 ) -> Frontiers:
     """Return the frontiers, with the log's begin for indexes that are missing on disk: they are built again.
 
     An empty folder of a topic means that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
-    folders = layout.consume_queue, layout.batch_consume_queue
+    folders = store.layout.consume_queue, store.layout.batch_consume_queue
     has_folders = not all(map(folder_names.is_empty_dir, folders))
     if not has_folders and not any(kind.is_present() for kind in kinds):
         queues = min(queues, log.min_offset)
-    if last_index_file and not list_index_files(layout.index):
+    if last_index_file and not store.index_files:
         index = min(index, log.min_offset)
     return Frontiers(queues, index)
 
@@ -131,15 +130,15 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
     return offset if data is not None and zlib.crc32(data) == fingerprint.crc else -1
 
 
-def _after_clean_end(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
+def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
     begin = log.min_offset
     end = min((_clean_end_of(kind, log) for kind in kinds), default=begin)
-    has_index = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
+    has_index = any(file.header and file.header.index_count > 1 for file in store.index_files)
     return Frontiers(end, end if has_index or not index_enabled else begin)
 
 
-def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) -> Frontiers:
-    checkpoint = read_checkpoint(layout)
+def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -> Frontiers:
+    checkpoint = read_checkpoint(store.layout)
     begin = log.min_offset
     trusted = checkpoint.min_timestamp
     for start in reversed(log.starts):
@@ -155,7 +154,7 @@ def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) 
     ends = [end_believed(log, end) for end in reported] + ([begin] if len(reported) < len(kinds) else [])
     begin = min(ends, default=begin)
     trusted_index = checkpoint.index_msg_timestamp
-    files = [file for file in list_index_files(layout.index) if file.header and file.header.index_count > 1]
+    files = [file for file in store.index_files if file.header and file.header.index_count > 1]
     for file in files:
         assert file.header is not None
         if file.header.end_timestamp > trusted_index:
