@@ -459,7 +459,7 @@ def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path
     store.close()
     report = reput.check(image, spark=False, config=CONFIG)
     assert report.sound
-    assert {finding.rule for finding in report.findings} >= {"queue-behind"}
+    assert {finding.rule for finding in report.findings} >= {"queue-out-of-date"}
     if indexed:
         # What is named is there; which file is not, the detail says.
         assert all(Path(finding.file).exists() for finding in report.findings)

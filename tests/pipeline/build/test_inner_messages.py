@@ -381,7 +381,7 @@ def test_a_lost_entry(number: int, sound: Path) -> None:
     """An entry of zeros, in the middle or at the end, is told."""
     change(sound, number, bytes(BATCH_ENTRY_SIZE))
     name = paths.offset_name(number // 5 * 5 * BATCH_ENTRY_SIZE)
-    assert damage(sound) == [("queue-behind", name, number % 5 * BATCH_ENTRY_SIZE, 1)]
+    assert damage(sound) == [("queue-out-of-date", name, number % 5 * BATCH_ENTRY_SIZE, 1)]
 
 
 def test_an_entry_behind_the_end(sound: Path) -> None:
@@ -395,7 +395,7 @@ def test_a_lost_file(sound: Path) -> None:
     folder = sound / paths.BATCH_CONSUME_QUEUE / "batches" / "0"
     (folder / paths.offset_name(230)).unlink()
     (folder / paths.offset_name(460)).write_bytes(b"short")
-    assert {rule for rule, *_ in damage(sound)} == {"queue-behind", "queue-file-missing", "queue-file-size"}
+    assert {rule for rule, *_ in damage(sound)} == {"queue-out-of-date", "queue-file-missing", "queue-file-size"}
     with reput.MessageStore.open(sound, CONFIG, read_only=True) as store:
         assert store.get_message("batches", 0, 20).status.name in {"OFFSET_FOUND_NULL", "OFFSET_OVERFLOW_BADLY"}
 

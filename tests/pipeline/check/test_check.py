@@ -265,10 +265,10 @@ def test_what_a_crash_leaves_behind_is_told_from_damage(tmp_path: Path) -> None:
     (store / "abort").touch()
     crashed = check(store)
 
-    assert (only(closed, "queue-behind").severity, closed.sound) == ("damage", False)
-    assert (only(crashed, "queue-behind").severity, crashed.sound) == ("leftover", True)
-    assert only(crashed, "queue-behind").count == 3
-    assert only(crashed, "queue-behind").offset == end_in_last_file(store, 3)
+    assert (only(closed, "queue-out-of-date").severity, closed.sound) == ("damage", False)
+    assert (only(crashed, "queue-out-of-date").severity, crashed.sound) == ("leftover", True)
+    assert only(crashed, "queue-out-of-date").count == 3
+    assert only(crashed, "queue-out-of-date").offset == end_in_last_file(store, 3)
 
 
 @pytest.mark.golden

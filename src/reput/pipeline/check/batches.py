@@ -1,4 +1,4 @@
-"""The part of a check that looks at queues of batches: each is built anew, and compared entry by entry."""
+"""The check of queues of batches: each is built again, and compared entry by entry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MISSING_MOST = 1 << 22
 
 
 class BatchCompared(NamedTuple):
-    """How one queue on disk differs from what its records give; entries are numbered from the queue's byte 0.
+    """The differences between a queue on disk and its records; entries are numbered from the queue's byte 0.
 
     `past_end` counts entries after the last record's; the first of them points to log offset `past_offset`.
     """
@@ -74,7 +74,7 @@ def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey
     span = built.span()
     expected = _Pieces(built.read(span.first, span.end))
     present = _Pieces(_every_entry(live, job.batch_queue_file_size))
-    # What points in front of the log's first byte has expired.
+    # Entries that point below the log's first byte have expired.
     number = live.files[0].start // BATCH_ENTRY_SIZE if live.files else 0
     number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
     return _compare(key, number, expected, present)
@@ -99,14 +99,14 @@ def _compare(key: QueueKey, number: int, expected: _Pieces, present: _Pieces) ->
 
 
 class _Pieces:
-    """Entries that come in pieces of any length, as rows of bytes, given out in pieces of a wanted one."""
+    """Entries in pieces of any length, as rows of bytes, read in pieces of a wanted length."""
 
     def __init__(self, pieces: Iterator[NDArray[np.void]]) -> None:
         self._pieces = pieces
         self._rest = np.empty((0, BATCH_ENTRY_SIZE), dtype=np.uint8)
 
     def take(self, count: int) -> NDArray[np.uint8]:
-        """The next `count` entries, fewer at the end."""
+        """Return the next `count` entries, fewer at the end."""
         found: list[NDArray[np.uint8]] = []
         while count:
             if not len(self._rest):
@@ -120,7 +120,7 @@ class _Pieces:
         return np.concatenate(found) if found else self._rest
 
     def skip(self, holds: Callable[[np.void], bool]) -> int:
-        """Pass over the first entries as long as they all hold; returns how many."""
+        """Skip the first entries for which `holds` is true; returns their number."""
         skipped = 0
         while len(rows := self.take(_ENTRIES_AT_ONCE)):
             entries = rows.reshape(-1).view(BATCH_ENTRY.dtype)
@@ -133,7 +133,7 @@ class _Pieces:
 
 
 def _every_entry(queue: BatchQueueFiles, file_size: int) -> Iterator[NDArray[np.void]]:
-    """All places of a queue's files, used or not; zeros where a file is missing, though not for a gap beyond reason."""
+    """Yield all places of a queue's files, used or not; zeros for a missing file, unless the gap is too large."""
     number = -1
     for file in queue.files:
         start, places = file.start // BATCH_ENTRY_SIZE, min(file.size, file_size) // BATCH_ENTRY_SIZE
@@ -157,7 +157,7 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
         detail = "entries that are not what their records give"
         report.damage("queue-entry-wrong", *_place(check, folder, entries.first_wrong), entries.wrong, detail)
     if one.past_end and check.job.judged_to is None:
-        detail = f"entries behind the queue's last record, the first points to {one.past_offset}"
+        detail = f"entries after the queue's last record, the first points to {one.past_offset}"
         place = _place(check, folder, one.first_past_end)
         if one.past_offset >= log_end:
             detail += f"; the log ends at {log_end}"
@@ -168,10 +168,10 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
         return
     configured = check.store.topics.names
     if fs.exists(folder):
-        # What lacks at the end alone is what a crash leaves.
+        # A crash leaves a queue that lacks entries at its end alone.
         file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
         detail = f"{where}{entries.missing} batches without an entry"
-        check.behind("queue-behind", file, offset, entries.missing, detail)
+        check.out_of_date("queue-out-of-date", file, offset, entries.missing, detail)
     elif configured and one.key.topic not in configured:
         detail = f"the topic was deleted, {entries.missing} of its batches are still in the log"
         report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
@@ -202,11 +202,11 @@ def _file_findings(check: Check, queue: BatchQueueFiles) -> None:
 
 
 def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[QueueOutcome]) -> None:
-    """What is odd in the log itself."""
+    """Report what is odd in the log itself."""
     for outcome in outcomes:
         if outcome.is_odd:
             detail = (
-                f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} "
+                f"queue offsets are not consecutive in the log: {outcome.repeats} repeats, {outcome.blanks} "
                 f"missing, {outcome.restarts} restarts"
             )
             check.report.remark(NOTE, "queue-offsets", str(outcome.key), 1, detail)
@@ -215,7 +215,7 @@ def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[QueueO
         file, _ = log_place(check.log, found[0].first_without_entry)
         count = sum(one.without_entry for one in found)
         detail = (
-            "batches whose INNER_NUM or INNER_BASE cannot be, first at log offset "
+            "batches whose INNER_NUM or INNER_BASE is impossible, first at log offset "
             f"{found[0].first_without_entry}: they have no entry"
         )
         check.report.remark(NOTE, "batch-without-entry", file, count, detail)

@@ -1,11 +1,11 @@
-"""check: a store's indexes held against its log. The rules are in `reput.store`; this job brings them to the data.
+"""check: compares a store's indexes with its log. The rules are in `reput.store`; this job applies them to the data.
 
-The same decode job as a rebuild goes over the log, comparing entries where a rebuild would write them. Nothing in the
-store is created or changed; what one stage leaves for the next lies in a temporary folder.
+The same decode job as in a rebuild reads the log, and compares entries where a rebuild writes them. Nothing in the
+store is changed; files between stages are in a temporary folder.
 
-A process may append to the store meanwhile: a writer, a follower, a broker. Then the log is judged up to what is
-confirmed, and the indexes up to their frontier; entries of later records are passed over, whatever they are. What such
-a look finds counts only where the next look finds it too.
+A process may append to the store meanwhile: a writer, a follower, a broker. Then the log is judged up to the confirmed
+offset, and the indexes up to their frontier; entries of later records are ignored. A finding of such a look counts only
+if the next look has it too.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def check_store(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> CheckReport:
-    """Check the store in `root`; what is wrong in it is in the report, not raised.
+    """Check the store in `root`; faults are in the report, not raised.
 
     On a cluster the folder for temporary files (TMPDIR) must be shared by its workers.
 
     Raises:
-        ReputError: the store could not be looked at.
+        ReputError: the store cannot be read.
     """
     config = config or StoreConfig()
     begin = time.perf_counter()
@@ -119,9 +119,9 @@ def check_store(
 
 @dataclass(slots=True)
 class _Look:
-    """One look at a store; `report` is None where it ended with an `error`, which a change meanwhile may explain.
+    """One look at a store; `report` is None if it ended with an `error`, which a change meanwhile may explain.
 
-    `counts`: its findings can be believed, since nothing changed meanwhile, or another look has them too.
+    `counts`: its findings are valid, since nothing changed meanwhile, or another look has them too.
     """
 
     holder: Holder
@@ -131,13 +131,13 @@ class _Look:
 
     @property
     def suspects(self) -> set[tuple[str, str, int | None]]:
-        """What it found that a change meanwhile may explain."""
+        """The findings that a change meanwhile may explain."""
         findings = self.report.findings if self.report else []
         return {(one.rule, one.file, one.offset) for one in findings if one.severity != NOTE}
 
 
 def _keep_what_both_found(before: _Look, now: _Look) -> None:
-    """Keep the findings that two looks have, unless one of them stumbled."""
+    """Keep the findings that two looks have, unless one of them ended with an error."""
     if now.report is None or before.report is None or now.counts:
         return
     shared = before.suspects & now.suspects
@@ -170,7 +170,7 @@ def _look(
     except StoreLockedError as error:
         if standstill.holder.who is not Who.WRITER:
             raise
-        # It has deleted queues, or a job has come after it: the next look sees which.
+        # The writer has deleted queues, or a job has followed it: the next look sees which.
         look.error, look.report = error, None
         return look
     if look.error is not None and stood_still:
@@ -233,7 +233,7 @@ def _referenced_by_broker(store: StoreOnDisk, standstill: Standstill) -> Standst
 
 def _holder_notes(report: CheckReport, standstill: Standstill) -> list[str]:
     if standstill.frontier is None:
-        crashed = "the store was not closed (abort is there): what a crash leaves behind is no damage"
+        crashed = "the store was not closed (abort exists): remains of a crash are not damage"
         return [] if report.closed_cleanly else [crashed]
     log = "" if standstill.confirmed is None else f"the log up to {standstill.confirmed}, "
     return [f"{standstill.holder.text} has this store open: checked {log}the indexes up to {standstill.frontier}"]
@@ -242,15 +242,15 @@ def _holder_notes(report: CheckReport, standstill: Standstill) -> list[str]:
 def _ext_to_check(
     layout: StoreLayout, settings: StoreSettings, log_file_size: int, report: CheckReport
 ) -> ExtJob | None:
-    """With the filters that bitmaps are held against; without, where they are not known.
+    """Return the ext job, with the filters for bitmaps if they are known.
 
-    A broker at work, or one that crashed, has computed bitmaps for filters that it has not written down.
+    A running or crashed broker has computed bitmaps for filters that it has not written to a file.
     """
     if report.closed_cleanly:
         try:
             return ext_job(layout, replace(settings, calc_bitmaps=True), log_file_size)
         except DamagedStoreError as error:
-            report.notes.append(f"bitmaps were not looked at: {error}")
+            report.notes.append(f"bitmaps were not checked: {error}")
     return ext_job(layout, replace(settings, calc_bitmaps=False), log_file_size)
 
 
@@ -273,13 +273,13 @@ def _run(check: Check, split_mb: float) -> None:
     elif check.settings.index_enabled and any(result.items for result in results):
         folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
     if check.job.judged_to is None:
-        # A holder writes the checkpoint when it comes to that, and makes and removes files.
+        # A holder writes the checkpoint from time to time, and makes and removes files.
         check_checkpoint(check)
         stray_findings(check)
 
 
 def _judged(job: Job, stitched: Stitched) -> Stitched:
-    """The part of the chain whose records the indexes are held against."""
+    """Return the part of the chain whose records are compared with the indexes."""
     if job.judged_to is None:
         return stitched
     count = sum(split.begin < job.judged_to for split in stitched.splits)
@@ -288,7 +288,7 @@ def _judged(job: Job, stitched: Stitched) -> Stitched:
 
 
 def _first(results: list[SplitResult], what: str) -> int:
-    """The log offset from which on there are records, or records with index items."""
+    """Return the log offset of the first record, or of the first record with index items."""
     return next(result.first_record for result in results if getattr(result, what))
 
 
@@ -320,7 +320,7 @@ def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mis
 
 
 def _plan(check: Check, split_bytes: int) -> list[Split]:
-    """The splits of the log: none goes beyond what is confirmed, and none across the frontier."""
+    """Plan the splits of the log: none ends above the confirmed offset, and none crosses the frontier."""
     end = check.log.end_offset if check.confirmed is None else check.confirmed
     if check.job.judged_to is None:
         return plan_splits(check.log, split_bytes, end_offset=end)
@@ -336,7 +336,7 @@ def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
 
 def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
     if job.judged_to is not None and split.begin >= job.judged_to:
-        # Indexes are not held against these records yet.
+        # These records have no indexes yet.
         job = replace(job, build_queues=False, build_index=False)
     return decode_and_compare(job, live_folder, split)
 
@@ -385,7 +385,7 @@ def _check_index(check: Check, results: list[SplitResult]) -> None:
 
 
 def _index_files(check: Check) -> list[IndexFileOnDisk]:
-    """The IndexFiles that are judged: beside a holder that appends none after the last with an item that is judged."""
+    """Return the IndexFiles to judge: beside a holder that appends, up to the last one with a judged item."""
     # Listed again: a program may have come and extended the indexes while the log was decoded.
     files, judged_to = replace(check.store).index_files, check.job.judged_to
     if judged_to is None:
@@ -402,7 +402,7 @@ def _index_files(check: Check) -> list[IndexFileOnDisk]:
 
 
 def _settled(file: IndexFileOnDisk) -> IndexFileOnDisk:
-    """A file whose header may be written now: of two that are alike neither is half an old one, half a new one."""
+    """Read the header of a file that may be growing, until two reads agree: then it is not half old and half new."""
     for _ in range(_HEADER_READS_MOST):
         before = file.header
         file = replace(file, header=read_header(file.path))
@@ -438,7 +438,7 @@ def _find_uncovered(
 
 
 def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Ranges of the log's items, numbered through, as ranges of each split's own."""
+    """Convert ranges of the log's items to ranges of each split's items."""
     firsts = list(accumulate((part.items for part in index_parts), initial=0))
     found: list[list[tuple[int, int]]] = [[] for _ in index_parts]
     for begin, end in ranges:

@@ -15,7 +15,7 @@ from reput.pipeline.split.tasks import columns_for, leave_batches, split_result
 
 
 def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
-    """Decode a split and compare its entries with those on disk; its ranges and items are left for the next stages."""
+    """Decode a split and compare its entries with those on disk; later stages get its ranges and items."""
     decoded = decode_split(split, job.decode, columns_for(split))
     columns = decoded.columns
     mismatches: list[Mismatch] = []

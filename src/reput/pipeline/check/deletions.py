@@ -1,4 +1,4 @@
-"""Deleted queues in a check: it does not ask for them, and reports them."""
+"""Deleted queues in a check, which reports them and does not miss their entries."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from reput.store.owner.deletion import how_to_bring_back, named, present_keys, r
 
 
 def not_missed(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:
-    """The deleted queues that a check does not miss, each with the log offset below which it does not."""
+    """Return the deleted queues, each with the log offset below which a check does not miss its entries."""
     deleted = still_deleted(layout, log_min_offset)
     here = present_keys(layout, [one.key for one in deleted])
     return {one.key: one.offset for one in deleted if one.key not in here}
 
 
 def half_deleted(layout: StoreLayout) -> frozenset[QueueKey]:
-    """The queues whose deletion broke off."""
+    """Return the queues whose deletion was interrupted."""
     return frozenset(one.key for one in read_deleted(layout) if not one.done)
 
 
 def judge(check: Check) -> None:
-    """Say which queues were deleted; those whose deletion broke off are a leftover."""
+    """Report the deleted queues; an interrupted deletion is a leftover."""
     deleted = still_deleted(check.layout, check.log.min_offset)
     done = [one for one in deleted if one.done]
     path = str(check.layout.own(own.DELETED_NAME))

@@ -1,11 +1,12 @@
-"""The part of `check` that looks at ConsumeQueueExt: each address leads to a unit that says what the log says.
+"""The check of ConsumeQueueExt: each address leads to a unit that agrees with the log.
 
-Units follow one another. What stands between them, or behind the last, belongs to no entry: RocketMQ leaves such units
-when it dispatches messages again after a crash, and they harm nobody.
+Units follow one another. A unit between them, or after the last one, belongs to no entry: RocketMQ leaves such units
+when it dispatches messages again after a crash, and they do no harm.
 
-Bitmaps are held against the filters that consumerFilter.json has, by the rules by which a pull believes them: a bitmap
-of the Bloom filter's size, of a message stored after a filter was born, must have that filter's bits where the message
-matches, or the group never gets it. Bits that no filter gives only cost a look at the log: perhaps its group has gone.
+Bitmaps are compared with the filters in consumerFilter.json, by the rules by which a pull trusts them. A bitmap of the
+Bloom filter's size, of a message stored after a filter was registered, must have the filter's bits if the message
+matches: otherwise the group never gets it. Bits that no filter gives only cost a read of the log: perhaps the group is
+gone.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ _MISSING_BITS = "ext-bitmap-missing"
 _ENTRIES_AT_ONCE = 1 << 16
 _BITS_IN_WORDS = {
     _MISSING_BITS: "bitmaps without the bits of a registered filter that matches: its group does not get the message",
-    STRAY_BITS: "bitmaps with bits that no registered filter gives: another one had been registered, or damage",
+    STRAY_BITS: "bitmaps with bits that no registered filter gives: an earlier filter, or damage",
 }
 
 
 def plain(job: Job, key: QueueKey, entries: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Entries as they would be without ext: an address that leads to no unit stays, and so is seen as wrong."""
+    """Return entries as without ext: an address without a unit stays, and so is found wrong."""
     if job.ext is None or not len(entries):
         return entries
     return plain_entries(entries, key, _reader(job, job.ext.file_size))
 
 
 def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[QueueFinding]:
-    """What is wrong with the units of a queue whose records have queue offsets [first, end)."""
+    """Find faults in the units of a queue whose records have queue offsets [first, end)."""
     if job.ext is None:
         return []
     reader = _reader(job, job.ext.file_size)
@@ -72,7 +73,7 @@ def _reader(job: Job, file_size: int) -> ExtReader:
 
 
 class _BornFilter(NamedTuple):
-    """A filter that this program can ask, its bits as a bitmap (uint8), and since when bitmaps have them (ms)."""
+    """A compiled filter, its bits as a bitmap (uint8), and the time (ms) from which bitmaps have them."""
 
     filter: CompiledFilter
     bits: NDArray[np.uint8]
@@ -80,7 +81,7 @@ class _BornFilter(NamedTuple):
 
 
 class _Bitmaps:
-    """What a topic's registered filters say that bitmaps must be; `any_bits`: of filters that cannot be asked."""
+    """The bits that a topic's registered filters require; `any_bits`: those of filters that cannot be compiled."""
 
     def __init__(self, ext: ExtJob, topic: bytes) -> None:
         self.size = ext.bitmap_size
@@ -98,7 +99,7 @@ class _Bitmaps:
     def judge(
         self, bitmaps: NDArray[np.uint8], times: NDArray[np.int64], records: RecordProperties
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which bitmaps (uint8, one row a message) lack bits that they must have, and which have bits of nobody."""
+        """Return masks of the bitmaps (uint8, one row a message) that lack required bits, and that have other bits."""
         missing: NDArray[np.bool_] = np.zeros(len(bitmaps), dtype=np.bool_)
         known = np.repeat(self.any_bits[None, :], len(bitmaps), axis=0)
         for one in self.filters:
@@ -111,7 +112,7 @@ class _Bitmaps:
 
 
 class _UnitWalk:
-    """Goes through a queue's entries and units in order; `expected`: where the next unit must stand (-1: anywhere)."""
+    """Walks a queue's entries and units in order; `expected`: the offset of the next unit (-1: any)."""
 
     def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: LogMaps) -> None:
         self.job, self.key, self.reader, self.log = job, key, reader, log
@@ -122,7 +123,7 @@ class _UnitWalk:
         self.wrong_bits: dict[str, tuple[int, int]] = {}
 
     def findings(self, first: int, end: int) -> list[QueueFinding]:
-        """What is wrong with the entries [first, end) and behind them, each rule once."""
+        """Find faults in the entries [first, end) and after them, one for each rule."""
         self.bare = EntriesWithoutUnit(self.key, self.reader, self._units_begin(first))
         in_file, position = self.job.queue_file_size // ENTRY_SIZE, first
         while position < end:
@@ -140,7 +141,7 @@ class _UnitWalk:
             path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
             found.append(QueueFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
         is_whole = first < end and not self.wrong.keys() - {WITHOUT_UNIT}
-        return [*found, *self._behind()] if is_whole and self.job.judged_to is None else found
+        return [*found, *self._after_last()] if is_whole and self.job.judged_to is None else found
 
     def _piece(self, first: int, count: int) -> None:
         start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
@@ -166,8 +167,8 @@ class _UnitWalk:
             codes[rows], begin[rows], units.size[units.found], times == units.store_timestamp[units.found]
         )
         back, ahead = self._out_of_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
-        self._note("ext-order", first, rows[back], "units that lie in front of the end of the one before, first at")
-        self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first in front of")
+        self._note("ext-order", first, rows[back], "units that begin before the end of the unit before, first at")
+        self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first before")
 
     def _judge_bitmaps(
         self,
@@ -192,14 +193,14 @@ class _UnitWalk:
                     self.wrong_bits[rule] = times + int(np.count_nonzero(wrong)), place
 
     def _units_begin(self, first: int) -> int:
-        """Where the units of entries from queue offset `first` on begin; -1 where that cannot be told."""
+        """Return the begin of the units of entries from queue offset `first` on; -1 if unknown."""
         try:
             return end_of_units(Path(self.folder), self.reader, self.key, first)
         except DamagedStoreError:
             return -1
 
     def _should_have_units(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which records at these log offsets are of the queue's topic (bool); none where the log has no record."""
+        """Return a mask of the log offsets that have a record of the queue's topic."""
         own = np.zeros(len(positions), dtype=np.bool_)
         if self.key.topic.startswith(LMQ_PREFIX):
             return own
@@ -213,11 +214,11 @@ class _UnitWalk:
         if self.bare.count:
             rule, what = WITHOUT_UNIT, "entries without an address, and without a unit"
             if self.bare.has_lost:
-                rule, what = _MISSING, "entries without an address, though units of theirs are there"
+                rule, what = _MISSING, "entries without an address, although their units exist"
             self.wrong[rule] = self.bare.count, self.bare.first, f"{what}, first at queue offset {self.bare.first}"
 
     def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Store times of the records; -1 where the log has none there, which is another rule's business."""
+        """Return the store times of the records; -1 without a record, which another rule reports."""
         times = np.full(len(positions), -1, dtype=np.int64)
         for array, rows, start in self.log.by_file(positions):
             mine = rows[positions[rows] - start + MIN_RECORD_SIZE <= len(array)]
@@ -227,13 +228,13 @@ class _UnitWalk:
     def _out_of_order(
         self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which units begin in front of the place where they are expected, and which behind it."""
+        """Return masks of the units that begin before the expected offset, and after it."""
         if not len(offsets):
             return np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.bool_)
         expected = np.concatenate([np.array([self.expected], dtype=np.int64), (offsets + sizes)[:-1]])
         self.expected = int(offsets[-1] + sizes[-1])
         size = self.reader.file_size
-        # Where a unit has no room in a file any more it is the first of the next one.
+        # A unit that does not fit in a file is the first of the next one.
         rolled = (expected // size * size + size == offsets) & (expected % size + sizes > size - END_ROOM)
         known = ~rolled & (expected >= 0)
         return known & (offsets < expected), known & (offsets > expected)
@@ -243,15 +244,15 @@ class _UnitWalk:
             times, place, detail = self.wrong.get(rule, (0, first + int(rows[0]), f"{what} {first + int(rows[0])}"))
             self.wrong[rule] = times + len(rows), place, detail
 
-    def _behind(self) -> list[QueueFinding]:
-        """What is written behind the last unit."""
+    def _after_last(self) -> list[QueueFinding]:
+        """Find bytes after the last unit."""
         for file in list_ext_files(self.reader.folder, self.key):
-            # Without any address in the queue all that is written is behind.
+            # Without any address in the queue every byte counts.
             begin = max(0, self.expected - file.start)
             written = fs.end_of_data(file.path, file.size)
             data = fs.read_bytes(file.path, max(0, written - begin), begin) or b""
             if data.strip(b"\0"):
-                detail = "units behind that of the queue's last entry: the next ones take their place"
+                detail = "units after that of the queue's last entry: the next ones overwrite them"
                 if self.expected < 0:
                     detail = "units of a queue whose entries lead to none"
                 return [QueueFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]

@@ -1,8 +1,8 @@
-"""Entries of a queue with ext that have no address, and whether their units stand there all the same.
+"""Entries of a queue with ext that have no address, and a search for their units.
 
-RocketMQ gives every message's entry a unit, but leaves plain tags codes to entries of other topics' records, to those
-of light queues, where a unit could not be put, and where messages came while ext was switched off. So an entry without
-an address is damage where its unit stands between those that its neighbours lead to, else it only is told.
+RocketMQ gives every message's entry a unit, with four exceptions: records of other topics, light queues, units that
+could not be put, and messages that came while ext was off. These entries have plain tags codes. So an entry without an
+address is damage if its unit is between the units of its neighbours; otherwise it is only noted.
 
 Source: `ConsumeQueue.putMessagePositionInfoWrapper`, `ConsumeQueueExt.put`.
 """
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from reput.formats.consume_queue import QueueKey
 
 _COMPARED = 1024
-"""Entries of a run without addresses, and units between its neighbours', that are held against each other."""
+"""The number of entries of a run without addresses, and of units between its neighbours, that are compared."""
 
 
 class EntriesWithoutUnit:
     """Counts a queue's entries without an address, in order: `count` of them, the first at queue offset `first`.
 
-    `has_lost` says that at least one of them has its unit there, where no entry leads to.
+    `has_lost`: at least one of them has its unit in the file, with no entry that leads to it.
 
     Args:
-        begin: the byte offset of the queue's units behind that of the last entry in front; -1 where that is not known.
+        begin: the byte offset after the unit of the last earlier entry; -1 if unknown.
     """
 
     def __init__(self, key: QueueKey, reader: ExtReader, begin: int) -> None:
@@ -40,7 +40,7 @@ class EntriesWithoutUnit:
         self._waiting: set[tuple[int, int]] = set()
 
     def add(self, first: int, rows: NDArray[np.int64], codes: NDArray[np.int64], times: NDArray[np.int64]) -> None:
-        """Take in a piece of the queue that begins at queue offset `first`.
+        """Add a piece of the queue that begins at queue offset `first`.
 
         `rows` (int64) are those of its entries without an address, `times` (int64, ms) their records' store times;
         `codes` (int64) are the tags codes of all entries of the piece.
@@ -49,18 +49,18 @@ class EntriesWithoutUnit:
             self.count += len(rows)
             self.first = first + int(rows[0]) if self.first < 0 else self.first
         addressed = np.flatnonzero(codes <= MAX_ADDRESS)
-        behind = np.searchsorted(addressed, rows)
+        after = np.searchsorted(addressed, rows)
         done = 0
-        for place in np.unique(behind).tolist():
+        for place in np.unique(after).tolist():
             if place > done:
                 self._go_on(codes, addressed[done:place])
                 done = place
-            run = np.flatnonzero(behind == place)[: max(0, _COMPARED - len(self._waiting))]
+            run = np.flatnonzero(after == place)[: max(0, _COMPARED - len(self._waiting))]
             self._waiting.update(zip(codes[rows[run]].tolist(), times[run].tolist(), strict=True))
         self._go_on(codes, addressed[done:])
 
     def _go_on(self, codes: NDArray[np.int64], addressed: NDArray[np.int64]) -> None:
-        """Entries with addresses follow: what waits had its units in front of theirs."""
+        """Compare the waiting entries with the units before those of the entries that follow."""
         if not len(addressed):
             return
         self._settle(int(codes[addressed[0]]) - MIN_ADDRESS)
@@ -69,7 +69,7 @@ class EntriesWithoutUnit:
         self._since = -1 if unit is None else last - MIN_ADDRESS + unit.size
 
     def end(self) -> None:
-        """There are no more entries."""
+        """Compare the waiting entries at the end of the queue."""
         files = list_ext_files(self._reader.folder, self._key)
         self._settle(max((file.start + file.size for file in files), default=0))
 

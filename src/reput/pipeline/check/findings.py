@@ -1,4 +1,4 @@
-"""What a check has seen becomes findings in its report: damage, what a crash leaves behind, notes."""
+"""The findings of a check: damage, remains of a crash, notes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMED = 5
 
 
 def log_findings(check: Check, stitched: Stitched) -> None:
-    """What is wrong in the log itself, and what a crash or RocketMQ has left at its end."""
+    """Report faults in the log itself, and remains of a crash or of RocketMQ at its end."""
     report, log = check.report, check.log
     for note in log.notes:
         if "empty last file" in note:
@@ -53,7 +53,7 @@ def log_findings(check: Check, stitched: Stitched) -> None:
             detail = f"{why} at log offset {stitched.end}, and the log is confirmed up to {check.confirmed}"
             report.damage("log-record", *place, 1, detail)
     elif stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
-        detail = f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
+        detail = f"{size} bytes after the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
         maps = LogMaps(log.folder, log.file_size)
         if known := why_known_good(check.layout, maps, stitched.end, size):
             report.damage("log-record", *place, 1, f"{detail}; {known}, so no crash has left that")
@@ -65,25 +65,25 @@ def log_findings(check: Check, stitched: Stitched) -> None:
 
 
 def log_place(log: LogFiles, offset: int) -> tuple[str, int]:
-    """A log offset as file and byte in it; the folder where no file has it."""
+    """Return a log offset as file and byte in it; the folder if no file has it."""
     file = file_of(log, offset)
     return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
 
 
-def note_crooked(check: Check, outcome: QueueOutcome) -> None:
-    """A queue whose offsets do not run straight through the log."""
+def note_out_of_order(check: Check, outcome: QueueOutcome) -> None:
+    """Note a queue whose offsets are not consecutive in the log."""
     check.report.remark(
         NOTE,
         "queue-offsets",
         str(outcome.key),
         1,
-        f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
+        f"queue offsets are not consecutive in the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
         f"{outcome.restarts} restarts",
     )
 
 
 def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -> None:
-    """Entries that are not what their records give, and records without one, queue by queue."""
+    """Report entries that differ from their records, and records without an entry, queue by queue."""
     report, file_size = check.report, check.job.queue_file_size
     by_queue: dict[QueueKey, list[Mismatch]] = {}
     for one in found:
@@ -106,13 +106,15 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             detail = f"the topic was deleted, {missing} of its messages are still in the log"
             report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
             continue
-        if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.entries.missing)):
+        if not fs.exists(folder) and not is_unindexed(
+            check, min(one.missing_from for one in ones if one.entries.missing)
+        ):
             absent.append((key, missing))
             continue
         place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))
         if first_missing + missing == int(table.next[table.rows[key]]):
             detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
-            check.behind("queue-behind", place, byte, missing, where + detail)
+            check.out_of_date("queue-out-of-date", place, byte, missing, where + detail)
         else:
             detail = f"records without an entry, first queue offset {first_missing}"
             report.damage("queue-entry-missing", place, byte, missing, where + detail)
@@ -129,18 +131,18 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
 
 
 def folder_missing(check: Check, index: str, what: str, first: int) -> None:
-    """There is no folder of an index (`queue` or `index`) for the records from log offset `first` on."""
+    """Report that an index (`queue` or `index`) has no folder, though it has records from log offset `first` on."""
     folder = check.layout.consume_queue if index == "queue" else check.layout.index
-    if is_behind(check, first):
-        check.report.after_crash(f"{index}-behind", str(folder), None, 1, f"{what} yet, and none was promised")
+    if is_unindexed(check, first):
+        check.report.after_crash(f"{index}-out-of-date", str(folder), None, 1, f"{what} yet, and none was promised")
     else:
         check.report.damage(f"{index}-folder-missing", str(folder), None, 1, what)
 
 
-def is_behind(check: Check, offset: int) -> bool:
-    """Whether a record at a log offset waits for its indexes: reput has written it, and its frontier is in front.
+def is_unindexed(check: Check, offset: int) -> bool:
+    """Return True if a record at a log offset waits for its indexes: reput wrote it, and its frontier is lower.
 
-    RocketMQ makes a queue's folder with the queue's first message; a reput writer makes none before it indexes.
+    RocketMQ makes a queue's folder with the queue's first message; a reput writer makes it with the first entries.
     """
     if check.job.judged_to is not None:
         return False
@@ -156,7 +158,7 @@ def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, i
 
 
 def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
-    """A place in a file; of a file that is not there the lowest folder that is, and the beginning of a detail."""
+    """Return a place in a file; for a missing file its lowest folder that exists, and the beginning of a detail."""
     path = Path(file)
     if fs.exists(path):
         return file, offset, ""
@@ -165,7 +167,7 @@ def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
 
 
 def outside_finding(check: Check, one: QueueFinding, log_end: int) -> None:
-    """Entries in front of a queue's first record or behind its last."""
+    """Report entries before a queue's first record or after its last."""
     report = check.report
     if one.rule in ("queue-empty-file", ORPHANS):
         report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
@@ -178,21 +180,22 @@ def outside_finding(check: Check, one: QueueFinding, log_end: int) -> None:
 
 
 def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[IndexFileChecked]) -> None:
-    """What the tasks have found in IndexFiles."""
+    """Report the findings of the tasks in IndexFiles."""
     report = check.report
     for file, one in zip(files, checked, strict=True):
         for found in one.findings:
             add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
             add(found.rule, found.file, found.offset, found.times, found.detail)
         if one.repeated:
-            detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
+            detail = "items that repeat another item: RocketMQ indexes a message twice after a crash"
             report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
 
 
 def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: Sequence[Uncovered]) -> None:
-    """Add the items that no IndexFile has.
+    """Report the items that no IndexFile has.
 
-    `index_end` is the log offset where the last IndexFile ends (-1: none), `skipped_tags` what the files passed over.
+    `index_end` is the log offset where the last IndexFile ends (-1: none), `skipped_tags` the tags in their ranges
+    without an item.
     """
     report, folder = check.report, str(check.layout.index)
     items, tags = sum(one.items for one in found), skipped_tags + sum(one.tags for one in found)
@@ -204,28 +207,28 @@ def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: S
     first = min(one.first for one in found if one.items)
     if first >= index_end:
         detail = f"the index ends at log offset {index_end}, {items} items of later messages are not in it"
-        check.behind("index-behind", folder, None, items, detail)
+        check.out_of_date("index-out-of-date", folder, None, items, detail)
     else:
         detail = f"items of messages that no IndexFile has, first of the message at log offset {first}"
         report.damage("index-item-missing", folder, None, items, detail)
 
 
 def stray_findings(check: Check) -> None:
-    """Files among the indexes that RocketMQ does not know, and passes over."""
+    """Report files among the indexes that RocketMQ ignores."""
     strays = list_strays(check.layout)
     if strays:
         check.report.remark(NOTE, "stray-file", str(check.layout.root), len(strays), strays_text(strays))
 
 
 def check_checkpoint(check: Check) -> None:
-    """Whether the checkpoint is there, and what RocketMQ will do by it."""
+    """Report a missing checkpoint, and one that makes RocketMQ destroy an IndexFile."""
     end = max((file.header.end_timestamp for file in check.store.index_files if file.header), default=0)
     if not fs.exists(check.layout.checkpoint):
         check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
     elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
         check.report.remark(
             NOTE,
-            "checkpoint-behind",
+            "checkpoint-out-of-date",
             str(check.layout.checkpoint),
             1,
             "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",

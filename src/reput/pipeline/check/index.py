@@ -1,4 +1,4 @@
-"""The tasks of `check` that look at IndexFiles: one file a task, against the items that the decode tasks left."""
+"""The tasks of `check` for IndexFiles: one file a task, compared with the items of the decode tasks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _ITEMS_AT_ONCE = 1 << 18
 
 
 class IndexFileToCheck(NamedTuple):
-    """An IndexFile, the header of the one before (None where there is none to trust), and the log's limits.
+    """An IndexFile, the header of the file before (None without one to trust), and the log's limits.
 
-    Items below `log_min` have expired, none may stand past `log_max`. Where the file `grows`, items of records from
-    there on, and what follows from them, are not looked at.
+    Items below `log_min` have expired, and none may point past `log_max`. If the file `grows`, items of records from
+    `log_max` on, and values that depend on them, are not checked.
     """
 
     path: str
@@ -45,7 +45,7 @@ class IndexFileToCheck(NamedTuple):
 
 
 class IndexFinding(NamedTuple):
-    """Something wrong in an IndexFile; `offset` is a byte of the file."""
+    """A fault in an IndexFile; `offset` is a byte of the file."""
 
     rule: str
     file: str
@@ -55,10 +55,10 @@ class IndexFinding(NamedTuple):
 
 
 class IndexFileChecked(NamedTuple):
-    """What a task found in one file: findings, items seen, items repeated, and the items of the log that it covers.
+    """The result for one file: findings, items, repeated items, and the items of the log that it covers.
 
-    `covered`: ranges [begin, end) of the log's items, numbered through; `skipped_tags`: tags inside of them that the
-    file has no item for.
+    `covered`: ranges [begin, end) of the log's items, numbered from its begin; `skipped_tags`: tags in these ranges
+    without an item.
     """
 
     findings: list[IndexFinding]
@@ -69,7 +69,7 @@ class IndexFileChecked(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The record of a file's first or last item: its physical offset and store time (ms; -1: not known)."""
+    """The record of a file's first or last item: its physical offset and store time (ms; -1: unknown)."""
 
     physical_offset: int
     store_timestamp: int
@@ -117,7 +117,7 @@ class _FileCheck:
         return IndexFileChecked(list(self.findings.values()), count, self.repeated, self.covered, self.skipped_tags)
 
     def _found(self, rule: str, offset: int | None, times: int, detail: str, kind: str = "") -> None:
-        """Add a finding; of each rule and kind there is one, with the first place and how often."""
+        """Add a finding; each rule and kind has one, with the first place and the count."""
         kind = kind or detail
         before = self.findings.get((rule, kind))
         if before is not None:
@@ -126,7 +126,7 @@ class _FileCheck:
             self.findings[rule, kind] = IndexFinding(rule, self.file.path, offset, times, detail)
 
     def _check_items(self, count: int) -> bool:
-        """Check all items; returns whether the file has them."""
+        """Check all items; returns True if the file has them all."""
         number = 1
         while number <= count:
             items = read_items(self.path, self.job.index_slots, number, min(count - number + 1, _ITEMS_AT_ONCE))
@@ -145,7 +145,7 @@ class _FileCheck:
                 break
         if self.past:
             first, times = self.past[0], len(self.past)
-            detail = f"items behind the log's end at {self.file.log_max}"
+            detail = f"items after the log's end at {self.file.log_max}"
             self._found("index-item-past-end", self._at(first), times, detail)
         return True
 
@@ -155,7 +155,7 @@ class _FileCheck:
     def _check_block(self, number: int, items: NDArray[np.void], block: ItemBlock) -> None:
         wrong = block.own == WRONG
         if (block.own >= 0).any():
-            # What seemed to be the end of the file was not: those offsets are just wrong.
+            # The file continues after what looked like its end, so these offsets are wrong.
             for early in self.past:
                 self._found("index-item-without-record", self._at(early), 1, f"item {early}: {_NO_RECORD}", "wrong")
             self.past = []
@@ -248,18 +248,18 @@ class _FileCheck:
             self._found("index-header", fault.offset, 1, fault.detail)
         if faults or self.file.before is not None or not header.begin_physical_offset:
             return
-        # Nothing but the log can vouch for where the files before have ended.
+        # Only the log shows where the earlier files ended.
         physical = header.begin_physical_offset
         stored_ms = self._store_timestamp(physical)
         if stored_ms is not None and stored_ms != header.begin_timestamp:
             detail = f"begin_timestamp {header.begin_timestamp}, the record at {physical} has {stored_ms}"
             self._found("index-header", header_field_at("begin_timestamp"), 1, detail)
         elif stored_ms is None and physical >= self.file.log_min:
-            detail = f"begin_physical_offset {physical}, where no record with keys stands"
+            detail = f"begin_physical_offset {physical}, where there is no record with keys"
             self._found("index-header", header_field_at("begin_physical_offset"), 1, detail)
 
     def _store_timestamp(self, physical: int) -> int | None:
-        """Store time (ms) of the record at a physical offset; None where the log has none with items."""
+        """Return the store time (ms) of the record at a physical offset; None if the log has none with items there."""
         (row,) = self.log_items.rows_of(np.array([physical], dtype=np.int64)).tolist()
         if row < 0:
             return None
@@ -274,21 +274,21 @@ _NO_RECORD = "no record there gives it"
 
 
 def _end_of(block: ItemBlock, at: int) -> _End | None:
-    """The record of a block's first (0) or last (-1) item; None where it is wrong and nothing says what it was."""
+    """Return the record of a block's first (0) or last (-1) item; None if the item is wrong and has no known record."""
     if block.places[at] in (WRONG, PAST_END):
         return None
     return _End(int(block.physical_offset[at]), int(block.store_timestamp[at]))
 
 
 def _has_twin(expected: ExpectedItems, covered: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Items whose record has a covered item of the same hash: two of its keys hash alike, and either finds it."""
+    """Return the items whose record has a covered item of the same hash: a search for either key finds the record."""
     record = np.cumsum(np.diff(expected.physical_offset, prepend=-1) != 0)
     identity = (record << 32) | expected.key_hash.astype(np.int64)
     return np.isin(identity, identity[covered])
 
 
 class Uncovered(NamedTuple):
-    """Items of one split that no IndexFile has, and where the first one's record stands (-1: none).
+    """Items of one split that no IndexFile has, and the log offset of the first one's record (-1: none).
 
     `tags`: those among tags alone, which brokers before 5.4.0 left out; `items`: all others.
     """
@@ -299,7 +299,7 @@ class Uncovered(NamedTuple):
 
 
 def find_uncovered(job: Job, work: tuple[IndexPart, Sequence[tuple[int, int]]]) -> Uncovered:
-    """Which items of a split are in none of the ranges that the IndexFiles cover."""
+    """Find the items of a split that are in none of the ranges that the IndexFiles cover."""
     part, ranges = work
     expected = load_expected(job, part)
     missing = np.ones(part.items, dtype=np.bool_)
@@ -308,7 +308,7 @@ def find_uncovered(job: Job, work: tuple[IndexPart, Sequence[tuple[int, int]]]) 
     missing &= ~_has_twin(expected, ~missing)
     lost = missing.copy()
     for begin, end in runs_of(missing):
-        # Tags alone were never written; where keys are gone with them, they are as lost as those.
+        # Tags alone were never written. If keys are missing with them, the tags are lost too.
         if expected.is_tag[begin:end].all():
             lost[begin:end] = False
     places = np.flatnonzero(lost)

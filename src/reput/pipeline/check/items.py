@@ -1,8 +1,8 @@
-"""The items of one IndexFile held against those that the log gives, a block at a time.
+"""The items of one IndexFile, compared with those that the log gives, a block at a time.
 
-Whatever an item says is judged by itself, so one that is damaged has no say over those behind it. Where exactly the
-items of records are missing between its neighbours, it stands in their place: they count as there, and links are
-followed as if it were whole. So one damaged item is one finding.
+Each item is judged alone, so a damaged one does not affect later ones. If the items of exactly as many records are
+missing between its neighbours, it takes their place: they count as present, and links are followed as if it were whole.
+So one damaged item is one finding.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from reput.store.compare.index_rules import (
 )
 
 _PARTS_KEPT = 2
-# So many items of records say by themselves whether a file has tags' items; fewer, and the items before count, too.
-_TELLING = 32
+# This number of items shows whether a file has items for tags; with fewer, the earlier items count too.
+_ENOUGH = 32
 
 
 class IndexPart(NamedTuple):
-    """The items that one split gives: how many, and the physical offsets [begin, end) of its records."""
+    """The number of items of one split, and the physical offsets [begin, end) of its records."""
 
     split: int
     items: int
@@ -40,7 +40,7 @@ class IndexPart(NamedTuple):
 
 
 def load_expected(job: Job, part: IndexPart) -> ExpectedItems:
-    """The items that a split's records give, with what each is checked against."""
+    """Load the items that a split's records give."""
     columns = parts.load_items(job, part.split)
     tagged = columns.has_tag.astype(np.bool_)
     counts = np.diff(columns.first_item)
@@ -55,7 +55,7 @@ def load_expected(job: Job, part: IndexPart) -> ExpectedItems:
 
 
 class LogItems:
-    """The items of all splits, numbered through the log from 0; a few splits' columns are in memory at a time."""
+    """The items of all splits, numbered from the log's begin; the columns of a few splits are in memory at a time."""
 
     def __init__(self, job: Job, index_parts: Sequence[IndexPart]) -> None:
         self.job = job
@@ -67,18 +67,18 @@ class LogItems:
 
     @property
     def total(self) -> int:
-        """How many items the log gives."""
+        """The number of items that the log gives."""
         return int(self.firsts[-1])
 
     def rows_of(self, physical: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which split's records each physical offset lies among, by row (-1: no split's)."""
+        """Return the row of the split that has each physical offset (-1: none)."""
         rows = np.searchsorted(self.begins, physical, side="right") - 1
         inside = rows >= 0
         inside[inside] = physical[inside] < self.ends[rows[inside]]
         return np.where(inside, rows, -1)
 
     def expected(self, row: int) -> ExpectedItems:
-        """The items of one split."""
+        """Return the items of one split."""
         found = self._kept.pop(row, None)
         if found is None:
             found = load_expected(self.job, self.parts[row])
@@ -88,16 +88,16 @@ class LogItems:
         return found
 
     def row_of_item(self, number: int) -> int:
-        """The row of the split that item `number` of the log belongs to."""
+        """Return the row of the split that has item `number` of the log."""
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
 
 
 class ItemBlock(NamedTuple):
-    """A block of a file's items as they were matched; arrays have one value an item.
+    """A block of a file's items after matching; arrays have one value for each item.
 
-    `places`: the item of the log (or what `index_rules` names below 0), a stand-in's too; `own` where it is the item's
-    own. `key_hash`, `physical_offset`, `store_timestamp`: what the log says where it has the item, else what the item
-    says (time: -1). `skipped_tags`: tags of the log that items on both sides of them pass over.
+    `places`: the item of the log (or a value below 0 of `index_rules`), also of an item that takes the place of a
+    missing one; `own`: without those. `key_hash`, `physical_offset`, `store_timestamp`: the values of the log if it has
+    the item, else of the item itself (time: -1). `skipped_tags`: tags of the log between items, without an item.
     """
 
     places: NDArray[np.int64]
@@ -140,7 +140,7 @@ class ItemMatcher:
                 self._match_run(items, begin, end, int(rows[begin]), block)
         own = block.places.copy()
         known = np.flatnonzero(own >= 0)
-        if len(known) < _TELLING:
+        if len(known) < _ENOUGH:
             self.with_tags |= had_tags
         self._judge_past_end(own, int(known[-1]) + 1 if len(known) else 0)
         block.places[:] = own
@@ -158,9 +158,10 @@ class ItemMatcher:
         block.places[begin:end] = np.where(fits, places + self.log_items.firsts[row], places)
 
     def _judge_past_end(self, own: NDArray[np.int64], tail: int) -> None:
-        """Take offsets behind the log's end for wrong ones unless they are at the end of the index, from `tail` on.
+        """Mark offsets after the log's end as wrong unless they are at the end of the index, from `tail` on.
 
-        A crash leaves such items behind those of all the log's records: where one of these is yet to come, it does not.
+        A crash leaves such items after those of all the log's records. So if an item of a record is still missing, they
+        are wrong.
         """
         early = own[:tail]
         early[early == PAST_END] = WRONG
@@ -170,7 +171,7 @@ class ItemMatcher:
             late[late == PAST_END] = WRONG
 
     def _put_in_place(self, block: ItemBlock) -> None:
-        """Give each run of wrong items the places of those missing between its neighbours, where the number fits."""
+        """Give each run of wrong items the places missing between its neighbours, if the number is the same."""
         wrong = block.places == WRONG
         if not wrong.any():
             return
@@ -188,7 +189,7 @@ class ItemMatcher:
                 block.store_timestamp[at] = expected.store_timestamp[inside]
 
     def _missing(self, left: int, right: int, count: int) -> list[int]:
-        """The `count` places between two others; where one of those is not known, next to the other. Empty: no."""
+        """Return the `count` places between two others, or next to one if the other is unknown; empty if it differs."""
         if left >= 0 and right >= 0:
             if right - left - 1 == count:
                 return list(range(left + 1, right))
@@ -221,7 +222,7 @@ class ItemMatcher:
         return bool(self.log_items.expected(row).is_tag[place - int(self.log_items.firsts[row])])
 
     def _covered(self, places: NDArray[np.int64]) -> tuple[list[tuple[int, int]], int]:
-        """Ranges of the log's items that the block has, and how many tags between them it passes over."""
+        """Return the ranges of the log's items that the block has, and the number of tags in them without an item."""
         numbers = np.unique(places[places >= 0])
         found: list[tuple[int, int]] = []
         skipped = 0

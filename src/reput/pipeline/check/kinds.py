@@ -1,4 +1,4 @@
-"""What a check does for each kind of queues."""
+"""The steps of a check for each kind of queues."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from reput.pipeline.split.stitch import Stitched
 
 
 class QueueCheck(Protocol):
-    """What a check does about one kind of queues."""
+    """The steps of a check for one kind of queues."""
 
     def compare(
         self, job: Job, live_folder: str, split: Split, batch: QueueBatch, rows: Sequence[int]
     ) -> list[Mismatch]:
-        """In a task: hold what can be of a split's entries against the queues, and leave the rest for `judge`."""
+        """In a task: compare as many of a split's entries as possible, and leave the rest to `judge`."""
         ...
 
     def judge(
         self, check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]
     ) -> None:
-        """In the driver: report what the splits' tasks have found (by split), and look at all else."""
+        """In the driver: report the findings of the tasks (by split), and check the rest."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""check, queue files: each split's entries against their places, then what does not run straight, and the rest."""
+"""check, queue files: each split's entries at their places, then the queues out of order, and the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.redo_job import redo_queues
 from reput.pipeline.check.ext import plain
-from reput.pipeline.check.findings import mismatch_findings, note_crooked, outside_finding
+from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, outside_finding
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import (
     Mismatch,
@@ -45,20 +45,20 @@ class FileCheck:
         batch: QueueBatch,
         rows: Sequence[int],  # noqa: ARG002 - as QueueCheck has it
     ) -> list[Mismatch]:
-        """Entries have places, so each split is compared by itself."""
+        """Compare a split alone, since entries have places."""
         return _compare(job, live_folder, batch)
 
     def judge(
         self, check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]
     ) -> None:
-        """Tell what the splits have found, and look at what they could not."""
+        """Report the findings of the splits, and check what they could not."""
         _judge(check, stitched, table, mismatches)
 
 
 def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
     found = []
     for row, key in batch.queues():
-        # A queue that does not run straight is compared as a whole, later.
+        # A queue out of order is compared as a whole, later.
         if not batch.steady[row]:
             continue
         expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
@@ -70,7 +70,7 @@ def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
 
 
 class _Comparison:
-    """Holds a queue's live entries against those that its records give."""
+    """Compares a queue's live entries with those that its records give."""
 
     def __init__(self, job: Job, live_folder: str, key: QueueKey) -> None:
         self._job = job
@@ -88,38 +88,38 @@ class _Comparison:
         self._compared.add(first, found)
 
     def mismatch(self) -> Mismatch | None:
-        """What differs; None if nothing does."""
+        """Return the differences; None if there are none."""
         return None if self._compared.is_equal else Mismatch(self._key, self._compared, self._missing_from)
 
 
 def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
-    crooked = table.out_of_order()
-    if crooked:
+    unordered = table.out_of_order()
+    if unordered:
         with check.stage("redo"):
-            _check_crooked(check, stitched, table, crooked)
-    straight = {key for key, row in table.rows.items() if table.in_order[row]}
-    found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
+            _check_out_of_order(check, stitched, table, unordered)
+    in_order = {key for key, row in table.rows.items() if table.in_order[row]}
+    found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in in_order]
     mismatch_findings(check, table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
 
 
-def _check_crooked(check: Check, stitched: Stitched, table: SplitQueues, crooked: list[QueueKey]) -> None:
+def _check_out_of_order(check: Check, stitched: Stitched, table: SplitQueues, unordered: list[QueueKey]) -> None:
     pairs = zip(stitched.splits, stitched.results, strict=True)
     splits = [split for split, result in pairs if result.records]
-    outcomes = redo_queues(check.engine, check.job, splits, crooked, check.listener)
+    outcomes = redo_queues(check.engine, check.job, splits, unordered, check.listener)
     for outcome in outcomes:
         row = table.rows[outcome.key]
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
-        note_crooked(check, outcome)
+        note_out_of_order(check, outcome)
     tasks = [(outcome, str(check.layout.consume_queue)) for outcome in outcomes]
     found = [
-        one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
+        one for one in check.engine.run(partial(_compare_out_of_order, check.job), tasks, check.listener.advance) if one
     ]
     mismatch_findings(check, table, found)
 
 
-def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
+def _compare_out_of_order(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
     outcome, live_folder = work
     step = job.queue_file_size // ENTRY_SIZE
     comparison = _Comparison(job, live_folder, outcome.key)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class QueueFinding(NamedTuple):
-    """Something wrong with a queue's files or units; `offset` is a byte of the file.
+    """A fault in a queue's files or units; `offset` is a byte of the file.
 
-    `times`: how often. `physical_offset`: the log offset that is meant, -1 for none.
+    `times`: the count. `physical_offset`: the log offset of the entry, -1 for none.
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""The tasks of `check` that look at ConsumeQueues: the decode job again, with a sink that compares."""
+"""The tasks of `check` for ConsumeQueues: the decode job again, with a sink that compares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reput.store.compare.queue_rules import entries_after, entries_before
 
 
 class Mismatch(NamedTuple):
-    """Entries of one queue that are not what one split's records give; entries are counted by queue offset.
+    """Entries of one queue that differ from one split's records; entries are counted by queue offset.
 
     `missing_from`: the log offset of the first record without an entry (-1: none).
     """
@@ -41,12 +41,12 @@ class QueueToCheck(NamedTuple):
 
 
 def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
-    """The log offset to which the first of these entries points, -1 without any."""
+    """Return the log offset to which the first of these entries points, -1 without any."""
     return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1
 
 
 def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:
-    """`count` entries of a queue from offset `first`, zeros where no file has them."""
+    """Read `count` entries of a queue from offset `first`; zeros if no file has them."""
     data = bytearray()
     position, end = first * ENTRY_SIZE, (first + count) * ENTRY_SIZE
     while position < end:
@@ -59,7 +59,7 @@ def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray
 
 
 def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck]) -> list[QueueFinding]:
-    """Look at the files of these queues, and at what they hold outside the queues' records."""
+    """Check the files of these queues, and their entries outside the queues' records."""
     found: list[QueueFinding] = []
     for queue in queues:
         found += _file_findings(job, queue)
@@ -102,10 +102,10 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
     for file in list_queue_files(Path(queue.folder)):
         start = file.start // ENTRY_SIZE
         front_end = min(max(queue.first - start, 0), in_file)
-        behind = min(max(queue.next - start, 0), in_file)
+        end = min(max(queue.next - start, 0), in_file)
         if queue.first == queue.next:
-            # No record at all: what is valid must have expired, and nothing follows it.
-            front_end = behind = _used(_data_of(file.path, job.queue_file_size, 0))
+            # No record at all: valid entries must have expired, and nothing follows them.
+            front_end = end = _used(_data_of(file.path, job.queue_file_size, 0))
         if front_end:
             data = fs.read_bytes(file.path, front_end * ENTRY_SIZE) or b""
             outside = entries_before(data, log_min_offset)
@@ -126,9 +126,9 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
         if job.judged_to is not None:
             # The process that holds the store may be writing here.
             continue
-        outside = entries_after(_data_of(file.path, job.queue_file_size, behind))
+        outside = entries_after(_data_of(file.path, job.queue_file_size, end))
         if len(outside.places):
-            place = behind + int(outside.places[0])
+            place = end + int(outside.places[0])
             found.append(
                 QueueFinding(
                     "queue-entry-past-end",
@@ -144,16 +144,16 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
 
 
 def _used(data: bytes) -> int:
-    """Entries of a file up to the first that is all zero."""
+    """Return the number of entries of a file before the first that is all zero."""
     rows = np.frombuffer(data, dtype=np.uint8, count=len(data) // ENTRY_SIZE * ENTRY_SIZE).reshape(-1, ENTRY_SIZE)
     empty = np.flatnonzero(~rows.any(axis=1))
     return int(empty[0]) if len(empty) else len(rows)
 
 
 def _data_of(path: Path, size: int, first: int) -> bytes:
-    """The entries of a queue file from place `first` on, as far as there is data, and some zeros after them.
+    """Read the entries of a queue file from place `first` on to the end of its data, and some zeros after them.
 
-    A queue file of a few entries is nearly all hole: reading the zeros there takes 20 ms a file.
+    A queue file of a few entries is mostly a hole: reading its zeros takes 20 ms a file.
     """
     begin = first * ENTRY_SIZE
     end = fs.end_of_data(path, size) + 2 * ENTRY_SIZE

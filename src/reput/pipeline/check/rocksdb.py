@@ -1,4 +1,4 @@
-"""check, RocksDB: tasks hold stretches of queues, as the log has them, against the database; then the ends."""
+"""check, RocksDB: tasks compare groups of queues with the database; then the ends are checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reput.errors import DamagedStoreError
 from reput.formats.record import queue_offset_bound
 from reput.pipeline.build.rocksdb_compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb_stretches import plan_stretches
-from reput.pipeline.check.findings import note_crooked
+from reput.pipeline.check.findings import note_out_of_order
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
@@ -36,7 +36,7 @@ class RocksdbCheck:
         batch: QueueBatch,
         rows: Sequence[int],
     ) -> list[Mismatch]:
-        """Leave the split's values: they are held against the database when all splits are known."""
+        """Write the split's values: they are compared with the database when all splits are known."""
         save_values(job, split.number, batch, rows)
         return []
 
@@ -47,7 +47,7 @@ class RocksdbCheck:
         table: SplitQueues,
         mismatches: Mapping[int, list[Mismatch]],  # noqa: ARG002 - as QueueCheck has it
     ) -> None:
-        """Hold the database against what the splits left."""
+        """Compare the database with the values of the splits."""
         with check.stage("rocksdb"):
             _check_rocksdb(check, stitched, table)
 
@@ -67,9 +67,9 @@ def _hold_against_log(check: Check, stitched: Stitched, table: SplitQueues) -> N
         for outcome in one.outcomes:
             row = table.rows[outcome.key]
             table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
-            # Another kind in front of this one has told it.
+            # An earlier kind has reported it.
             if check.job.kinds[0] == ROCKSDB:
-                note_crooked(check, outcome)
+                note_out_of_order(check, outcome)
     _findings(check, [different for one in found for different in one.different])
     with open_reader(check.layout.consume_queue) as reader:
         entries = EntryTable(reader.families)
@@ -99,7 +99,7 @@ def _findings(check: Check, found: list[Different]) -> None:
             continue
         if missing and one.lacks_its_end:
             detail = f"{one.key} ends at offset {one.entries.first_missing}, its records at {one.next}"
-            check.behind("queue-behind", place, None, missing, detail)
+            check.out_of_date("queue-out-of-date", place, None, missing, detail)
         elif missing:
             detail = f"{one.key}: records without an entry, first queue offset {one.entries.first_missing}"
             report.damage("queue-entry-missing", place, None, missing, detail)
@@ -113,14 +113,14 @@ def _findings(check: Check, found: list[Different]) -> None:
 
 
 def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_end: int) -> None:
-    """Queues of which the log has no record: what their last entry names must have expired."""
+    """Check queues without a record in the log: the record of their last entry must have expired."""
     place = str(check.layout.consume_queue)
     for key, last, _ in entries.ends():
         row = table.rows.get(key)
         if row is not None and table.count[row]:
             continue
         if last.queue_offset > queue_offset_bound(max(log_end, check.log.end_offset)):
-            detail = f"{key}: max is {last.queue_offset}, more than a log of this size can have brought"
+            detail = f"{key}: max is {last.queue_offset}, more than a log of this size can have"
             check.report.damage("queue-end-wrong", place, None, 1, detail)
         found = entries.entry(key, last.queue_offset)
         if found is None or found[0].is_pre_blank or found[0].physical_offset < check.log.min_offset:
@@ -145,5 +145,5 @@ def _restart_point(check: Check, entries: EntryTable, log_end: int) -> None:
         detail = "RocketMQ goes through the whole log when it opens the store"
         check.report.remark(NOTE, "restart-point-missing", place, 1, detail)
     elif restart is not None and restart > log_end:
-        detail = f"the restart point {restart} lies behind the log's end {log_end}"
+        detail = f"the restart point {restart} is after the log's end {log_end}"
         check.report.after_crash("restart-point-past-end", place, None, 1, detail)

@@ -1,4 +1,4 @@
-"""A check under way: what it knows and the report it fills."""
+"""The state of a running check, with the report that it fills."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reput.store.owner.holders import Who
 
 @dataclass(slots=True)
 class Check:
-    """A check under way. Records of the log are judged below offset `confirmed`, None: up to the log's end."""
+    """A running check. Records of the log are judged below offset `confirmed`, None: up to the log's end."""
 
     store: StoreOnDisk
     engine: Engine
@@ -30,7 +30,7 @@ class Check:
     report: CheckReport
     confirmed: int | None = None
     half_deleted: frozenset[QueueKey] = frozenset()
-    """Queues whose deletion broke off: what is gone of them is not missing."""
+    """Queues whose deletion was interrupted: their removed entries are not missing."""
 
     @property
     def layout(self) -> StoreLayout:
@@ -47,8 +47,8 @@ class Check:
         """The store's settings."""
         return self.store.settings
 
-    def behind(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
-        """Add that an index ends too early: below the frontier of a holder of ours it is complete, crash or not."""
+    def out_of_date(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add that an index ends too early: damage below the frontier of a reput process, else remains of a crash."""
         if self.job.judged_to is not None and self.report.held_by != Who.BROKER:
             self.report.damage(rule, file, offset, count, detail)
         else:
@@ -56,7 +56,7 @@ class Check:
 
     @contextmanager
     def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
-        """Tell the listener of a stage, and the report how long it took."""
+        """Announce a stage to the listener, and add its time to the report."""
         self.listener.stage(name, total_bytes)
         begin = time.perf_counter()
         yield
