@@ -179,7 +179,7 @@ def test_a_merge_finds_the_queues_out_of_order(stretches: list[tuple[int, int]],
         table.add(
             QueueRanges([KEY], *(np.array([n], dtype=np.int64) for n in (some[0], some[-1], len(some), int(steady))))
         )
-    assert bool(table.crooked()) == (len(consecutive_runs(np.array(offsets, dtype=np.int64))) > 1)
+    assert bool(table.out_of_order()) == (len(consecutive_runs(np.array(offsets, dtype=np.int64))) > 1)
 
 
 def batches(*ranges: tuple[int, int]) -> np.ndarray:
