@@ -153,7 +153,7 @@ UNPLAIN = {
 }  # fmt: skip
 
 # Public names, and old names of arguments, that keep such a word until the next version.
-PUBLIC_NAMES = re.compile(r"behind_bytes|crooked_queues|\["behind"\]|def behind\(|\btell=")
+PUBLIC_NAMES = re.compile(r"behind_bytes|crooked_queues|\[.behind.\]|def behind\(|\btell=")
 HELPERS = ("tests/support", "tests/peer", "tests/sim", "tests/conftest.py", "bench", "scripts", "examples")
 """Folders outside the package whose sentences keep the same rule."""
 

@@ -75,11 +75,6 @@ class RebuildReport:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def out_of_order_queues(self) -> list[QueueOddity]:
-        """The queues whose offsets are out of order in the log."""
-        return self.crooked_queues
-
     def __repr__(self) -> str:
         return (
             f"RebuildReport({self.store!r}, {self.messages} messages, {self.queues} queues, "
