@@ -83,6 +83,20 @@ def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pyte
     stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 
+def test_a_new_queue_that_begins_above_zero_and_repeats(tmp_path: Path) -> None:
+    """A new queue that is out of order and begins above 0 gets the pre-blank entries that a rebuild writes."""
+    log = LogBuilder(4096)
+    log.message("a", keys="k")
+    store = stores.with_log(tmp_path, log)
+    growing.catch_up(store)
+    for offset in (3, 4, 4, 5):
+        log.message("new", queue_offset=offset, keys="k")
+    stores.with_log(tmp_path, log)
+    done = growing.catch_up(store)
+    assert [text.split(":")[0] for text in done.crooked_queues] == ["new/0"]
+    stores.assert_as_rebuilt(store, tmp_path / "copy")
+
+
 def test_nothing_to_do(tmp_path: Path) -> None:
     """A store whose indexes are complete is left as it is."""
     log = LogBuilder(4096)
