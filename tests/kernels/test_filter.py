@@ -144,6 +144,7 @@ def test_numbers(texts: list[bytes], bounds: tuple[int, int], key: int, holds: i
         assert how != Read.GOOD or value == float(text.strip(bytes(range(0x21))))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=16, max_size=16), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3))))
 def test_codes_joined(table: list[int], pairs: list[tuple[int, int]]) -> None:
     """Two parts' codes are put together as the table says."""
