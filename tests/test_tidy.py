@@ -146,12 +146,6 @@ PRIVATE_WORDS = {
     "whoever": "callers, clients",
 }
 PRIVATE = re.compile(rf"(?i)(?<![a-z])(?:{'|'.join(PRIVATE_WORDS)})(?![a-z])")
-# Folders of the package whose sentences are still to be read again. A ratchet: it only gets shorter.
-UNPLAIN = {
-    "pipeline",
-    "store",
-}  # fmt: skip
-
 # Public names, and old names of arguments, that keep such a word until the next version.
 PUBLIC_NAMES = re.compile(r"behind_bytes|crooked_queues|\[.behind.\]|def behind\(|\btell=")
 HELPERS = ("tests/support", "tests/peer", "tests/sim", "tests/conftest.py", "bench", "scripts", "examples")
@@ -479,8 +473,7 @@ def unplain(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_sentences_are_plain(path: Path) -> None:
     """A docstring begins with a verb or a noun, and words are the field's."""
-    if path.parent.relative_to(PACKAGE).as_posix().removeprefix(".") not in UNPLAIN:
-        assert not list(unplain(path))
+    assert not list(unplain(path))
 
 
 @pytest.mark.parametrize("top", HELPERS)
