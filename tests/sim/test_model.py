@@ -452,7 +452,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def choices() -> dict[str, Any]:
     """Everything in `reput.kernels` that chooses kernels, by name."""
-    return {name: choice for name, choice in vars(kernels).items() if isinstance(choice, kernels._Choice)}
+    return {name: choice for name, choice in vars(kernels).items() if isinstance(choice, kernels._KernelChoice)}
 
 
 def forget_choices() -> None:

@@ -93,7 +93,7 @@ def test_a_new_queue_that_begins_above_zero_and_repeats(tmp_path: Path) -> None:
         log.message("new", queue_offset=offset, keys="k")
     stores.with_log(tmp_path, log)
     done = growing.catch_up(store)
-    assert [text.split(":")[0] for text in done.crooked_queues] == ["new/0"]
+    assert [text.split(":")[0] for text in done.out_of_order_queues] == ["new/0"]
     stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 

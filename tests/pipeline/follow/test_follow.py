@@ -457,7 +457,7 @@ def test_checkpoint_of_another_store(spark: SparkContext, tmp_path: Path) -> Non
         for _ in range(20):
             log.message("a", keys="k")
         stores.with_log(tmp_path / name, log)
-    options: dict[str, Any] = {"spark": spark, "config": stores.SMALL, "checkpoint": tmp_path / "checkpoint"}
+    options: dict[str, Any] = {"spark": spark, "config": stores.SMALL, "checkpoint_location": tmp_path / "checkpoint"}
     with reput.follow(tmp_path / "one" / "store", **options) as first:
         soon(lambda: first.progress.messages == 20, "the first store's messages")
         soon((tmp_path / "checkpoint" / "commits" / "0").exists, "Spark's first commit")
@@ -465,7 +465,7 @@ def test_checkpoint_of_another_store(spark: SparkContext, tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="belongs to the store"):
         second.wait(SOON_S)
     second.stop()
-    with reput.follow(tmp_path / "two" / "store", **options | {"checkpoint": tmp_path / "other"}) as third:
+    with reput.follow(tmp_path / "two" / "store", **options | {"checkpoint_location": tmp_path / "other"}) as third:
         soon(lambda: third.progress.frontier == log.end, "the second store's end")
     stores.assert_as_rebuilt(tmp_path / "two" / "store", tmp_path / "copy", stores.SMALL)
 
@@ -490,12 +490,12 @@ def test_frontier_overrules_the_checkpoint(spark: SparkContext, tmp_path: Path) 
     for _ in range(40):
         log.message("a", keys="k")
     store = stores.with_log(tmp_path, log)
-    options: dict[str, Any] = {"spark": spark, "config": stores.SMALL, "checkpoint": tmp_path / "checkpoint"}
+    options: dict[str, Any] = {"spark": spark, "config": stores.SMALL, "checkpoint_location": tmp_path / "checkpoint"}
     with reput.follow(store, **options) as first:
         soon(lambda: first.progress.frontier == log.end, "the end")
     for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
         shutil.rmtree(store / name)
-    options["checkpoint"] = tmp_path / "checkpoint2"
+    options["checkpoint_location"] = tmp_path / "checkpoint2"
     with reput.follow(store, **options) as again:
         soon(lambda: again.progress.frontier == log.end, "the end again")
     stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)

@@ -44,6 +44,11 @@ class CatchUp:
     out_of_order_queues: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def crooked_queues(self) -> list[str]:  # old name, for one version
+        """The queues out of order."""
+        return self.out_of_order_queues
+
 
 class Indexer(Protocol):
     """Builds durable indexes from the log."""
