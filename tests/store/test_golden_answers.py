@@ -119,16 +119,18 @@ def is_searched_otherwise(view: StoreView, theirs: dict[str, Any], ours: dict[st
     return True
 
 
-def keeps_a_dead_file(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+def keeps_a_dead_file(view: StoreView, name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     """Whether RocketMQ still counts a first queue file of which no record is left, and we do not.
 
     At open it corrects a queue's minimum within the first file, and leaves it at that file's start where the log has
     none of its records any more. After its own rebuild it gives our minimum. A time before all messages is, for UPPER,
-    the start of the next file, also where the record of its first entry is gone.
+    an entry of a deleted record: the last one, or the first one of its file.
     """
     if name == "expired" and "time" in theirs:
-        starts_a_file = theirs["upper"] % golden.QUEUE_FILE_ENTRIES == 0
-        return bool(starts_a_file and theirs["upper"] < theirs["lower"] == ours["lower"] == ours["upper"])
+        topic, queue_id, _ = theirs["time"]
+        is_deleted = theirs["upper"] < view.min_offset(topic, queue_id)
+        is_known = theirs["upper"] % golden.QUEUE_FILE_ENTRIES == 0 or theirs["upper"] == theirs["lower"] - 1
+        return bool(is_deleted and is_known and theirs["lower"] == ours["lower"] == ours["upper"])
     if name != "expired" or "min" not in theirs or theirs["min"] + golden.QUEUE_FILE_ENTRIES > ours["min"]:
         return False
     if "get" in theirs and theirs["get"][2] >= ours["min"]:
@@ -145,7 +147,7 @@ def differences(name: str, view: StoreView) -> list[tuple[dict[str, Any], dict[s
         if ours != line
         and not says_twice(name, line, ours)
         and not is_searched_otherwise(view, line, ours)
-        and not keeps_a_dead_file(name, line, ours)
+        and not keeps_a_dead_file(view, name, line, ours)
     ]
 
 
