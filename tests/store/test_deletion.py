@@ -457,6 +457,21 @@ def test_a_put_without_settings_writes_no_deleted_batches(tmp_path: Path) -> Non
     assert_sound(path, stores.GOLDEN)
 
 
+def test_the_topic_of_the_last_record_came_back_for_scans(tmp_path: Path) -> None:
+    """Deleted from a store without a frontier, the topic of the last record is an unknown one to scans."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, stores.SMALL, create=True) as store:
+        for topic in ("other", "orders"):
+            store.put_messages([reput.Message(topic, b"body", keys="k") for _ in range(25)])
+    # As a broker leaves it.
+    shutil.rmtree(path / paths.REPUT)
+    with reput.MessageStore.open(path, stores.SMALL) as store:
+        assert store.delete_topic("orders") == [0]
+    with pytest.raises(ConfigError, match="no topic orders"):
+        reput.scan(path, topics="orders", config=stores.SMALL)
+    assert_sound(path, stores.SMALL)
+
+
 def test_one_deleted_queue_of_batches_stays_deleted(tmp_path: Path) -> None:
     """Where all queues are lost, the others of the topic come back from the log, and the deleted one does not."""
     path = golden.unpack("batch", tmp_path)

@@ -6,13 +6,15 @@ The frontier moves last, after everything is durable. After a kill before that, 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
-from reput.log.files import list_log_files
+from reput.log.files import LogFiles, list_log_files
+from reput.log.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.disk.frontier import Frontiers
+from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.owner.indexer import CatchUp, CatchUpTask
 
 
@@ -34,6 +36,8 @@ class SparkIndexer:
         log = list_log_files(task.layout.commit_log)
         done = CatchUp(task.frontiers)
         if max(task.frontiers.both, log.min_offset) >= task.end:
+            if task.keep_frontier:
+                self._keep_frontier(task, log)
             return done
         grower = Grower.begin(task, self.engine, self.listener)
         begin_offset = grower.offset
@@ -53,6 +57,12 @@ class SparkIndexer:
             out_of_order_queues=[line for growth in growths for line in growth.out_of_order],
             seconds=time.perf_counter() - begin,
         )
+
+    def _keep_frontier(self, task: CatchUpTask, log: LogFiles) -> None:
+        if read_frontier(task.layout) is None:
+            with closing(Grower.begin(task, self.engine, self.listener)) as grower:
+                maps = LogMaps(log.folder, log.file_size)
+                publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
 
     def _publish(self, task: CatchUpTask, growths: list[Growth]) -> Frontiers:
         reached = publish.Reached(task.end)

@@ -19,7 +19,7 @@ class CatchUpTask:
     """Bring the indexes from `frontiers` up to log offset `end`, a boundary.
 
     `queue_ends`: the next queue offset of each queue at the frontier. `kinds` of queues are extended; empty means queue
-    files.
+    files. `keep_frontier`: write the frontier of a store that has none, even if there is nothing to build.
     """
 
     layout: StoreLayout
@@ -30,6 +30,7 @@ class CatchUpTask:
     queue_ends: Mapping[QueueKey, int]
     tag_items: bool
     kinds: Sequence[QueueKind] = ()
+    keep_frontier: bool = False
 
 
 @dataclass(slots=True)

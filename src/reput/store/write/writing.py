@@ -156,7 +156,7 @@ class StoreWriter:
         with self._reputting, follower_lock(self.layout, _DOES_THE_SAME):
             return self._index(indexer)
 
-    def _index(self, indexer: Indexer) -> CatchUp:
+    def _index(self, indexer: Indexer, *, keep_frontier: bool = False) -> CatchUp:
         """Do the work of `catch_up_with`, under its locks."""
         end = self.flush()
         view, owned = self.view, self._owned
@@ -168,7 +168,9 @@ class StoreWriter:
         with view.follower.lock:
             ends = view.queues_table.ends_below_tail()
         tag_items = view.follower.settings.tag_items
-        task = CatchUpTask(self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds)
+        task = CatchUpTask(
+            self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds, keep_frontier
+        )
         done = indexer.catch_up(task)
         view.advance(done.frontiers)
         return done
@@ -195,8 +197,9 @@ class StoreWriter:
         key = self.view.key_of(topic, queue_id or 0)
         remedy = "It may be at these queues: end it first, then delete them"
         with self._reputting, follower_lock(self.layout, remedy):
-            # Entries that are not indexed yet would come back after the deletion.
-            self._index(indexer)
+            # Entries that are not indexed yet would come back after the deletion. Without a frontier the next opening
+            # would take the end of the remaining queues for the frontier, and read the deleted messages after it.
+            self._index(indexer, keep_frontier=True)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
             self.view.load(self.view.frontiers)
             # The next put asks the view.
