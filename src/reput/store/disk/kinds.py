@@ -1,4 +1,4 @@
-"""The kinds of queues of a store, by its files or else its configuration. No other module lists the kinds."""
+"""The kinds of queues of a store, by its files or else its configuration."""
 
 from __future__ import annotations
 

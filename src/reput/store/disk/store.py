@@ -1,6 +1,7 @@
 """A store as it is on disk, listed once for one purpose, and the refusals of each purpose.
 
-A new refusal is one line in `_EARLY` or `_OF_FILES`, with the purposes that it is for.
+A refusal for some purposes is one line in `_EARLY` or `_OF_FILES`. One for every reader and job is in `layout.find_store`.
+`_EARLY` holds where `refuse_early` is called, `_OF_FILES` where `refuse` is: when a store is opened, followed, built or checked.
 """
 
 from __future__ import annotations
