@@ -97,6 +97,20 @@ def test_old_names_of_following_work(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda path: reput.follow(path, spark=False, max_batch_mb=-3), "max_batch_mb=-3"),
+        (lambda path: reput.follow(path, spark=False, max_batch_mb="x"), "max_batch_mb='x'"),
+        (lambda path: reput.scan(path, end_time="now"), "end_time='now'"),
+    ],
+)
+def test_old_names_refuse_what_they_refused(path: Path, call: Callable[[Path], object], named: str) -> None:
+    """A value that the old argument refused is a ConfigError that names this argument."""
+    with pytest.raises(reput.ConfigError, match=named), pytest.warns(DeprecationWarning, match="old name"):
+        call(path)
+
+
+@pytest.mark.parametrize(
     "call",
     [
         lambda path: reput.scan(path, topics="orders", topic="orders"),

@@ -223,8 +223,10 @@ def diff(
     return differences(*diff_sides(path, other, config_from(config)))
 
 
-def _bytes_of_mib(mib: float) -> int:
-    return max(1, int(mib * (1 << 20)))
+def _bytes_of_mib(mib: object) -> int:
+    from reput.pipeline.split import plan
+
+    return plan.mib("max_batch_mb", mib)
 
 
 @named_arguments(

@@ -88,8 +88,13 @@ def until_ms(until: datetime | int | None, argument: str = "until") -> int | Non
 
 
 def before(end: datetime | int | None) -> int | None:
-    """Return the last millisecond before a time, to make `until` of an exclusive bound."""
-    return None if end is None else (ms_up(us_of(end)) if isinstance(end, datetime) else end) - 1
+    """Return the last millisecond before a time, to make `until` of an exclusive bound; at least 0.
+
+    Raises:
+        ConfigError: It is neither a datetime nor milliseconds since 1970.
+    """
+    last = ms_up(us_of(end)) if isinstance(end, datetime) else _whole_ms(end, "end_time")
+    return None if last is None else max(0, last - 1)
 
 
 def _whole_ms(given: Any, argument: str) -> int | None:

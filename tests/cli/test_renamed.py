@@ -78,3 +78,10 @@ def test_an_old_name_without_a_value_is_refused(capsys: pytest.CaptureFixture[st
     """An old option at the end of the line lacks its value: exit code 2, with the present name."""
     assert run(["get", "store", "-t", "orders", "--count"]) == 2
     assert "--max-messages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", ["0", "-3", "nan", "x"])
+def test_an_old_size_that_is_none_is_refused(size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A value that the old `--max-batch-mb` refused is refused by the present option."""
+    assert run(["follow", str(tmp_path), "--max-batch-mb", size]) == 2
+    assert "--max-bytes-per-trigger" in capsys.readouterr().err

@@ -79,7 +79,6 @@ def test_a_change_in_the_middle_changes_no_answer(
     expected = contents(tmp_path)
     assert len(expected) == TOPICS
     assert all(bodies == [b"%d" % number for number in range(ROUNDS)] for bodies in expected.values())
-    monkeypatch.setattr(kernels, "SMALL_STEP", 5_000)
     monkeypatch.setattr("reput.log.scan.SMALL_STEP", 5_000)
     monkeypatch.setattr(kernels._SmallWork, "left", small_bytes)
     assert contents(tmp_path) == expected

@@ -87,6 +87,9 @@ def test_a_tolerant_walk_passes_damage_and_missing_files(tmp_path: Path) -> None
     walk = LogWalk(written(log, tmp_path / "a"), 0, tolerant=True)
     assert positions(walk) == [put.offset for put in log.placed]
     assert walk.records_end == log.end
+    walk = LogWalk(walk.log, 0, tolerant=True)
+    assert [record.offset for record in walk] == [put.offset for put in log.placed]
+    assert walk.verdict is Verdict.ZERO
     strict = LogWalk(walk.log, 0)
     assert len(positions(strict)) == 5
     assert (strict.state, strict.verdict) == (WalkState.BROKEN, Verdict.BAD_MAGIC)

@@ -36,7 +36,9 @@ def _engine(value: str) -> Sequence[str]:
 
 def _bytes_of_mib(value: str) -> Sequence[str]:
     try:
-        return "--max-bytes-per-trigger", str(max(1, int(float(value) * (1 << 20))))
+        size = int(float(value) * (1 << 20))
+        # What is no size above 0 is refused by the present option.
+        return "--max-bytes-per-trigger", str(max(1, size) if float(value) > 0 else size)
     except (OverflowError, ValueError):
         return "--max-bytes-per-trigger", value
 

@@ -257,11 +257,14 @@ class LogWalk:
         self._range: RangeWalk | None = None
 
     def __iter__(self) -> Iterator[LogRecord]:
-        for _, walk in self._files(Columns(0, 0, 1)):
+        for file, walk in self._files(Columns(0, 0, 1)):
             data, base = walk.buffer.data, walk.base
-            for begin, size in walk.records():
-                self.offset = self.records_end = walk.offset
-                yield LogRecord(begin, bytes(data[begin - base : begin - base + size]))
+            while walk.state is not WalkState.BROKEN or self._skips(file, walk):
+                for begin, size in walk.records():
+                    self.offset = self.records_end = walk.offset
+                    yield LogRecord(begin, bytes(data[begin - base : begin - base + size]))
+                if walk.state is not WalkState.BROKEN:
+                    break
 
     def pieces(self) -> Iterator[RangeWalk]:
         """Yield the walk through the current file after each of its steps: its columns hold the records of the piece.
@@ -315,7 +318,9 @@ class LogWalk:
         if self.offset >= self.until:
             self.state = WalkState.LIMIT
         else:
-            self.state, self.verdict = WalkState.NO_FILE, Verdict.ZERO
+            self.state = WalkState.NO_FILE
+            if not self.tolerant:
+                self.verdict = Verdict.ZERO
 
     def _skips(self, file: LogFile, walk: RangeWalk) -> bool:
         """Pass over damage in a tolerant walk; return False if the file has no further record."""

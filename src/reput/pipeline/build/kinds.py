@@ -1,6 +1,6 @@
 """The builder of each kind of queues, in one object.
 
-Tasks take entries of a kind in `split/sinks.py`; `check/kinds.py` compares it with the log.
+Tasks take entries of a kind in `pipeline/split/sinks.py`; `pipeline/check/kinds.py` compares it with the log.
 """
 
 from __future__ import annotations

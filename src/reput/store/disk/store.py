@@ -1,7 +1,8 @@
 """A store as it is on disk, listed once for one purpose, and the refusals of each purpose.
 
-A refusal for some purposes is one line in `_EARLY` or `_OF_FILES`. One for every reader and job is in `layout.find_store`.
-`_EARLY` holds where `refuse_early` is called, `_OF_FILES` where `refuse` is: when a store is opened, followed, built or checked.
+`layout.find_store` has the refusals for every reader and job. A refusal for some purposes is one line in `_EARLY` or
+`_OF_FILES`: the first is asked by `refuse_early`, the second by `refuse`, when a store is opened, followed, built or
+checked.
 """
 
 from __future__ import annotations

@@ -202,6 +202,11 @@ class QueryResult(NotPickled):
     index: IndexLookup
     kept: NDArray[np.int64] | list[StoredMessage]
 
+    @property
+    def count(self) -> int:  # old name, for one version
+        """The old name of `max_messages`."""
+        return self.max_messages
+
     @staticmethod
     def of_answer(answer: int, max_messages: int, index: IndexLookup, words: NDArray[np.int64]) -> QueryResult:
         """Make the result of a kernel's answer; `words` is the answer buffer."""
