@@ -141,7 +141,7 @@ def test_a_store_of_rocketmq() -> None:
     found = lines(store, "-t", "payments", "--key", "k5", "-c", 1000)
     assert len(found) > 3
     assert all("k5" in value["keys"] for value in found)
-    unique = found[-1]["unique_key"]
+    unique = next(value["unique_key"] for value in found if value["unique_key"])
     assert [value["unique_key"] for value in lines(store, "-t", "payments", "--unique-key", unique)] == [unique]
     assert lines(store, "--id", found[-1]["message_id"]) == [found[-1]]
 

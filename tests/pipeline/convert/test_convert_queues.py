@@ -92,7 +92,8 @@ def test_what_has_expired_is_left_out(name: str, tmp_path: Path) -> None:
     to = "rocksdb" if name == "basic" else "file"
     report = convert(store, to)
     log_report = convert(other, to, "log")
-    assert report.retained_queues == log_report.retained_queues
+    # Each line names the folder that it is about.
+    assert report.retained_queues == [line.replace(str(other), str(store)) for line in log_report.retained_queues]
     assert list(golden.queue_files(store)) == list(golden.queue_files(other))
     if to == "rocksdb":
         assert databases.content(store) == databases.content(other)
