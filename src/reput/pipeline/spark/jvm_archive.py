@@ -45,7 +45,8 @@ def _stem() -> Path | None:
     real = Path(java).resolve()
     status = real.stat()
     # A Java that was updated in place has another size or time, and needs a new archive. So does a PySpark that was
-    # installed again: Java checks the time of each jar, and starts without any archive if one differs (a small rebuild: 9.4 s, not 5.2).
+    # installed again: Java checks the time of each jar, and starts without any archive if one differs. Then a rebuild
+    # of a small store takes 9.4 s, not 5.2.
     jars = Path(pyspark.__file__).parent / "jars"
     installed = max((jar.stat().st_mtime_ns for jar in jars.glob("*.jar")), default=0)
     identity = f"{real} {status.st_size} {status.st_mtime_ns} {pyspark.__file__} {pyspark.__version__} {installed}"
