@@ -57,7 +57,7 @@ nightly: setup  ## all tests on the disk, with long random searches, then fuzz: 
 	$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-golden
-test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder for others)
+test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder, REPUT_GOLDEN_55=folder for others)
 	$(PYTEST) -m golden
 
 .PHONY: golden-stores

@@ -104,7 +104,7 @@ def _golden(name: str, folder: Path) -> Path:
     from support import golden
 
     with mock.patch.dict(os.environ):
-        os.environ.pop(golden.SWITCH, None)
+        golden.use_given(False)
         return golden.unpack(name, folder).rename(folder / "store")
 
 

@@ -33,4 +33,4 @@ def unpack(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def golden_answers() -> Callable[[str], Path]:
     """A function that names the file with RocketMQ's answers about a golden store."""
-    return lambda name: golden.folder() / f"{name}.jsonl.gz"
+    return lambda name: golden.folder(name) / f"{name}.jsonl.gz"

@@ -1,4 +1,6 @@
-"""Golden stores, written by Apache RocketMQ itself, and what it answered; see tests/golden/README.md.
+"""Golden stores, written by Apache RocketMQ itself, and what it answered.
+
+tests/golden/README.md describes the stores of its store code, tests/golden-5.5/README.md those of a whole broker.
 
 store = golden.unpack("basic", tmp_path)      a copy of your own, to damage at will
 store = golden.shared("basic")                one copy a test process, for reading only
@@ -34,10 +36,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SWITCH = "REPUT_GOLDEN"
-DEFAULT_FOLDER = Path(__file__).parent.parent / "golden"
+SWITCH_55 = "REPUT_GOLDEN_55"
+_TESTS = Path(__file__).parent.parent
+_FOLDERS = {SWITCH: _TESTS / "golden", SWITCH_55: _TESTS / "golden-5.5"}
 
 STORES = ("basic", "crash", "ext", "batch", "double", "rocksdb")
 """The stores that have a log; `expired-rebuilt` holds indexes only."""
+
+STORES_55 = (
+    "json",
+    "config-v1",
+    "config-v1-single",
+    "config-v2",
+    "config-v1-killed",
+    "separate",
+    "lmq",
+    "lmq-rocksdb",
+    "index-both",
+    "index-rocksdb",
+    "pending",
+    "pending-rocksdb",
+)
+"""The stores of a whole broker 5.5.0, one for each switch."""
 
 DAMAGED = {"torn": "crash", "flip": "crash", "noindexes": "crash", "expired": "basic", "expired-noindexes": "basic"}
 """The damaged copies that there are answers about, each with the store that it is a copy of."""
@@ -64,30 +84,37 @@ maxIndexNum={INDEX_ITEMS}
 """A broker.conf with the sizes that the golden stores were written with."""
 
 
-_GIVEN = os.environ.get(SWITCH)
+_GIVEN = {switch: os.environ.get(switch) for switch in _FOLDERS}
 
 # Taken once: a test may have another folder for temporary files, which goes with it.
 _TEMPORARY = tempfile.gettempdir()
 
 
 def use_given(given: bool) -> None:
-    """Use the stores that REPUT_GOLDEN names, or those of the repository: here, and in processes that start here."""
-    if given and _GIVEN is not None:
-        os.environ[SWITCH] = _GIVEN
-    else:
-        os.environ.pop(SWITCH, None)
+    """Use the stores that the switches name, or those of the repository: here, and in processes that start here."""
+    for switch, place in _GIVEN.items():
+        if given and place is not None:
+            os.environ[switch] = place
+        else:
+            os.environ.pop(switch, None)
 
 
-def folder() -> Path:
-    """The folder of the tarballs: REPUT_GOLDEN in tests that are marked golden, else tests/golden."""
-    return Path(os.environ.get(SWITCH) or DEFAULT_FOLDER)
+def switch_of(name: str) -> str:
+    """Return the switch that names the folder of a store: REPUT_GOLDEN_55 for those of a whole broker."""
+    return SWITCH_55 if name in STORES_55 else SWITCH
+
+
+def folder(name: str = "basic") -> Path:
+    """Return the folder of a store's tarball: the switch's in tests that are marked golden, else the repository's."""
+    switch = switch_of(name)
+    return Path(os.environ.get(switch) or _FOLDERS[switch])
 
 
 def unpack(name: str, target: Path) -> Path:
     """Unpack the store `name` below `target` and return its folder."""
-    tarball = folder() / f"{name}.tar.gz"
+    tarball = folder(name) / f"{name}.tar.gz"
     if not tarball.exists():
-        raise FileNotFoundError(f"{tarball}: no golden store; {SWITCH} names another folder of such stores")
+        raise FileNotFoundError(f"{tarball}: no golden store; {switch_of(name)} names another folder of such stores")
     with tarfile.open(tarball) as archive:
         archive.extractall(target, filter="data")
     return target / name
@@ -216,21 +243,21 @@ class Facts(NamedTuple):
 
 def facts(name: str) -> Facts:
     """Count what a golden store holds, from its files or from RocketMQ's answers, never with reput."""
-    return _counted(folder(), name)
+    return _counted(folder(name), name)
 
 
 @cache
 def _counted(_of: Path, name: str) -> Facts:
     store = shared(name)
     queues = {tuple(line["queue"]): (line["min"], line["max"]) for line in answers(name) if "queue" in line}
-    log_end = next(iter(answers(name)))["log"][1]
+    log_end = next(line["log"][1] for line in answers(name) if "log" in line)
     found = records(store)
     return Facts(len(found), log_end, queues, len(list(index_files(store))), found[len(found) // 2].store_ms)
 
 
 def shared(name: str) -> Path:
     """One copy of the store `name` for this process, unpacked once: do not change it."""
-    return _unpacked_once(folder(), name)
+    return _unpacked_once(folder(name), name)
 
 
 @cache
@@ -242,7 +269,7 @@ def _unpacked_once(_of: Path, name: str) -> Path:
 
 def answers(name: str) -> Iterator[dict[str, Any]]:
     """Return RocketMQ's answers about the store (or damaged copy) `name`."""
-    with gzip.open(folder() / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(folder(name) / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
 
