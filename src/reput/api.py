@@ -85,9 +85,9 @@ def rebuild(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
-    from reput.pipeline.build.options import RebuildOptions
-    from reput.pipeline.build.prepare import refuse_early
-    from reput.pipeline.build.rebuild import rebuild_store
+    from reput.pipeline.build.rebuild.options import RebuildOptions
+    from reput.pipeline.build.rebuild.prepare import refuse_early
+    from reput.pipeline.build.rebuild.rebuild import rebuild_store
 
     options = RebuildOptions(
         only=only,
@@ -185,7 +185,7 @@ def convert(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
-    from reput.pipeline.build.prepare import refuse_early
+    from reput.pipeline.build.rebuild.prepare import refuse_early
     from reput.pipeline.convert.convert import ConvertOptions, convert_store, nothing_to_convert
 
     options = ConvertOptions(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb)

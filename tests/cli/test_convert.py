@@ -16,7 +16,7 @@ from reput.cli.diff import diff
 from reput.cli.info import info
 from reput.errors import ConfigError
 from reput.formats import own, paths
-from reput.pipeline.build import rocksdb_queues
+from reput.pipeline.build.rocksdb import queues as rocksdb_queues
 from support import databases, golden, stores
 
 if TYPE_CHECKING:

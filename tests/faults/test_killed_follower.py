@@ -17,7 +17,7 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import EngineError, ReputError
-from reput.pipeline.build import grow
+from reput.pipeline.build.grow import grow
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from support import faults, growing, stores

@@ -12,8 +12,8 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ReputError, StaleEpochError
 from reput.files import fs
-from reput.pipeline.build.options import RebuildOptions
-from reput.pipeline.build.rebuild import rebuild_store
+from reput.pipeline.build.rebuild.options import RebuildOptions
+from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.split.merge import SplitQueues
 from support import golden, growing, stores

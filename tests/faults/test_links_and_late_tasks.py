@@ -11,8 +11,8 @@ import pytest
 import reput
 from reput.errors import AccessError, StaleEpochError
 from reput.files import locks
-from reput.pipeline.build import decode as decode_module
-from reput.pipeline.build import rebuild as rebuild_module
+from reput.pipeline.build.rebuild import rebuild as rebuild_module
+from reput.pipeline.build.stages import decode as decode_module
 from support import golden
 
 if TYPE_CHECKING:

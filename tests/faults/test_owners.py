@@ -13,7 +13,7 @@ from reput.errors import DamagedStoreError, ReputError, StaleEpochError, StoreLo
 from reput.files import locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own, paths
-from reput.pipeline.build.rebuild import rebuild_store
+from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.spark.engine import LoopEngine
 from support import stores
 from support.broker import broker_at_work

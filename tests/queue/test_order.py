@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reput.formats.batch_consume_queue import BATCH_ENTRY
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, decode_entry
-from reput.pipeline.build.queue_builder import OffsetRun, QueueOutcome, build_queue
+from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import QueueRanges
 from reput.queue.batch_files import take_batches

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.pipeline.build import grow, rocksdb_queues
+from reput.pipeline.build.grow import grow
+from reput.pipeline.build.rocksdb import queues as rocksdb_queues
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.layout import find_store

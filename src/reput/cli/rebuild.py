@@ -10,7 +10,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
-    from reput.pipeline.build.options import RebuildOptions
+    from reput.pipeline.build.rebuild.options import RebuildOptions
     from reput.store.disk.report import QueueOddity, RebuildReport
 
 _INTERRUPTED = 130
@@ -76,7 +76,7 @@ def rebuild(
     from reput.cli.progress_bars import progress
 
     if dry_run:
-        from reput.pipeline.build.options import RebuildOptions
+        from reput.pipeline.build.rebuild.options import RebuildOptions
 
         return show_dry_run(
             store, job, RebuildOptions(only, topics, skip_topics, index_tags, salvage, empty_log), as_json
@@ -108,7 +108,7 @@ def rebuild(
 
 def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool) -> int:
     """Show what a rebuild or a conversion would do; change nothing."""
-    from reput.pipeline.build.dry_run import dry_rebuild
+    from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 
     run = dry_rebuild(store, job.config, wanted)
     if as_json:

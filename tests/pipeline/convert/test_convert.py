@@ -18,7 +18,7 @@ from reput.formats import rocksdb as fmt
 from reput.formats.batch_consume_queue import decode_batch_entry
 from reput.formats.consume_queue import Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
-from reput.pipeline.build import rocksdb_queues
+from reput.pipeline.build.rocksdb import queues as rocksdb_queues
 from reput.store.owner import swap
 from support import databases, golden, stores
 from support.checked import assert_sound

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 
 from reput.formats.queue_kinds import FILE, ROCKSDB
-from reput.pipeline.build.batch_queues import BatchBuilder
-from reput.pipeline.build.queue_files import FileBuilder
-from reput.pipeline.build.rocksdb_queues import RocksdbBuilder
-from reput.pipeline.build.state import QueueBuilder
+from reput.pipeline.build.queues.batch_queues import BatchBuilder
+from reput.pipeline.build.queues.queue_files import FileBuilder
+from reput.pipeline.build.rocksdb.queues import RocksdbBuilder
+from reput.pipeline.build.stages.state import QueueBuilder
 from reput.pipeline.split.job import Job
 from reput.store.disk.layout import StoreLayout
 

@@ -11,7 +11,7 @@ from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
-from reput.pipeline.build.index_plan import IndexEnd, IndexFileResult
+from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult
 from reput.pipeline.split.job import SplitResult
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import read_frontier

@@ -14,8 +14,8 @@ from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
-from reput.pipeline.build.batch_queues import build_batch_queues
-from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.queues.batch_queues import build_batch_queues
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, what_is_there
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job

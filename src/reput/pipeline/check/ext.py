@@ -27,7 +27,7 @@ from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, 
 from reput.formats.paths import offset_name
 from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
 from reput.log.maps import LogMaps
-from reput.pipeline.build.ext_build import are_of_topic, store_times
+from reput.pipeline.build.queues.ext import are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.ext_job import ExtJob

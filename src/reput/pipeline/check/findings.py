@@ -12,7 +12,7 @@ from reput.formats.record import Verdict
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_of, written_bytes
-from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding

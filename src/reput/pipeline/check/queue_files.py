@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.pipeline.build.queue_builder import QueueOutcome
-from reput.pipeline.build.redo_job import redo_queues
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome
+from reput.pipeline.build.reorder.stage import redo_queues
 from reput.pipeline.check.ext import plain
 from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, outside_finding
 from reput.pipeline.check.queue_finding import QueueFinding

@@ -8,8 +8,8 @@ from functools import partial
 from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
 from reput.formats.record import queue_offset_bound
-from reput.pipeline.build.rocksdb_compare import Different, compare_stretch
-from reput.pipeline.build.rocksdb_stretches import plan_stretches
+from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
+from reput.pipeline.build.rocksdb.stretches import plan_stretches
 from reput.pipeline.check.findings import note_out_of_order
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check

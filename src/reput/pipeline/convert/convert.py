@@ -13,9 +13,9 @@ from pathlib import Path
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
-from reput.pipeline.build.options import DEFAULT_SPLIT_MB, LOG, QUEUE, QUEUES, RebuildOptions
-from reput.pipeline.build.prepare import find_buildable
-from reput.pipeline.build.rebuild import rebuild_store
+from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, LOG, QUEUE, QUEUES, RebuildOptions
+from reput.pipeline.build.rebuild.prepare import find_buildable
+from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.convert.queues import convert_queues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener

@@ -17,11 +17,11 @@ from reput.formats.consume_queue import QueueRange
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline.build import publish
-from reput.pipeline.build.place import merge, queue_parts
-from reput.pipeline.build.prepare import choose_source
-from reput.pipeline.build.rebuild import build_queues
-from reput.pipeline.build.rebuild_report import topic_summaries
-from reput.pipeline.build.state import Rebuild
+from reput.pipeline.build.rebuild.prepare import choose_source
+from reput.pipeline.build.rebuild.rebuild import build_queues
+from reput.pipeline.build.rebuild.report import topic_summaries
+from reput.pipeline.build.rebuild.state import Rebuild
+from reput.pipeline.build.stages.place import merge, queue_parts
 from reput.pipeline.convert.source import (
     ReadCounts,
     Source,

@@ -11,7 +11,7 @@ from contextlib import closing
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.pipeline.build import publish
-from reput.pipeline.build.grow import Grower, Growth
+from reput.pipeline.build.grow.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.frontier import Frontiers, read_frontier

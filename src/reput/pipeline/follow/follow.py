@@ -23,7 +23,7 @@ from reput.errors import StaleEpochError, StoreLockedError
 from reput.files import fs
 from reput.formats import paths
 from reput.pipeline.build import publish
-from reput.pipeline.build.grow import Grower, Growth
+from reput.pipeline.build.grow.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import StoreLayout

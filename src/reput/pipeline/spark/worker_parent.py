@@ -122,8 +122,10 @@ def load() -> None:
     import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
 
     from reput.kernels.warm import warm_field_kernels, warm_kernels, warm_table_kernels
-    from reput.pipeline.build import index_build, redo, rocksdb_tables  # noqa: F401 - loaded for the workers
-    from reput.pipeline.split import tasks  # noqa: F401 - loaded for the workers
+    from reput.pipeline.build.index.write import build_index_file  # noqa: F401 - loaded for the workers
+    from reput.pipeline.build.reorder.tasks import extract  # noqa: F401 - loaded for the workers
+    from reput.pipeline.build.rocksdb.tables import build_tables  # noqa: F401 - loaded for the workers
+    from reput.pipeline.split.tasks import decode_and_sink  # noqa: F401 - loaded for the workers
 
     warm_kernels()
     warm_field_kernels()

@@ -1,0 +1,164 @@
+"""Queues of batches, built in log order: an entry's place is known only when the entries before it are counted.
+
+Decode tasks leave the entries of each split. Then one task for a group of queues appends them, by the rules of
+`reput.queue.order`. A rebuild and a check build whole new queues. A job that follows the log appends to the live
+queues, after the last entry of a record below its frontier, so a repeat writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.consume_queue import QueueKey, QueueRange
+from reput.formats.paths import offset_name
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome
+from reput.pipeline.build.stages.state import Build, RangeQueues
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.split.job import Job, SplitResult
+from reput.pipeline.split.parts import BatchPart
+from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
+from reput.queue.batch_files import BatchFiles, take_batches
+from reput.store.disk.retained import Retained
+
+_GROUPS_MOST = 256
+
+
+class BatchBuilder:
+    """See `QueueBuilder`; an entry is a record, and its place is the number of entries before it."""
+
+    has_places: ClassVar[bool] = False
+
+    def reads_parts(self, build: Build, queues: RangeQueues) -> bool:  # noqa: ARG002 - a QueueBuilder
+        """See `QueueBuilder`."""
+        return any(result.batches for result in queues.results)
+
+    def place(self, build: Build, queues: RangeQueues) -> list[QueueOutcome]:
+        """Append the entries of the range to the queues of batches."""
+        if not self.reads_parts(build, queues):
+            return []
+        with build.stage("batches"):
+            return build_batch_queues(build.engine, build.job, queues.results, build.listener)
+
+    def finish(
+        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
+    ) -> None:
+        """Do nothing: the queues are complete."""
+
+    def verify(self, build: Build, queues: RangeQueues) -> list[str]:  # noqa: ARG002 - a QueueBuilder
+        """Find no difference: what was written is not read back."""
+        return []
+
+    def parts(self, build: Build) -> list[str]:
+        """Return the whole folder, or the folders of the topics that were built."""
+        folder = build.job.batch_queue_folder
+        if build.job.of_all_topics and (fs.exists(build.layout.batch_consume_queue) or fs.exists(folder)):
+            fs.make_dirs(folder, build.job.owner)
+            return [paths.BATCH_CONSUME_QUEUE]
+        topics = [] if build.job.of_all_topics else [entry.name for entry in fs.list_dir(folder) if entry.is_dir]
+        return [f"{paths.BATCH_CONSUME_QUEUE}/{topic}" for topic in topics]
+
+    def close(self) -> None:
+        """Do nothing: no file is held open."""
+
+
+def build_batch_queues(
+    engine: Engine, job: Job, results: Sequence[SplitResult], listener: ProgressListener
+) -> list[QueueOutcome]:
+    """Build the queues of batches from the parts of the splits, in log order."""
+    splits = tuple(result.number for result in results if result.batches)
+    keys: set[QueueKey] = set()
+    for number in splits:
+        keys.update(BatchPart(job, number).counts)
+    if not keys:
+        return []
+    every = sorted(keys)
+    each = -(-len(every) // _GROUPS_MOST)
+    groups = [tuple(every[at : at + each]) for at in range(0, len(every), each)]
+    done = engine.run(partial(_build_task, job, splits), groups, listener.advance)
+    return [outcome for group in done for outcome in group]
+
+
+def _build_task(job: Job, splits: Sequence[int], keys: Sequence[QueueKey]) -> list[QueueOutcome]:
+    with job.writing():
+        # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
+        target = job if job.live else replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
+        builders = [_Builder(target, key) for key in keys]
+        for number in splits:
+            part = BatchPart(job, number)
+            for builder in builders:
+                builder.take(part.entries(builder.key))
+        folders = [queue_path(job.batch_queue_folder, key) for key in keys]
+        if not job.live:
+            for builder, folder in zip(builders, folders, strict=True):
+                fs.remove_tree(folder)
+                fs.make_dirs(Path(folder).parent, job.owner)
+                fs.rename(builder.folder, folder)
+        finish_folders(job, folders)
+    return [builder.outcome() for builder in builders]
+
+
+class _Builder:
+    """Appends to one queue, live or new."""
+
+    def __init__(self, job: Job, key: QueueKey) -> None:
+        self.key = key
+        self.folder = queue_path(job.batch_queue_folder, key)
+        self._job = job
+        span = BatchFiles(Path(job.batch_queue_folder)).queue(key).span(below=job.frontier if job.live else 0)
+        # The number of the next entry; a live queue goes on, a new one has none yet.
+        self._number = span.end
+        self._first = span.min_offset if span.last else -1
+        self._order = span.order()
+
+    def take(self, entries: NDArray[np.void]) -> None:
+        """Append the queue's entries in the next split."""
+        for kept in take_batches(self._order, entries):
+            if kept.restarts:
+                fs.remove_tree(self.folder)
+                self._number, self._first = 0, -1
+            if self._first < 0:
+                self._first = int(kept.entries[0]["base_offset"])
+            self._write(memoryview(kept.entries.tobytes()))
+            self._number += len(kept.entries)
+
+    def _write(self, data: memoryview) -> None:
+        size, position = self._job.batch_queue_file_size, self._number * BATCH_ENTRY_SIZE
+        while data:
+            start = position // size * size
+            piece = data[: start + size - position]
+            path = f"{self.folder}/{offset_name(start)}"
+            descriptor = fs.open_sized(path, size, self._job.owner)
+            try:
+                with fs.errors_named(path, f"write {len(piece)} bytes at {position - start}"):
+                    fs.pwrite(descriptor, piece, position - start)
+                    finish_file(self._job, descriptor)
+            finally:
+                fs.close(descriptor)
+            data = data[len(piece) :]
+            position += len(piece)
+
+    def outcome(self) -> QueueOutcome:
+        """Return the outcome of the queue."""
+        order = self._order
+        return QueueOutcome(
+            self.key,
+            max(self._first, 0),
+            max(order.state.next, 0),
+            order.entries,
+            order.repeats,
+            order.missing,
+            order.restarts,
+            order.dropped,
+        )

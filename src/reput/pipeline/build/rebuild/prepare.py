@@ -1,0 +1,131 @@
+"""Preparation of a rebuild: what it lists and refuses before it changes anything. A dry run ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.log.files import LogFiles
+from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
+from reput.queue.kinds import QueueKind
+from reput.store.disk.kinds import configured_kinds, present_kinds
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import RebuildReport
+from reput.store.disk.settings import StoreSettings
+from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.owner import swap
+from reput.store.owner.owner import refuse_owned
+from reput.store.owner.strays import refuse_lost_log
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRebuild:
+    """A store that can be rebuilt, and the report so far; `store.kinds` are the kinds of queues to build."""
+
+    store: StoreOnDisk
+    build_index: bool
+    tag_items: bool
+    report: RebuildReport
+
+    @property
+    def log(self) -> LogFiles:
+        """The files of the log."""
+        return self.store.log
+
+    @property
+    def settings(self) -> StoreSettings:
+        """The store's settings."""
+        return self.store.settings
+
+    @property
+    def kinds(self) -> list[QueueKind]:
+        """The kinds of queues to build."""
+        return self.store.kinds
+
+
+def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
+    """Find a store whose indexes reput can build.
+
+    Raises:
+        ReputError: there is none, or its indexes cannot be swapped.
+    """
+    return StoreOnDisk.find(root, config, Purpose.BUILD).layout
+
+
+def refuse_early(root: Path | str, config: StoreConfig, options: RebuildOptions) -> None:
+    """Refuse a rebuild before Spark starts; nothing is changed. The job checks again when it owns the store.
+
+    Raises:
+        ReputError: the rebuild would be refused before it reads the log.
+    """
+    layout = find_buildable(root, config)
+    refuse_owned(layout)
+    # The job first finishes the swap of a killed job, and that may change the answers.
+    if not swap.has_leftovers(layout):
+        found = prepare(layout, config, options)
+        if options.source == QUEUES:
+            choose_source(layout, config, found.settings.queue_file_size, [kind.name for kind in found.kinds])
+
+
+def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> PreparedRebuild:
+    """Look at a store that is to be rebuilt; nothing is changed.
+
+    Raises:
+        ReputError: it cannot be rebuilt with these options.
+    """
+    store = StoreOnDisk(
+        layout,
+        config,
+        Purpose.BUILD_INDEX if options.only == INDEX else Purpose.BUILD,
+        verify_crc=options.verify_crc,
+        # A conversion from other queues does not need the whole log.
+        tolerant=options.salvage or options.source == QUEUES,
+        built=options.kinds,
+    )
+    store.refuse()
+    log, settings = store.log, store.settings
+    report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
+    report.notes += log.notes
+    if not log.files and not options.empty_log:
+        refuse_lost_log(layout, "no log file")
+    build_index = options.only != QUEUE and settings.index_enabled
+    if options.only != QUEUE and not settings.index_enabled:
+        report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
+    tag_items = _tag_items(store, options, report) if build_index else False
+    built = ((QUEUE, options.only != INDEX), (INDEX, build_index))
+    report.built = [name for name, is_wanted in built if is_wanted]
+    return PreparedRebuild(store, build_index, tag_items, report)
+
+
+def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildReport) -> bool:
+    if options.index_tags != AUTO:
+        return options.index_tags == ON
+    if store.tag_items is None:
+        report.assumed.append("tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)")
+        return True
+    report.notes.append(f"tags are {'' if store.tag_items else 'not '}indexed, as in the present IndexFiles")
+    return store.tag_items
+
+
+def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int, made: Sequence[str]) -> QueueKind:
+    """Return the kind whose entries are read: one that is not `made`, if there is one.
+
+    Raises:
+        ConfigError: the store has no queues, or only those of the one kind to make.
+    """
+    configured = configured_kinds(config)
+    present = present_kinds(layout, queue_file_size)
+    present.sort(key=lambda kind: configured.index(kind.name) if kind.name in configured else len(configured))
+    others = [kind for kind in present if kind.name not in made]
+    if not others and len(made) > 1:
+        others = present
+    if others:
+        return others[0]
+    has = f"{' and '.join(kind.name for kind in present)} queues alone" if present else "no queues"
+    raise ConfigError(
+        f"{layout.consume_queue}: the store has {has}, so there is no other kind to convert from. Use the log: "
+        "--source log"
+    )

@@ -1,0 +1,250 @@
+"""rebuild: both indexes of a store from its log, in staging, and swapped in when they are proved whole.
+
+It takes the steps of a job that follows the log (`grow`), from an empty store in staging, and then a swap:
+split, decode, prove, place, index, verify, swap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import DamagedStoreError, ReputError
+from reput.files import fs
+from reput.formats import own, paths
+from reput.formats.checkpoint import Checkpoint
+from reput.index.files import list_index_files
+from reput.log.files import sync_log
+from reput.log.maps import LogMaps
+from reput.pipeline.build import publish
+from reput.pipeline.build.index.plan import IndexFileResult
+from reput.pipeline.build.index.stage import IndexStage
+from reput.pipeline.build.kinds import queue_builders
+from reput.pipeline.build.rebuild import deletions
+from reput.pipeline.build.rebuild.numbers import keep_batch_numbers, keep_numbers
+from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
+from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
+from reput.pipeline.build.rebuild.report import (
+    fill_report,
+    judge,
+    refuse_unknown_topics,
+    report_batches,
+    report_outcomes,
+    warn_of_short_index,
+)
+from reput.pipeline.build.rebuild.state import Rebuild
+from reput.pipeline.build.stages.decode import decode_splits, prove
+from reput.pipeline.build.stages.place import finish_queues, merge, place_queues, queue_parts, verify_queues
+from reput.pipeline.build.stages.state import RangeQueues
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.split.ext_job import ext_job
+from reput.pipeline.split.job import Job, SplitResult
+from reput.pipeline.split.merge import SplitQueues
+from reput.pipeline.split.plan import mib, plan_splits
+from reput.pipeline.split.stitch import Stitched
+from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.kinds import present_kinds
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import RebuildReport
+from reput.store.disk.retained import Retained
+from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.owner import swap
+from reput.store.owner.owner import Ownership, own_store
+from reput.store.owner.strays import refuse_lost_log
+from reput.store.recover.known_good import known_good
+from reput.store.recover.recovery import find_start, fingerprint_before
+
+
+def rebuild_store(
+    root: Path | str,
+    engine: Engine,
+    config: StoreConfig | None = None,
+    options: RebuildOptions | None = None,
+    listener: ProgressListener | None = None,
+    build: Callable[[Rebuild], None] | None = None,
+) -> RebuildReport:
+    """Rebuild the ConsumeQueues and IndexFiles of the store in `root` from its CommitLog.
+
+    `build` makes the indexes in staging and swaps them in, if they do not come from the log.
+
+    Raises:
+        DamagedLogError: bytes in the middle of the log are no record, and `salvage` is not set.
+        ReputError: see `reput.errors`; the old indexes are untouched unless the text says that the new ones are live.
+    """
+    config, options = config or StoreConfig(), options or RebuildOptions()
+    begin = time.perf_counter()
+    layout = find_buildable(root, config)
+    with own_store(layout) as owned:
+        run = _begin(layout, owned, engine, config, options, listener or ProgressListener())
+        try:
+            for folder in (run.job.staging, run.job.parts_folder):
+                fs.make_dirs(folder, run.job.owner)
+            (build or _rebuild)(run)
+        except BaseException:
+            if not swap.pending_swap(layout):
+                # The next owner removes what cannot be removed now: the first error is the one to raise.
+                with contextlib.suppress(ReputError):
+                    fs.remove_tree(layout.staging(owned.epoch))
+            raise
+        run.report.seconds = {**run.clock, "total": round(time.perf_counter() - begin, 4)}
+        return run.report
+
+
+def _begin(
+    layout: StoreLayout,
+    owned: Ownership,
+    engine: Engine,
+    config: StoreConfig,
+    options: RebuildOptions,
+    listener: ProgressListener,
+) -> Rebuild:
+    found = prepare(layout, config, options)
+    log, settings, kinds, report = found.log, found.settings, found.kinds, found.report
+    report.notes[:0] = owned.notes
+    has_ext = options.only != INDEX and any(kind.has_ext for kind in kinds)
+    job = replace(
+        Job.of_store(layout, settings, kinds, layout.staging(owned.epoch), owned.stage, tag_items=found.tag_items),
+        build_queues=options.only != INDEX,
+        build_index=found.build_index,
+        topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
+        skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
+        sync_in_tasks=not engine.shares_driver_files,
+        ext=ext_job(layout, settings, log.file_size) if has_ext else None,
+        deleted=deletions.kept(layout, log.min_offset, options) if options.only != INDEX else {},
+    )
+    # Queues of batches come from the log alone.
+    builders = queue_builders(layout, job, with_batches=options.source == LOG)
+    return Rebuild(layout, settings, owned, engine, listener, job, builders, log, options, report)
+
+
+def _rebuild(run: Rebuild) -> None:
+    stitched = _decode(run)
+    judge(run, stitched)
+    last = next((result for result in reversed(stitched.results) if result.records), None)
+    if last is None and not run.options.empty_log:
+        refuse_lost_log(run.layout, "no record in the log's files")
+    queues, retained = RangeQueues((), (), SplitQueues(), {}, stitched.end), list[Retained]()
+    with IndexStage(run, stitched.results) as index:
+        if run.job.build_queues:
+            queues = _merge(run, stitched)
+            retained = build_queues(run, queues, index.start)
+        index_files = index.finish()
+    fill_report(run, stitched, queues.table, retained, index_files)
+    if not run.job.build_index and run.settings.index_enabled:
+        warn_of_short_index(run, stitched)
+    _publish(run, stitched, last, index_files)
+
+
+def _decode(run: Rebuild) -> Stitched:
+    splits = plan_splits(run.log, mib("split_mb", run.options.split_mb))
+    with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
+        return prove(run, run.log.min_offset, splits, decode_splits(run, splits), run.log.gaps)
+
+
+def _merge(run: Rebuild, stitched: Stitched) -> RangeQueues:
+    with run.stage("merge"):
+        pairs = zip(stitched.splits, stitched.results, strict=True)
+        splits = [split for split, result in pairs if result.records]
+        results = [result for result in stitched.results if result.records]
+        # A wrong decoding has no place in staging: its queues are built again from nothing.
+        queues = merge(run, splits, results, {}, stitched.end, stitched.tainted)
+    refuse_unknown_topics(run, queues)
+    return queues
+
+
+def build_queues(run: Rebuild, queues: RangeQueues, start_index: Callable[[], None]) -> list[Retained]:
+    """Build the queues of every kind in staging; returns the queues that keep their numbers without a record."""
+    outcomes = place_queues(run, queues, start_index)
+    report_outcomes(run.report, outcomes)
+    numbers = keep_numbers(run, queues)
+    finish_queues(run, queues, numbers.retained, numbers.ends)
+    if run.options.verify:
+        verify_queues(run, queues)
+    if run.options.source == LOG:
+        batches = [one for one in outcomes if one.key.topic in run.job.types.batch]
+        keep_batch_numbers(run, queues.end, batches)
+        report_batches(run, queues.results)
+        queues.enter(batches)
+    return numbers.retained
+
+
+def _publish(
+    run: Rebuild, stitched: Stitched, last: SplitResult | None, index_files: list[IndexFileResult] | None
+) -> None:
+    job, layout = run.job, run.layout
+    whole = job.build_queues and job.of_all_topics
+    old = read_checkpoint(layout)
+    run.shut_out_late_tasks()
+    fs.remove_tree(job.parts_folder)
+    with run.stage("publish"):
+        # The checkpoint calls the log durable, which may be on another disk than the rest.
+        sync_log(run.log)
+        checkpoint = publish.next_checkpoint(old, last, whole, index_files)
+        checkpoint = _mark_known_good(run, stitched, old, checkpoint)
+        publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
+        before = read_frontier(layout) or _frontier_of_others(run, whole)
+        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
+        publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
+        swap_parts = [*queue_parts(run)] if job.build_queues else []
+        if job.build_index:
+            swap_parts.append(paths.INDEX)
+        swap_parts += [paths.CHECKPOINT, own.FRONTIER_PART]
+        if job.build_queues:
+            deletions.report(run)
+        publish.go_live(run.owned, swap_parts, run.report)
+        if job.build_queues:
+            deletions.forget(run)
+
+
+def _frontier_of_others(run: Rebuild, whole: bool) -> own.Frontier:
+    """Return how far the indexes are complete that another program built and this job leaves alone.
+
+    These are the queues, unless the job builds the `whole`, and the IndexFiles, unless it builds them. Opening the
+    store finds the same. If queues are lost or cannot be read, both are complete up to nowhere.
+    """
+    nothing = own.Frontier(run.owned.watermarks.store_id)
+    kinds = [] if whole and run.job.build_index else present_kinds(run.layout, run.job.queue_file_size)
+    if not kinds:
+        return nothing
+    log = LogMaps(run.layout.commit_log, run.log.file_size)
+    try:
+        store = StoreOnDisk(run.layout, StoreConfig(), Purpose.LOOK)
+        found = find_start(store, log, kinds, run.settings.index_enabled, run.job.types).frontiers
+        of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
+    except DamagedStoreError:
+        return nothing
+    finally:
+        log.close()
+    frontier = nothing
+    if of_queues is not None and not whole:
+        frontier = frontier._replace(queue_offset=found.queue_offset, queue_fingerprint=of_queues)
+    if of_index is not None and not run.job.build_index:
+        last = next(reversed(list_index_files(run.layout.index)), None)
+        frontier = frontier._replace(
+            index_offset=found.index_offset,
+            index_fingerprint=of_index,
+            index_file=last.path.name if last else "",
+            index_count=last.header.index_count if last and last.header else 0,
+        )
+    return frontier
+
+
+def _mark_known_good(run: Rebuild, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:
+    """Keep the proof that the log's end was good (`reput.store.recover.known_good`), or drop it if the end is given up.
+
+    Returns the new checkpoint with what it must keep of the old one.
+    """
+    if run.keeps_known_good:
+        kept = max(run.owned.watermarks["flushed_offset"], known_good(run.layout).offset)
+        run.owned.watermarks["flushed_offset"] = kept
+        return new._replace(physic_msg_timestamp=max(old.physic_msg_timestamp, new.physic_msg_timestamp))
+    if run.report.torn_tail_offset is not None:
+        # After a kill before the swap the old frontier and checkpoint still say so, or the next run finds it again.
+        run.owned.watermarks["flushed_offset"] = min(run.owned.watermarks["flushed_offset"], stitched.end)
+    return new

@@ -1,0 +1,44 @@
+"""State of a rebuild: that of any build, and its log, options and report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from reput.log.files import LogFiles
+from reput.pipeline.build.rebuild.options import RebuildOptions
+from reput.pipeline.build.stages.state import Build
+from reput.store.disk.report import RebuildReport
+
+
+@dataclass(slots=True)
+class Rebuild(Build):
+    """A rebuild: its log, its options, and the report that it fills.
+
+    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
+    """
+
+    log: LogFiles
+    options: RebuildOptions
+    report: RebuildReport
+    clock: dict[str, float] = field(default_factory=dict)
+    keeps_known_good: bool = False
+
+    @contextmanager
+    def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
+        """Announce a stage and record its seconds.
+
+        Raises:
+            StaleEpochError: another job has taken the store over.
+        """
+        self.owned.verify()
+        self.listener.stage(name, total_bytes)
+        begin = time.perf_counter()
+        yield
+        self.clock[name] = round(self.clock.get(name, 0) + time.perf_counter() - begin, 4)
+
+    def note(self, text: str) -> None:
+        """Add a line to the report."""
+        self.report.notes.append(text)
