@@ -161,7 +161,7 @@ def test_error_is_no_reason_to_leave_anything(victim: Victim) -> None:
             if name == self.name:
                 raise KeyboardInterrupt
 
-    for stage in ("decode", "merge", "redo", "pre-blank", "index", "publish"):
+    for stage in ("decode", "merge", "reorder", "pre-blank", "index", "publish"):
         with pytest.raises(KeyboardInterrupt):
             stores.rebuild(victim.store, listener=Failing(stage))
         assert stores.indexes(victim.store) == victim.old

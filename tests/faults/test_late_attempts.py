@@ -108,7 +108,7 @@ def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, m
 
         monkeypatch.setattr(SplitQueues, "out_of_order", one_more)
     rebuild_store(store, late.engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.2))
-    late.assert_refused("decode_and_sink", *(["_redo_task"] if crooked else []))
+    late.assert_refused("decode_and_sink", *(["_reorder_task"] if crooked else []))
     assert_sound(store, GOLDEN_CONFIG)
 
 

@@ -60,7 +60,7 @@ def test_a_check_beside_a_rebuild_keeps_the_brokers_lock(tmp_path: Path) -> None
 
 
 def test_a_late_attempt_of_a_stage_that_is_over_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between decoding and the swap the tasks of the first stage are shut out, so a late one changes nothing."""
+    """Between decoding and the swap the tasks of the first stage are fenced off, so a late one changes nothing."""
     store = golden.unpack("basic", tmp_path)
     late: list[object] = []
     publish = rebuild_module.swap.swap_in

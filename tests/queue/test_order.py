@@ -171,7 +171,7 @@ def test_a_run_is_its_entries_one_by_one(stretches: list[tuple[int, int]], end: 
 
 @given(STRETCHES, st.integers(1, 6))
 def test_a_merge_finds_the_queues_out_of_order(stretches: list[tuple[int, int]], piece: int) -> None:
-    """A queue is redone in log order unless its first run is followed only by runs that are appended."""
+    """A queue is reordered unless its first run is followed only by runs that are appended."""
     offsets, table = numbered(stretches), SplitQueues()
     for at in range(0, len(offsets), piece):
         some = np.array(offsets[at : at + piece], dtype=np.int64)

@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Path:
     return store
 
 
-@pytest.mark.parametrize("stage", ["decode", "merge", "redo", "index", "publish"])
+@pytest.mark.parametrize("stage", ["decode", "merge", "reorder", "index", "publish"])
 def test_no_check_while_a_rebuild_runs(store: Path, stage: str) -> None:
     """At every stage of a rebuild a check says that one is at work, and gives no report."""
     seen = []
@@ -60,7 +60,7 @@ def test_no_check_while_a_rebuild_runs(store: Path, stage: str) -> None:
     assert seen == [2]
 
 
-@pytest.mark.parametrize("stage", ["decode", "redo", "queues", "index"])
+@pytest.mark.parametrize("stage", ["decode", "reorder", "queues", "index"])
 def test_no_report_when_a_rebuild_came_and_went(store: Path, stage: str) -> None:
     """A rebuild that began while a check looked is said, whatever the check has seen of it."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.store.disk.report import CheckReport
 
-STAGES = ("decode", "redo", "batches", "rocksdb", "queues", "index")
+STAGES = ("decode", "reorder", "batches", "rocksdb", "queues", "index")
 AGAIN = "looked at again"
 MOST_CHECKS = 30
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import QueueBatch
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.build.reorder.stage import redo_queues
+from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain
 from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, outside_finding
 from reput.pipeline.check.queue_finding import QueueFinding
@@ -95,7 +95,7 @@ class _Comparison:
 def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
     unordered = table.out_of_order()
     if unordered:
-        with check.stage("redo"):
+        with check.stage("reorder"):
             _check_out_of_order(check, stitched, table, unordered)
     in_order = {key for key, row in table.rows.items() if table.in_order[row]}
     found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in in_order]
@@ -107,7 +107,7 @@ def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Map
 def _check_out_of_order(check: Check, stitched: Stitched, table: SplitQueues, unordered: list[QueueKey]) -> None:
     pairs = zip(stitched.splits, stitched.results, strict=True)
     splits = [split for split, result in pairs if result.records]
-    outcomes = redo_queues(check.engine, check.job, splits, unordered, check.listener)
+    outcomes = reorder_queues(check.engine, check.job, splits, unordered, check.listener)
     for outcome in outcomes:
         row = table.rows[outcome.key]
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries

@@ -171,7 +171,7 @@ def _verify(run: Rebuild, source: Source, tasks: list[SourceTask]) -> None:
 
 def _publish(run: Rebuild, source: Source, last: ReadCounts) -> None:
     job, layout = run.job, run.layout
-    run.shut_out_late_tasks()
+    run.fence_late_tasks()
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
         sync_log(run.log)

@@ -68,5 +68,5 @@ class SplitQueues:
             self.in_order[self.row(key)] = False
 
     def out_of_order(self) -> list[QueueKey]:
-        """Return the queues to redo in log order."""
+        """Return the queues to build again in log order."""
         return [self.keys[row] for row in np.flatnonzero(~self.in_order[: len(self.keys)]).tolist()]

@@ -59,7 +59,7 @@ class FileSink:
             key, first, entries = batch.key(row), int(batch.first[row]), batch.queue_entries(row)
             if batch.steady[row] and job.live and would_overwrite(job, key, first, len(entries)):
                 batch.steady[row] = 0
-            # A queue that is out of order is left to the redo, which sees all of it in log order.
+            # A queue that is out of order is reordered later, by a task that sees all of it in log order.
             if batch.steady[row]:
                 write_entries(job, key, first, entries)
                 written.add(queue_path(job.queue_folder, key))

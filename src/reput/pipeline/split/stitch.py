@@ -21,15 +21,15 @@ class Stitched:
     """The proved chain: results in log order, the end of the log, and all bytes that are no record.
 
     `end` is the log offset after the last good record, `tail_verdict` describes the bytes there (None: the files end
-    there). `redone` holds the numbers of splits whose first decoding was wrong, `tainted` the queues that these splits
-    wrote to.
+    there). `decoded_again` holds the numbers of splits whose first decoding was wrong, `tainted` the queues that these
+    splits wrote to.
     """
 
     results: list[SplitResult]
     end: int
     tail_verdict: Verdict | None = None
     gaps: list[Gap] = field(default_factory=list)
-    redone: list[int] = field(default_factory=list)
+    decoded_again: list[int] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
     tainted: list[QueueKey] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ def _aligned(
     again = replace(split, begin=min(expected, split.end), exact=True)
     # If the split has no record, no decoding was wrong: this only finds the end of the chain.
     if result.first_record >= 0:
-        stitched.redone.append(split.number)
+        stitched.decoded_again.append(split.number)
     return again, decode_again(again)
 
 

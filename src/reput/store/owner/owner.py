@@ -39,7 +39,7 @@ class Ownership:
     stage: int = 0
 
     def next_stage(self, *, lasting: bool = True) -> int:
-        """Shut out the tasks of earlier stages: none may begin to write, and running ones are waited for.
+        """Fence off the tasks of earlier stages: none may begin to write, and running ones are waited for.
 
         `lasting`: the new epoch is durable when this returns. Tasks on this machine die with it, so they do not need
         that, and the call takes microseconds.

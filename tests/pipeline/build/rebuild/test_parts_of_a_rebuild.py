@@ -1,4 +1,4 @@
-"""The parts of a rebuild against plain models of what they do: splits, stitch, merge, redo, IndexFile plans."""
+"""The parts of a rebuild against plain models of what they do: splits, stitch, merge, reorder, IndexFile plans."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_stitch_joins_what_meets() -> None:
     splits = [a_split(0, 0, 400), a_split(1, 400, 1000), a_split(2, 1000, 2000)]
     results = [result_of(splits[0], 0, 420), result_of(splits[1], 420, 1000), result_of(splits[2], 1000, 2000)]
     joined = stitched(splits, results)
-    assert (joined.end, joined.tail_verdict, joined.gaps, joined.redone) == (2000, None, [], [])
+    assert (joined.end, joined.tail_verdict, joined.gaps, joined.decoded_again) == (2000, None, [], [])
     assert joined.results == results
 
 
@@ -122,7 +122,7 @@ def test_stitch_decodes_a_wrong_split_again() -> None:
 
     joined = stitched(splits, results, again)
     assert [(split.begin, split.end, split.exact) for split in asked] == [(450, 1000, True)]
-    assert (joined.end, joined.redone, joined.results[1].first_record) == (1000, [1], 450)
+    assert (joined.end, joined.decoded_again, joined.results[1].first_record) == (1000, [1], 450)
     assert joined.splits[1].begin == 450
 
 
@@ -134,7 +134,7 @@ def test_stitch_passes_over_splits_inside_a_record() -> None:
         result_of(splits[3], 700, 1000),
     ]  # fmt: skip
     joined = stitched(splits, results, lambda split: result_of(split, -1, split.begin))
-    assert (joined.end, joined.redone) == (1000, [2])
+    assert (joined.end, joined.decoded_again) == (1000, [2])
     assert joined.splits[2].begin == joined.splits[2].end == 600
     assert joined.results[2].records == 0
 
@@ -217,7 +217,7 @@ def test_merge_has_room_for_many_queues() -> None:
     assert table.out_of_order() == [QueueKey(b"t", 3), QueueKey(b"new", 0)]
 
 
-# --- redo ----------------------------------------------------------------------------------------
+# --- reorder -------------------------------------------------------------------------------------
 
 
 def model(offsets: Sequence[int]) -> tuple[int, list[int | None]]:
@@ -275,15 +275,15 @@ runs = st.tuples(st.integers(0, 8), st.integers(1, 5)).map(lambda run: list(rang
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(runs, min_size=1, max_size=7).map(lambda found: [*chain(*found)]), st.data())
-def test_redo_does_what_the_rules_say(
+def test_reorder_does_what_the_rules_say(
     tmp_path_factory: pytest.TempPathFactory, offsets: list[int], data: st.DataObject
 ) -> None:
     """Whatever the queue offsets and wherever splits cut them, the queue is what the plain rules make of it."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(offsets)), max_size=4)))
     parts = [offsets[a:b] for a, b in zip([0, *cuts], [*cuts, len(offsets)], strict=True)]
-    job = a_job(tmp_path_factory.mktemp("redo"))
+    job = a_job(tmp_path_factory.mktemp("reorder"))
     key = QueueKey(b"t", 0)
-    outcome = tasks.redo_queue(job, key, extracts_of(job, parts))
+    outcome = tasks.reorder_queue(job, key, extracts_of(job, parts))
     first, held = model(offsets)
     assert (outcome.first, outcome.next) == (first, first + len(held))
     assert outcome.entries == sum(number is not None for number in held)

@@ -97,7 +97,7 @@ def test_many_repeats_are_a_warning(repeats: int, tmp_path: Path) -> None:
 
 
 def test_many_queues_some_crooked(tmp_path: Path) -> None:
-    """Only the queues that do not run straight are redone; the others come out the same."""
+    """Only the queues that do not run straight are reordered; the others come out the same."""
     log = LogBuilder(1 << 14)
     wanted: dict[int, list[int | None]] = {}
     for number in range(200):

@@ -4,7 +4,7 @@ A short range is one task: it decodes, dispatches, writes entries to their place
 IndexFile. The range begins at the frontier, which is a true boundary, so it needs no proof. Many tasks decode a long
 range into parts, which are proved first, because a write in place cannot be taken back. Then tasks place the parts,
 while others already decode the next range (`grow_range`). No entry of a record below the range is overwritten. Queues
-that do not continue at their next offset are redone in log order. Killed anywhere, a repeat writes the same bytes.
+that do not continue at their next offset are reordered. Killed anywhere, a repeat writes the same bytes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Grower:
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
-        """Return a grower from a task's frontiers on; it opens a stage of its own, so older tasks are shut out.
+        """Return a grower from a task's frontiers on; it opens a stage of its own, which fences older tasks off.
 
         `most_bytes`: the longest range that callers ask for.
         """
@@ -137,7 +137,7 @@ class Grower:
         build = self.build
         if not self.finished:
             # Tasks of the failed range may still be at work.
-            build.shut_out_late_tasks()
+            build.fence_late_tasks()
         in_one_task = end - self.offset <= ONE_SPLIT_BYTES and not self._is_decoded()
         # Filters that groups have registered since count for all that is taken in now.
         ext = ext_job(build.layout, build.settings, self.log_file_size)
@@ -146,7 +146,7 @@ class Grower:
         self.finished = False
         growth = self._in_one_task(end) if in_one_task else self._in_parallel(end, max(end, confirmed))
         # Before the range is reported: a late attempt would write old slots and an old header into a file that grew.
-        build.shut_out_late_tasks()
+        build.fence_late_tasks()
         if not in_one_task:
             fs.remove_tree(build.job.staging)
         self.finished = True

@@ -80,7 +80,7 @@ def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
 
 
 def place_split(job: Job, number: int) -> list[QueueKey]:
-    """Write the entries that a split left to their places; queues out of order are left to the redo.
+    """Write the entries that a split left to their places; queues out of order are left to be reordered.
 
     Returns the queues that were left alone, because they would have overwritten entries of records below the frontier.
     """

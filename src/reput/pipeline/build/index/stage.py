@@ -19,7 +19,7 @@ class IndexStage:
     """The stage that builds the IndexFiles of all splits, if the job builds them; after it no such task is at work.
 
     One task builds one IndexFile. If there are few, cores are idle, and queues can be built at the same time. After
-    `start`, callers must not shut out late tasks before `finish`: that would wait for these tasks.
+    `start`, callers must not fence late tasks off before `finish`: that would wait for these tasks.
     """
 
     def __init__(self, build: Build, results: Sequence[SplitResult]) -> None:

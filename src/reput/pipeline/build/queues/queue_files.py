@@ -1,4 +1,4 @@
-"""Queue files: entries are in their places; queues out of order are redone, and fronts and ends get blank entries."""
+"""Queue files: entries are in their places; queues out of order are reordered, and fronts and ends get blank entries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reput.formats.consume_queue import QueueRange
 from reput.pipeline.build.queues import blanks
 from reput.pipeline.build.queues.ext import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.build.reorder.stage import redo_queues
+from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.build.stages.state import Build, RangeQueues
 from reput.queue.file_kind import FileKind
 from reput.store.disk.retained import Retained
@@ -35,8 +35,8 @@ class FileBuilder:
         self._outcomes = []
         out_of_order = queues.table.out_of_order()
         if out_of_order:
-            with build.stage("redo"):
-                self._outcomes = redo_queues(
+            with build.stage("reorder"):
+                self._outcomes = reorder_queues(
                     build.engine, build.job, queues.splits, out_of_order, build.listener, queues.ends
                 )
         return self._outcomes

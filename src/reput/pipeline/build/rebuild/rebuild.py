@@ -25,7 +25,7 @@ from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.index.stage import IndexStage
 from reput.pipeline.build.kinds import queue_builders
 from reput.pipeline.build.rebuild import deletions
-from reput.pipeline.build.rebuild.numbers import keep_batch_numbers, keep_numbers
+from reput.pipeline.build.rebuild.next_offsets import keep_batch_next_offsets, keep_next_offsets
 from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
 from reput.pipeline.build.rebuild.report import (
@@ -162,13 +162,13 @@ def build_queues(run: Rebuild, queues: RangeQueues, start_index: Callable[[], No
     """Build the queues of every kind in staging; returns the queues that keep their numbers without a record."""
     outcomes = place_queues(run, queues, start_index)
     report_outcomes(run.report, outcomes)
-    numbers = keep_numbers(run, queues)
+    numbers = keep_next_offsets(run, queues)
     finish_queues(run, queues, numbers.retained, numbers.ends)
     if run.options.verify:
         verify_queues(run, queues)
     if run.options.source == LOG:
         batches = [one for one in outcomes if one.key.topic in run.job.types.batch]
-        keep_batch_numbers(run, queues.end, batches)
+        keep_batch_next_offsets(run, queues.end, batches)
         report_batches(run, queues.results)
         queues.enter(batches)
     return numbers.retained
@@ -180,7 +180,7 @@ def _publish(
     job, layout = run.job, run.layout
     whole = job.build_queues and job.of_all_topics
     old = read_checkpoint(layout)
-    run.shut_out_late_tasks()
+    run.fence_late_tasks()
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
         # The checkpoint calls the log durable, which may be on another disk than the rest.

@@ -123,7 +123,7 @@ def fill_report(
     report.index_items = sum(result.items for result in results) if index_files is not None else 0
     report.prepared = sum(result.oddities.prepared for result in results)
     report.rolled_back = sum(result.oddities.rolled_back for result in results)
-    report.stitched_again = len(stitched.redone)
+    report.stitched_again = len(stitched.decoded_again)
     report.index_files = [file.name for file in index_files or ()]
     report.topics = topic_summaries(table)
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)

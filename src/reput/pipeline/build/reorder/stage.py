@@ -1,4 +1,4 @@
-"""redo in the driver: take the queues out of order from the splits, then build each in log order."""
+"""reorder in the driver: take the queues out of order from the splits, then build each in log order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROUPS_MOST = 256
 
 
 class QueueGroup(NamedTuple):
-    """Queues that one task redoes: the number of the first of them among all queues out of order, and their keys."""
+    """Queues that one task reorders: the number of the first of them among all queues out of order, and their keys."""
 
     first: int
     keys: tuple[QueueKey, ...]
@@ -39,7 +39,7 @@ class Extracts(NamedTuple):
         return tasks.extracts_of(job, self.splits, group.first, len(group.keys))
 
 
-def redo_queues(
+def reorder_queues(
     engine: Engine,
     job: Job,
     splits: Sequence[Split],
@@ -50,7 +50,7 @@ def redo_queues(
     """Build these queues in log order from the splits; a queue that has entries continues at its offset in `ends`."""
     extracts = extract_queues(engine, job, splits, out_of_order, listener)
     work = [(group, tuple((ends or {}).get(key, 0) for key in group.keys)) for group in extracts.groups]
-    done = engine.run(partial(_redo_task, job, extracts._replace(groups=())), work, listener.advance)
+    done = engine.run(partial(_reorder_task, job, extracts._replace(groups=())), work, listener.advance)
     outcomes = [outcome for group in done for outcome in group]
     if not job.live:
         _remove_empty_topics(job, outcomes)
@@ -81,7 +81,7 @@ def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> int:
     return tasks.extract(job, split, keys)
 
 
-def _redo_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:
+def _reorder_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:
     group, ends = work
     found = extracts.of_group(job, group)
-    return [tasks.redo_queue(job, key, parts, end) for key, parts, end in zip(group.keys, found, ends, strict=True)]
+    return [tasks.reorder_queue(job, key, parts, end) for key, parts, end in zip(group.keys, found, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""redo: queues whose offsets are out of order in the log are built again in log order (`queue_builder`).
+"""reorder: queues whose offsets are out of order in the log are built again in log order (`queue_builder`).
 
 There are two stages: tasks take the entries of these queues out of each split, then tasks build the queues from them.
 """
@@ -102,13 +102,13 @@ def extracts_of(job: Job, splits: Sequence[int], first: int, count: int) -> list
     return found
 
 
-def redo_queue(job: Job, key: QueueKey, extracts: Sequence[Extract], end: int = 0) -> QueueOutcome:
+def reorder_queue(job: Job, key: QueueKey, extracts: Sequence[Extract], end: int = 0) -> QueueOutcome:
     """Build one queue from its extracts, in log order; a live queue that ends at queue offset `end` continues there."""
     with job.writing():
         # A live queue continues in place. Each attempt at a new one builds in a folder of its own, so that an attempt
         # that dies leaves a finished one alone.
         target = job if job.live else replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
-        outcome = build_queue(key, partial(_runs, job, extracts), _RedoneQueue(target, key), end)
+        outcome = build_queue(key, partial(_runs, job, extracts), _ReorderedQueue(target, key), end)
         folder = queue_path(job.queue_folder, key)
         if not job.live:
             fs.remove_tree(folder)
@@ -128,7 +128,7 @@ def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
             yield OffsetRun(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 
-class _RedoneQueue:
+class _ReorderedQueue:
     """The files of a queue that is built; see `QueueTarget`."""
 
     def __init__(self, job: Job, key: QueueKey) -> None:

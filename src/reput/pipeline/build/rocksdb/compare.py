@@ -56,9 +56,9 @@ def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompa
         for key, pieces in stretch_columns(job, stretch.ranges).queues():
             expected: Iterable[TablePart] = pieces
             if key in stretch.out_of_order:
-                redone = OutOfOrderQueue(job, key, f"{stretch.number}-check")
-                outcomes.append(redone.build(pieces))
-                expected = redone.result()
+                reordered = OutOfOrderQueue(job, key, f"{stretch.number}-check")
+                outcomes.append(reordered.build(pieces))
+                expected = reordered.result()
             one = _compare(entries, key, expected, grows=job.judged_to is not None)
             if one.ends or not one.entries.is_equal:
                 different.append(one)

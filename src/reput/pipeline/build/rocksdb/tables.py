@@ -81,9 +81,9 @@ def build_tables(job: Job, stretch: TableQueues) -> Built:
             if key not in stretch.out_of_order:
                 continue
             tables.add(columns.entries_of(begin, row))
-            redone = OutOfOrderQueue(job, key, name)
-            outcomes.append(redone.build(columns.pieces_of(row), stretch.ends.get(key, 0)))
-            ends[row] = tables.add_queue(row, redone.result())
+            reordered = OutOfOrderQueue(job, key, name)
+            outcomes.append(reordered.build(columns.pieces_of(row), stretch.ends.get(key, 0)))
+            ends[row] = tables.add_queue(row, reordered.result())
             begin = row + 1
         tables.add(columns.entries_of(begin, len(columns.keys)))
         made = tables.finished()

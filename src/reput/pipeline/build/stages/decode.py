@@ -44,7 +44,7 @@ def prove(
 
     def again(split: Split) -> SplitResult:
         # An attempt of the wrong decoding may still be at work.
-        build.shut_out_late_tasks()
+        build.fence_late_tasks()
         if build.job.build_queues and build.job.places_at_once and found[split.number].records:
             tainted.extend(parts.load_ranges(build.job, split.number).keys)
         return build.engine.run(partial(decode_and_sink, build.job), [split], _silent)[0]
@@ -53,7 +53,7 @@ def prove(
     stitched.tainted = tainted
     inferred = inferred_topics(stitched.results)
     if inferred:
-        build.shut_out_late_tasks()
+        build.fence_late_tasks()
         kinds = [all_kinds(build.layout)[name] for name in build.job.kinds]
         build.job = learn_types(
             build.job,

@@ -61,14 +61,14 @@ def place_queues(
 ) -> Collection[QueueOutcome]:
     """Build the queues of a range of every kind; returns the outcomes that builders report, one for each queue.
 
-    `start_index` lets tasks build IndexFiles at the same time. It is called when no more tasks are to be shut out.
+    `start_index` lets tasks build IndexFiles at the same time. It is called when no more tasks are to be fenced off.
     """
     if any(builder.reads_parts(build, queues) for builder in build.builders):
-        build.shut_out_late_tasks()
+        build.fence_late_tasks()
     if queues.table.out_of_order() and build.job.ext is not None:
-        # A late attempt that writes entries would overwrite the units' addresses, so redo tasks are shut out as well.
+        # A late attempt that writes entries would overwrite the units' addresses, so tasks that reorder are fenced off as well.
         outcomes = _place(build, queues)
-        build.shut_out_late_tasks()
+        build.fence_late_tasks()
         start_index()
     else:
         start_index()

@@ -94,7 +94,7 @@ class Build:
     job: Job
     builders: Sequence[QueueBuilder]
 
-    def shut_out_late_tasks(self) -> None:
+    def fence_late_tasks(self) -> None:
         """Stop every task so far from writing, even an attempt that Spark gave up."""
         # Only executors on other machines outlive a crash of this one.
         self.job = replace(self.job, epoch=self.owned.next_stage(lasting=self.job.sync_in_tasks))

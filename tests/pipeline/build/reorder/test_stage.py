@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.pipeline.build.reorder import stage as redo_job
+from reput.pipeline.build.reorder import stage as reorder_stage
 from support import stores
 from support.records import LogBuilder
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("groups", [1, 2, 5, 256])
 def test_queues_are_dealt_out_in_groups(tmp_path: Path, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """More crooked queues than tasks, spread over many splits: none is left out, mixed up or built twice."""
-    monkeypatch.setattr(redo_job, "_GROUPS_MOST", groups)
+    monkeypatch.setattr(reorder_stage, "_GROUPS_MOST", groups)
     log = LogBuilder(file_size=2048)
     expected: dict[int, list[int | None]] = {queue: [] for queue in range(9)}
     for number in range(60):

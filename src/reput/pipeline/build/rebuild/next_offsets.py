@@ -1,4 +1,4 @@
-"""Numbers of queues after a rebuild: a queue whose last messages expired or are lost keeps its numbering."""
+"""Next offsets after a rebuild: a queue whose last messages expired or are lost keeps its numbering."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reput.queue.batch_files import BatchFiles
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
 
 
-class KeptNumbers(NamedTuple):
+class KeptNextOffsets(NamedTuple):
     """Queues without a record that keep their next offset, and queues that keep their end after lost messages."""
 
     retained: list[Retained]
     ends: list[QueueRange]
 
 
-def keep_numbers(run: Rebuild, queues: RangeQueues) -> KeptNumbers:
+def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> KeptNextOffsets:
     """Find the queues whose numbering the log alone would shorten, and report them."""
     present = {key for key, _ in queues.present()}
     # Queues of batches keep their numbers in their own way.
@@ -37,7 +37,7 @@ def keep_numbers(run: Rebuild, queues: RangeQueues) -> KeptNumbers:
         if run.job.wants(one.key.topic) and one.key.topic not in batches and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
-    return KeptNumbers(retained, _ends_to_keep(run, queues, present))
+    return KeptNextOffsets(retained, _ends_to_keep(run, queues, present))
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
@@ -74,7 +74,7 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
     return kept
 
 
-def keep_batch_numbers(run: Rebuild, log_end: int, outcomes: Iterable[QueueOutcome]) -> None:
+def keep_batch_next_offsets(run: Rebuild, log_end: int, outcomes: Iterable[QueueOutcome]) -> None:
     """Keep the last entry of a queue of batches whose records have all expired, or lie in a gap of the log."""
     built = {outcome.key: outcome for outcome in outcomes}
     lost = [(gap.begin, gap.end) for gap in run.report.gaps]
