@@ -1,4 +1,4 @@
-"""Queue files: entries are in their places; queues out of order are reordered, and fronts and ends get blank entries."""
+"""Queue files: entries are in their places, queues out of order are reordered, fronts and ends get blank entries."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def place_queues(
     if any(builder.reads_parts(build, queues) for builder in build.builders):
         build.fence_late_tasks()
     if queues.table.out_of_order() and build.job.ext is not None:
-        # A late attempt that writes entries would overwrite the units' addresses, so tasks that reorder are fenced off as well.
+        # A late attempt that writes entries overwrites the units' addresses, so tasks that reorder are fenced off, too.
         outcomes = _place(build, queues)
         build.fence_late_tasks()
         start_index()
