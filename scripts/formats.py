@@ -19,6 +19,7 @@ from reput.formats import (
     consume_queue_ext,
     consumer_filter,
     consumer_offset,
+    index_database,
     index_file,
     paths,
     properties,
@@ -81,6 +82,10 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
         f"{paths.INDEX}/20261121023731573",
         "index by key; the name is the local time of creation, yyyyMMddHHmmssSSS",
     ),
+    (
+        f"{paths.INDEX_DATABASE}/",
+        "a RocksDB: the index by key, if indexRocksDBEnable is on, and pending timers and transactions",
+    ),
     (paths.CHECKPOINT, "what is known to be on disk"),
     (paths.ABORT, "there while a broker runs, so after a crash too"),
     (paths.LOCK, "locked (POSIX record lock on byte 0) by the broker that runs"),
@@ -130,6 +135,7 @@ def _parts() -> Iterator[str]:
     yield from _rocksdb()
     yield from _rocksdb_table()
     yield from _index_file()
+    yield from _index_database()
     yield from _checkpoint()
     yield from _consumer_offset()
     yield from _consumer_filter()
@@ -345,6 +351,28 @@ def _index_file() -> Iterator[str]:
         offset become the header's begin.
 
         A file that is full is followed by another one, even in the middle of a message's items.
+    """)
+
+
+def _index_database() -> Iterator[str]:
+    yield "## Index in RocksDB"
+    yield _text(index_database.__doc__ or "")
+    yield "### Key of an index entry"
+    yield _table(
+        ("Size", "Name", "Meaning"),
+        ((size, f"`{name}`" if name else "", meaning) for size, name, meaning in index_database.ENTRY_KEY_PARTS),
+    )
+    for layout in (index_database.VALUE, index_database.MARK):
+        yield f"### {layout.title}"
+        yield _layout(layout)
+    yield _text("""
+        Which entries a message has, in this order: each of its KEYS once, its whole TAGS property, its
+        UNIQ_KEY. Malformed UTF-8 is written as Java writes it, U+FFFD for each malformed sequence.
+
+        RocketMQ looks for a key among the keys, and among the unique keys if there is none. It goes
+        through the hours from the first to the last, and takes the first entries that it finds. It answers for at
+        most maxRocksDBIndexQueryDays days. When log files expire, it removes the entries of one week of hours before
+        them.
     """)
 
 

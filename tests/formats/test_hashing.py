@@ -10,6 +10,7 @@ from reput.formats.hashing import (
     index_key_hash,
     java_string_hash,
     java_string_hash_utf8,
+    java_text,
     to_int32,
     utf16_units,
 )
@@ -95,3 +96,11 @@ def test_index_hash_is_absolute() -> None:
     assert index_key_hash(b"polygenelubricants") == 0
     negative = next(text for text in (f"orders#k{n}" for n in range(100)) if java_string_hash(text) < 0)
     assert index_key_hash(negative.encode()) == -java_string_hash(negative)
+
+
+@given(st.binary(max_size=40))
+def test_text_that_java_writes_again(data: bytes) -> None:
+    """Bytes that Java writes again are valid UTF-8 of the same units, and well-formed text stays as it is."""
+    written = java_text(data)
+    assert list(utf16_units(written)) == list(utf16_units(data))
+    assert java_text(written) == written == written.decode().encode()

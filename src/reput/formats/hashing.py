@@ -4,6 +4,8 @@ A record stores topics, tags and keys as UTF-8. The peer decodes them into a Jav
 place of malformed bytes) and hashes the units. Java and Python replace malformed bytes differently (an encoded
 surrogate is one replacement in Java and three in Python), so the decoding is spelled out here.
 
+Texts that the peer writes again (keys in RocksDB) are made by the same decoding.
+
 Source: `java.lang.String.hashCode`, the JDK 17 UTF-8 decoder, `MessageExtBrokerInner.tagsString2tagsCode`,
 `IndexFile.indexKeyHashMethod`.
 """
@@ -78,6 +80,16 @@ def _decode_four(data: bytes, position: int, end: int) -> tuple[int, int]:
         return REPLACEMENT, 3
     tail = (second & 0x3F) << 12 | (data[position + 2] & 0x3F) << 6 | data[position + 3] & 0x3F
     return (first & 0x07) << 18 | tail, 4
+
+
+def java_text(data: bytes) -> bytes:
+    """Return the UTF-8 bytes that Java writes for a string that it has read from `data`."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        units = b"".join(unit.to_bytes(2, "little") for unit in utf16_units(data))
+        return units.decode("utf-16-le").encode("utf-8")
+    return data
 
 
 def to_int32(value: int) -> int:

@@ -4,10 +4,11 @@
     consumequeue/TOPIC/QUEUE/0000...          byte offset in the queue, 20 digits
     consumequeue_ext/TOPIC/QUEUE/0000...      byte offset in the queue's units, 20 digits
     index/20261121023731573                   local time of creation, 17 digits
+    rocksdbstore/                             a RocksDB: the index by key, pending timers and transactions
     checkpoint  abort  lock  config/*.json
     reput/...                                 our own files, see `reput.formats.own`
 
-Source: `StorePathConfigHelper`, `UtilAll.offset2FileName`.
+Source: `StorePathConfigHelper`, `UtilAll.offset2FileName`, `MessageRocksDBStorage`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ CONSUME_QUEUE = "consumequeue"
 CONSUME_QUEUE_EXT = "consumequeue_ext"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"
+INDEX_DATABASE = "rocksdbstore"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"
 LOCK = "lock"

@@ -1,0 +1,152 @@
+"""The index by key in RocksDB: keys and values of the default column family of `rocksdbstore`.
+
+    key                                        value
+    one for each key, tag and unique key       the record's store time
+    lastOffsetPy                               log offset of the last record whose keys are written
+    lastStoreTimeStamp                         that record's store time (ms)
+
+Keys sort by the hour of the store time, topic, kind and text, so the entries of a key in an hour are together. A
+message without a unique key has none. All texts are joined with `@`, which keys may have too: the entries of the key
+`a` and of the key `a@b` begin alike, and only the record shows which of them an entry is for.
+
+A record's entry for its unique key is written last. So a record is complete if its offset is not above lastOffsetPy.
+
+The database has two more families, `timer` and `trans`, for other parts of the broker.
+
+Source: `IndexRocksDBRecord`, `IndexRocksDBStore.buildIndex`, `MessageRocksDBStorage.writeRecordsForIndex`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from reput.formats.layout import Field, Layout
+
+FAMILY = "default"
+FAMILIES = (FAMILY, "timer", "trans")
+"""The column families that a broker opens."""
+
+KEY, TAG, UNIQUE = b"K", b"T", b"U"
+KINDS = (KEY, TAG, UNIQUE)
+SEPARATOR = b"@"
+HOUR_MS = 3_600_000
+LAST_OFFSET = b"lastOffsetPy"
+LAST_TIME = b"lastStoreTimeStamp"
+MARKS = (LAST_OFFSET, LAST_TIME)
+
+ENTRY_KEY_PARTS: tuple[tuple[str, str, str], ...] = (
+    ("8", "hour_ms", "the store time, rounded down to a whole hour (ms)"),
+    ("1", "", "`@`"),
+    ("n", "topic", "the topic, UTF-8"),
+    ("1", "", "`@`"),
+    ("1", "kind", "`K` key, `T` tag, `U` unique key"),
+    ("1", "", "`@`"),
+    ("n", "text", "the key or tag, `@` and the unique key; with `U` the unique key alone"),
+    ("1", "", "`@`"),
+    ("8", "physical_offset", "where the record starts in the CommitLog"),
+)
+
+VALUE = Layout(
+    "Value of an index entry",
+    "IndexRocksDBRecord.getValueBytes",
+    [Field("store_timestamp", "q", "when the record was stored (ms)")],
+)
+VALUE_SIZE = VALUE.size
+assert VALUE_SIZE == 8
+
+MARK = Layout(
+    "Value of lastOffsetPy or lastStoreTimeStamp",
+    "MessageRocksDBStorage.writeRecordsForIndex",
+    [Field("number", "q", "a log offset, or a time (ms)")],
+)
+assert MARK.size == 8
+
+_HOUR = struct.Struct(">q")
+_OFFSET = struct.Struct(">q")
+ENTRY_KEY_EXTRA = 8 + 1 + 1 + 1 + 1 + 1 + 8
+"""The bytes of an entry's key without its topic and its text."""
+assert ENTRY_KEY_EXTRA == 21
+
+
+class IndexKey(NamedTuple):
+    """The meaning of an entry's key. `text`: the key or tag, `@` and the unique key; with `U` the unique key alone."""
+
+    hour_ms: int
+    topic: bytes
+    kind: bytes
+    text: bytes
+    physical_offset: int
+
+
+class IndexMarks(NamedTuple):
+    """The log offset of the last record whose keys are written, and its store time (ms); 0 without one."""
+
+    offset: int
+    store_timestamp: int
+
+
+def hour_of(store_timestamp: int) -> int:
+    """Return the hour of a store time (ms). Source: `MixAll.dealTimeToHourStamps`."""
+    return store_timestamp // HOUR_MS * HOUR_MS if store_timestamp > 0 else store_timestamp
+
+
+def hour_bytes(hour_ms: int) -> bytes:
+    """Return the first bytes of the keys of an hour."""
+    return _HOUR.pack(hour_ms)
+
+
+def prefix(topic: bytes, kind: bytes, text: bytes) -> bytes:
+    """Return the bytes after the hour of all entries of a key (and of keys that begin with it and `@`)."""
+    return b"@%b@%b@%b@" % (topic, kind, text)
+
+
+def prefix_bounds(hour_ms: int, after_hour: bytes) -> tuple[bytes, bytes]:
+    """Return the range [begin, end) of the keys of an hour that continue with `prefix(...)`."""
+    begin = _HOUR.pack(hour_ms) + after_hour
+    # The last byte is `@`.
+    return begin, begin[:-1] + b"A"
+
+
+def entry_key(key: IndexKey) -> bytes:
+    """Return the key of an entry."""
+    return _HOUR.pack(key.hour_ms) + prefix(key.topic, key.kind, key.text) + _OFFSET.pack(key.physical_offset)
+
+
+def decode_entry_key(data: bytes) -> IndexKey | None:
+    """Return the meaning of a key; None for bytes that are no entry's key. No topic has an `@`."""
+    if len(data) < ENTRY_KEY_EXTRA or data[8:9] != SEPARATOR or data[-9:-8] != SEPARATOR:
+        return None
+    (hour_ms,), (physical_offset,) = _HOUR.unpack_from(data, 0), _OFFSET.unpack_from(data, len(data) - 8)
+    topic, _, rest = data[9:-9].partition(SEPARATOR)
+    kind = rest[:1]
+    if not topic or kind not in KINDS or rest[1:2] != SEPARATOR or len(rest) < 3:
+        return None
+    if hour_ms <= 0 or hour_ms % HOUR_MS or physical_offset < 0:
+        return None
+    return IndexKey(hour_ms, topic, kind, rest[2:], physical_offset)
+
+
+def offset_of(data: bytes) -> int:
+    """Return the physical offset at the end of an entry's key of at least 8 bytes."""
+    return int(_OFFSET.unpack_from(data, len(data) - 8)[0])
+
+
+def encode_value(store_timestamp: int) -> bytes:
+    """Return the value of an entry."""
+    return VALUE.struct.pack(store_timestamp)
+
+
+def decode_value(data: bytes) -> int:
+    """Return the store time (ms) of an entry; raises struct.error for another length."""
+    return int(VALUE.struct.unpack(data)[0])
+
+
+def encode_mark(number: int) -> bytes:
+    """Return the value of lastOffsetPy or lastStoreTimeStamp."""
+    return MARK.struct.pack(number)
+
+
+def decode_mark(data: bytes) -> int:
+    """Return the number of lastOffsetPy or lastStoreTimeStamp; raises struct.error for another length."""
+    return int(MARK.struct.unpack(data)[0])
