@@ -45,7 +45,7 @@ LEVELS = {
 # The folders inside a room, likewise: a module imports its own folder and those of a lower level.
 # Modules of a room that lie in no folder are above them, but for those of `cli`, which its folders share.
 FOLDER_LEVELS = {
-    "cli": {"": -1, "dump": 0, "get": 0, "progress": 0, "put": 0},
+    "cli": {"": -1, "dump": 0, "get": 0, "pending": 0, "progress": 0, "put": 0},
     "connect": {"options": 0, "cut": 1, "scan": 2, "sink": 2, "": 3},
     "pipeline": {"spark": 0, "split": 1, "build": 2, "check": 3, "convert": 3, "follow": 3},
     "pipeline/build": {
@@ -67,6 +67,7 @@ FOLDER_LEVELS = {
         "open": 4,
         "write": 5,
         "info": 3,
+        "pending": 4,
         "compare": 6,
         "": 7,
     },

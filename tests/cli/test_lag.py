@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 import reput
 from reput.cli import output
 from reput.cli.main import cli
+from reput.cli.output import duration_text
 from reput.cli.progress import command as lag
-from reput.cli.progress.command import QueueLag, duration_text
+from reput.cli.progress.command import QueueLag
 from reput.config import StoreConfig
 from reput.errors import ConfigError, StoreLockedError
 from support import stores

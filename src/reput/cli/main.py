@@ -26,6 +26,7 @@ _VERBS = {
     "query": "find messages by key, unique key, tag or message id",
     "offset": "show the offsets of queues, or find an offset by time",
     "progress": "show or change how far consumer groups have read",
+    "pending": "show timers, transactions and popped messages that wait",
     "check": "compare the indexes with the log",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "convert": "change the kind of the queues: files, RocksDB or both",
@@ -36,7 +37,7 @@ _VERBS = {
     "export": "export messages as Parquet files by topic and day",
     "prepare": "compile the kernels, and make Spark start faster (once a machine)",
 }
-_FOLDERS = ("dump", "get", "progress", "put")
+_FOLDERS = ("dump", "get", "pending", "progress", "put")
 """Verbs that have a folder. Its module `command` has their options."""
 _INTERRUPTED = 130
 

@@ -213,6 +213,19 @@ def size_text(size: float) -> str:
     return f"{size:.1f} {_UNITS[-1]}"
 
 
+def duration_text(duration_ms: int) -> str:
+    """Return a duration as text, in its two largest units."""
+    seconds, rest_ms = divmod(duration_ms, 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest_ms:03d}s"
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes}m" if hours else f"{minutes}m {seconds}s"
+
+
 def time_text(timestamp_ms: int) -> str:
     """Return a time in milliseconds as local date and time; the number itself if it is no date."""
     second, ms = divmod(timestamp_ms, 1000)

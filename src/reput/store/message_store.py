@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from reput.store.open.opening import Opened
     from reput.store.owner.indexer import CatchUp, Indexer
     from reput.store.owner.owner import Ownership
+    from reput.store.pending.work import PendingWork
     from reput.store.progress.progress import ConsumerProgress
     from reput.store.read.queue_answers import PullLimits
     from reput.store.read.view import StoreView
@@ -195,6 +196,17 @@ class LocalStore(ProgressCalls, Reading):
                 )
                 self.notes += self._progress.notes
             return self._progress
+
+    @property
+    def pending(self) -> PendingWork:
+        """The work that waits in the store now: timers, open transactions, and messages held by pop consumers.
+
+        Raises:
+            ClosedError: The store is closed.
+        """
+        from reput.store.pending.work import PendingWork
+
+        return PendingWork(self._open_view(), lambda: self.progress)
 
     # --- writing -------------------------------------------------------------------------------
 

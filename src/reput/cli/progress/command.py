@@ -187,7 +187,7 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
             _or_dash(lag.max_offset),
             _or_dash(lag.offset),
             _or_dash(lag.lag),
-            "-" if lag.lag_ms is None else duration_text(lag.lag_ms),
+            "-" if lag.lag_ms is None else output.duration_text(lag.lag_ms),
             "-" if lag.next_store_timestamp is None else output.time_in_table(lag.next_store_timestamp),
         )
         for lag in lags
@@ -199,10 +199,10 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
             group["group"],
             len(group["queues"]),
             group["lag"],
-            duration_text(group["lag_ms"]),
+            output.duration_text(group["lag_ms"]),
             "-"
             if group["next_store_timestamp"] is None
-            else duration_text(max(0, now_ms - group["next_store_timestamp"])),
+            else output.duration_text(max(0, now_ms - group["next_store_timestamp"])),
         )
         for group in _groups(lags)
     ]
@@ -211,19 +211,6 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
 
 def _or_dash(value: int | None) -> int | str:
     return "-" if value is None else value
-
-
-def duration_text(duration_ms: int) -> str:
-    """Return a duration as text, in its two largest units."""
-    seconds, rest_ms = divmod(duration_ms, 1000)
-    if seconds < 60:
-        return f"{seconds}.{rest_ms:03d}s"
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}d {hours}h"
-    return f"{hours}h {minutes}m" if hours else f"{minutes}m {seconds}s"
 
 
 def _say_oddities(lags: Sequence[QueueLag]) -> None:

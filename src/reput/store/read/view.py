@@ -207,14 +207,22 @@ class StoreView:
         """Return the message whose record starts at a log offset; None if there is none, or if it has expired."""
         physical_offset = number_of("physical_offset", physical_offset)
         self.catch_up()
+        found = self.examined(physical_offset, CHECK_NONE)
+        return found if isinstance(found, StoredMessage) else None
+
+    def examined(self, physical_offset: int, crc_check: int) -> StoredMessage | Verdict:
+        """Return the message at a log offset, or the verdict on the bytes there; the caller has caught up.
+
+        Bytes that are not in the log, or not followed yet, count as not written.
+        """
         start = self.log.file_at(physical_offset) if physical_offset >= 0 else None
         if start is None or physical_offset >= self.follower.offset:
-            return None
+            return Verdict.ZERO
         data = self.log.array(start).data
         position = physical_offset - start
-        verdict, size = examine(data, position, len(data), physical_offset, CHECK_NONE)
+        verdict, size = examine(data, position, len(data), physical_offset, crc_check)
         if verdict is not Verdict.GOOD:
-            return None
+            return verdict
         return StoredMessage(data[position : position + size], start, position)
 
     def queues(self, topic: str | None = None) -> list[StoreQueue]:

@@ -1,0 +1,140 @@
+"""`reput pending`: show what waits in a store, each row compared with the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+from reput.cli.groups import VerbGroup
+from reput.cli.pending.rows import ROWS_SHOWN, PendingTable, name_of, or_dash, say_damage, show_rows
+
+if TYPE_CHECKING:
+    from reput.store.pending.timers import PendingTimer
+    from reput.store.pending.transactions import PendingTransaction
+
+_topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
+_count_option = click.option(
+    "-c",
+    "--count",
+    type=click.IntRange(min=0),
+    help=f"The most rows; totals count all.  [default: {ROWS_SHOWN}, all with --json]",
+)
+
+
+@click.group(cls=VerbGroup)
+def pending() -> None:
+    """Show what waits in a store: timer messages, transactions without an end, messages that pop consumers hold.
+
+    Each row is compared with the log. Its state is `verified`, or says why not: `recalled` a later message marks it as
+    deleted; `expired` its log file was deleted; `missing` the log ends before it; `damaged` there is no good record;
+    `another` there is another record. The exit code is 1 if a row is missing, damaged or another, or if bytes could not
+    be read. The command changes nothing, and a broker may have the store open: what it has not flushed is not shown.
+
+    \b
+    reput pending timers /data/store
+    reput pending transactions /data/store --json
+    """  # noqa: D301 - click wants the control character
+
+
+@pending.command()
+@options.store_argument
+@_topic_option
+@click.option(
+    "--until", type=stores.time_value, metavar="TIME", help=f"Only messages due then or before. {stores.TIME_HELP}"
+)
+@_count_option
+@options.config_options
+@stores.json_lines_option
+def timers(
+    store: str,
+    topic: str | None,
+    until: int | None,
+    count: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show the timer messages of STORE that have not been delivered.
+
+    First those in the timer wheel, by the time at which it gives them out. A message that is due after the wheel's
+    window is put back then (rolled). At the end those that the wheel has not taken in from its queue yet.
+
+    \b
+    reput pending timers /data/store
+    reput pending timers /data/store -t orders --until now
+    reput pending timers /data/store --json -c 10
+    """  # noqa: D301 - click wants the control character
+    now_ms = stores.now_ms()
+
+    def cells(timer: PendingTimer) -> tuple[object, ...]:
+        return (
+            output.time_in_table(timer.deliver_timestamp),
+            _until_text(timer.deliver_timestamp - now_ms),
+            name_of(timer.topic, timer.queue_id),
+            " ".join(timer.keys) or "-",
+            or_dash(timer.unique_key),
+            timer.physical_offset,
+            timer.source + (", rolled" if timer.is_rolled else ""),
+            str(timer.state),
+        )
+
+    names = ("due", "in", "topic/queue", "keys", "unique key", "log offset", "waits in", "state")
+    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
+        work = opened.pending
+        sound = show_rows(work.timers(topic, until), PendingTable("Timers", names, cells), count, as_json)
+    say_damage(work.damage)
+    return 0 if sound and not work.damage else 1
+
+
+@pending.command()
+@options.store_argument
+@_topic_option
+@_count_option
+@options.config_options
+@stores.json_lines_option
+def transactions(
+    store: str,
+    topic: str | None,
+    count: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show the half messages of STORE that have neither been committed nor rolled back.
+
+    First those of the half topic, in its order; then those that still wait as timer messages. The number of checks
+    says how often the broker has asked the producer.
+
+    \b
+    reput pending transactions /data/store
+    reput pending transactions /data/store -t orders --json
+    """  # noqa: D301 - click wants the control character
+    now_ms = stores.now_ms()
+
+    def cells(half: PendingTransaction) -> tuple[object, ...]:
+        born_ms = half.born_timestamp
+        return (
+            "-" if born_ms is None else output.time_in_table(born_ms),
+            "-" if born_ms is None else output.duration_text(max(0, now_ms - born_ms)),
+            name_of(half.topic, half.queue_id),
+            or_dash(half.producer_group),
+            or_dash(half.unique_key),
+            half.check_times,
+            half.physical_offset,
+            half.source,
+            str(half.state),
+        )
+
+    names = ("born", "age", "topic/queue", "producer", "unique key", "checks", "log offset", "waits in", "state")
+    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
+        work = opened.pending
+        sound = show_rows(work.transactions(topic), PendingTable("Transactions", names, cells), count, as_json)
+    say_damage(work.damage)
+    return 0 if sound and not work.damage else 1
+
+
+def _until_text(left_ms: int) -> str:
+    return output.duration_text(left_ms) if left_ms >= 0 else f"{output.duration_text(-left_ms)} ago"

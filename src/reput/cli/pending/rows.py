@@ -1,0 +1,81 @@
+"""The rows of `reput pending`: the first ones as a table or all as JSON lines, then the totals of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from reput.cli import output
+
+ROWS_SHOWN = 100
+_NOTES_SHOWN = 20
+
+
+class PendingTable(NamedTuple):
+    """A table: its title, the names of its columns, and the function that makes the cells of a row."""
+
+    title: str
+    names: Sequence[str]
+    cells: Callable[[Any], Sequence[object]]
+
+
+def show_rows(rows: Iterable[Any], table: PendingTable, count: int | None, as_json: bool) -> bool:
+    """Show rows and their totals; return True if all bytes are as they should be."""
+    from reput.store.pending.verify import WRONG_STATES
+
+    most = count if count is not None else None if as_json else ROWS_SHOWN
+    shown: list[Sequence[object]] = []
+    totals: Counter[tuple[str, str]] = Counter()
+    reasons: list[str] = []
+    seen = 0
+    for row in rows:
+        seen += 1
+        totals[row.topic or "?", str(row.state)] += 1
+        if row.reason is not None and len(reasons) < _NOTES_SHOWN:
+            reasons.append(f"{row.state}: {row.reason}")
+        if most is not None and seen > most:
+            continue
+        if as_json:
+            output.emit_json(row._asdict())
+        else:
+            shown.append(table.cells(row))
+    if as_json:
+        output.emit_json({"ok": True, "total": seen, "topics": _by_topic(totals)})
+    else:
+        output.show_table(table.title, table.names, shown)
+        output.show_table("Totals", ("topic", "state", "messages"), [(*key, n) for key, n in sorted(totals.items())])
+        _say(table.title, seen, most, reasons)
+    return not {state for _, state in totals} & set(map(str, WRONG_STATES))
+
+
+def _by_topic(totals: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (topic, state), number in sorted(totals.items()):
+        found.setdefault(topic, {})[state] = number
+    return found
+
+
+def _say(title: str, seen: int, most: int | None, reasons: Sequence[str]) -> None:
+    if not seen:
+        output.say(f"note: no {title.lower()} wait here")
+    for reason in reasons:
+        output.say(f"note: {reason}")
+    if most is not None and seen > most:
+        output.say(f"note: these are the first {most:,} of {seen:,}; -c N shows N, --json all")
+
+
+def say_damage(damage: Sequence[str]) -> None:
+    """Write what could not be read to stderr."""
+    for text in damage:
+        output.say(f"damage: {text}")
+
+
+def name_of(topic: str | None, queue_id: int | None) -> str:
+    """Return a topic and a queue as text."""
+    return "?" if topic is None else f"{topic}/{'?' if queue_id is None else queue_id}"
+
+
+def or_dash(value: object | None) -> object:
+    """Return a cell for a value that may be unknown."""
+    return "-" if value is None else value

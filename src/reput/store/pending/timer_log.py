@@ -1,0 +1,69 @@
+"""The timer log of a store: units by position, and the last ones, from which a wheel that is out of date is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import DamagedStoreError
+from reput.files.maps import MapCache
+from reput.formats import timer_log
+from reput.formats.record import MAGIC_BLANK
+from reput.formats.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit
+from reput.log.files import LogFile, list_log_files
+from reput.log.reader import file_of, place
+
+_MAPS_KEPT = 8
+_KNOWN_BITS = 0xF
+
+
+class TimerLogReader:
+    """The files of a timer log, mapped as they are used."""
+
+    def __init__(self, root: Path) -> None:
+        self.files = list_log_files(root / timer_log.FOLDER, tolerant=True)
+        self._maps = MapCache(_MAPS_KEPT)
+
+    @property
+    def min_position(self) -> int:
+        """Position of the first unit that is kept."""
+        return self.files.min_offset
+
+    def _map(self, file: LogFile) -> NDArray[np.uint8]:
+        found = self._maps.get(file.start)
+        return self._maps.open(file.start, str(file.path), file.size) if found is None else found
+
+    def unit_at(self, position: int) -> TimerUnit:
+        """Return the unit at a position.
+
+        Raises:
+            DamagedStoreError: There is none.
+        """
+        file = file_of(self.files, position)
+        unit = None if file is None else decode_unit(self._map(file).data, position - file.start)
+        if unit is None:
+            raise DamagedStoreError(f"{place(self.files, position)}: no unit of the timer log is here")
+        return unit
+
+    def units_from(self, position: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.void]]]:
+        """Yield positions and units of each file, from the file that holds a position to the last unit.
+
+        As when a broker starts, the first bytes that are no unit end the log (`TimerMessageStore.recoverAndRevise`).
+        """
+        for file in self.files.files:
+            if file.end <= position:
+                continue
+            data = self._map(file)
+            units = np.frombuffer(data, dtype=UNIT.dtype, count=file.size // UNIT_SIZE)
+            good = (units["size"] == UNIT_SIZE) & (units["magic"] | _KNOWN_BITS == _KNOWN_BITS)
+            count = len(units) if good.all() else int(np.argmin(good))
+            yield file.start + np.arange(count, dtype=np.int64) * UNIT_SIZE, units[:count]
+            if count < len(units) and units["magic"][count] != MAGIC_BLANK:
+                return
+
+    def close(self) -> None:
+        """Release the files."""
+        self._maps.clear()

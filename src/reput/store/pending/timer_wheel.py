@@ -1,0 +1,216 @@
+"""The timer wheel of a store, as a broker that starts now would have it: its file, and the newer units of its log."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import paths, timer_checkpoint, timer_wheel
+from reput.formats import timer_log as log_format
+from reput.formats.timer_checkpoint import TIMER_CHECKPOINT, TimerCheckpoint, decode_timer_checkpoint
+from reput.formats.timer_log import TimerUnit
+from reput.formats.timer_wheel import NO_POSITION, SLOT, SLOTS, WHEEL_SIZE
+from reput.store.pending.timer_log import TimerLogReader
+
+PRECISION_MS = 1000
+"""RocketMQ's default of timerPrecisionMs."""
+_MOST_MS = 60_000
+_ASKED = 64
+
+
+class SlotUnits(NamedTuple):
+    """The units of a slot, oldest first: positions in the timer log; `damage` says what could not be read."""
+
+    time_ms: int
+    positions: array[int]
+    damage: str | None
+
+
+def read_timer_checkpoint(root: Path) -> TimerCheckpoint | None:
+    """Return the timer checkpoint of a store; None without one.
+
+    Raises:
+        DamagedStoreError: The file is too short.
+    """
+    path = root / paths.CONFIG / timer_checkpoint.FILE_NAME
+    data = fs.read_bytes(path, TIMER_CHECKPOINT.size)
+    if data is None:
+        return None
+    try:
+        return decode_timer_checkpoint(data)
+    except struct.error:
+        raise DamagedStoreError(
+            f"{path}: {len(data)} bytes, at least {TIMER_CHECKPOINT.size} expected. Restore it from a copy. A broker "
+            "without it delivers all timer messages that rmq_sys_wheel_timer still has once more"
+        ) from None
+
+
+def find_wheel(root: Path) -> Path | None:
+    """Return the file of the wheel that counts; None without one.
+
+    That is `timerwheel`, or the snapshot with the highest position if it is newer.
+    """
+    path = root / timer_wheel.FILE_NAME
+    snapshots = [
+        (position, entry.name)
+        for entry in fs.list_dir(root)
+        if not entry.is_dir and (position := timer_wheel.snapshot_position(entry.name)) is not None
+    ]
+    plain_ms = fs.modified_ms(path)
+    if snapshots:
+        newest = root / max(snapshots)[1]
+        if plain_ms is None or (fs.modified_ms(newest) or 0) >= plain_ms:
+            return newest
+    return None if plain_ms is None else path
+
+
+class WheelReader:
+    """The slots of a wheel whose messages have not been delivered.
+
+    Memory holds 16 bytes for each slot in use, of which there are at most 1.2 million, and 8 bytes for each message of
+    one slot.
+
+    Args:
+        path: the wheel's file.
+        log: the timer log.
+        checkpoint: see `read_timer_checkpoint`.
+
+    Raises:
+        DamagedStoreError: The file has another length than a wheel.
+    """
+
+    def __init__(self, path: Path, log: TimerLogReader, checkpoint: TimerCheckpoint) -> None:
+        self.path = path
+        self.log = log
+        slots = _read_slots(path)
+        self.precision_ms = _precision(slots, log)
+        first = -(-checkpoint.last_read_time_ms // self.precision_ms)
+        begin = max(0, checkpoint.last_timer_log_flush_pos - log.files.file_size)
+        self._slots = _revised(slots, first, log.units_from(begin), self.precision_ms)
+
+    def slots(self) -> Iterator[SlotUnits]:
+        """Yield the slots that have not been delivered, by time."""
+        for time, last in zip(*map(np.ndarray.tolist, self._slots), strict=True):
+            yield self._units(time, last)
+
+    def _units(self, time: int, position: int) -> SlotUnits:
+        positions, damage = array("q"), None
+        while position != NO_POSITION:
+            try:
+                unit = self._unit_of(time, position)
+            except DamagedStoreError as error:
+                damage = self._damage(time, str(error))
+                break
+            positions.append(position)
+            if unit.previous_position >= position:
+                damage = self._damage(time, f"the unit at {position} refers to a later one, {unit.previous_position}")
+                break
+            position = unit.previous_position
+        positions.reverse()
+        return SlotUnits(time * self.precision_ms, positions, damage)
+
+    def _unit_of(self, time: int, position: int) -> TimerUnit:
+        if position < self.log.min_position:
+            raise DamagedStoreError(f"the unit at {position} is gone: the timer log begins at {self.log.min_position}")
+        unit = self.log.unit_at(position)
+        if unit.time // self.precision_ms != time:
+            raise DamagedStoreError(f"the unit at {position} of the timer log is of another time, {unit.time}")
+        return unit
+
+    def _damage(self, time: int, what: str) -> str:
+        at = time % SLOTS * SLOT.size
+        return (
+            f"{self.path}: slot at {at}, time {time * self.precision_ms}: {what}. Its other messages are unknown: "
+            "RocketMQ will not deliver them. `reput get -t rmq_sys_wheel_timer` shows all timer messages of the log"
+        )
+
+
+class _WheelSlots(NamedTuple):
+    """Slots by time: the time in units of the precision, and the position of the newest unit."""
+
+    times: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+
+
+def _read_slots(path: Path) -> _WheelSlots:
+    size = fs.size_of(path)
+    if size != WHEEL_SIZE:
+        raise DamagedStoreError(
+            f"{path}: {size} bytes, a timer wheel has {WHEEL_SIZE}, and RocketMQ does not start with another length. "
+            "Restore it from a copy. Or move it, timerlog and config/timercheck away: a broker then takes in all "
+            "messages that rmq_sys_wheel_timer still has, and delivers once more what was delivered"
+        )
+    with fs.mapped(path, 0, size) as data:
+        slots = data.view(SLOT.dtype)
+        rows = np.flatnonzero(slots["time"] != 0)
+        times = slots["time"][rows].astype(np.int64)
+        lasts = slots["last_position"][rows].astype(np.int64)
+    # RocketMQ does not find a slot at a place where its time does not belong.
+    good = (times > 0) & (times % SLOTS == rows) & (lasts >= 0)
+    order = np.argsort(times[good])
+    return _WheelSlots(times[good][order], lasts[good][order])
+
+
+def _precision(slots: _WheelSlots, log: TimerLogReader) -> int:
+    """Return timerPrecisionMs: the units of the log have times in ms, the slots in units of it."""
+    for time, last in zip(slots.times[-_ASKED:].tolist(), slots.lasts[-_ASKED:].tolist(), strict=True):
+        try:
+            precision = log.unit_at(last).time // int(time)
+        except DamagedStoreError:
+            continue
+        if 1 <= precision <= _MOST_MS:
+            return precision
+    return PRECISION_MS
+
+
+def _revised(
+    slots: _WheelSlots, first: int, units: Iterator[tuple[NDArray[np.int64], NDArray[np.void]]], precision_ms: int
+) -> _WheelSlots:
+    """Return the slots from time `first` on, with the units that were written after the wheel was.
+
+    A broker that starts does the same (`TimerMessageStore.recover`).
+    """
+    begin = int(np.searchsorted(slots.times, first))
+    slots = _WheelSlots(slots.times[begin:], slots.lasts[begin:])
+    for positions, found in units:
+        times = (found["write_time"].astype(np.int64) + found["delay"]) // precision_ms
+        rows = np.searchsorted(slots.times, times)
+        known = np.zeros(len(times), dtype=bool)
+        within = rows < len(slots.times)
+        known[within] = (slots.times[rows[within]] == times[within]) & (slots.lasts[rows[within]] >= positions[within])
+        newer = (times >= first) & ~known
+        if newer.any():
+            slots = _newest(
+                np.concatenate([slots.times, times[newer]]), np.concatenate([slots.lasts, positions[newer]])
+            )
+    return slots
+
+
+def _newest(times: NDArray[np.int64], lasts: NDArray[np.int64]) -> _WheelSlots:
+    """Return each time once, with its highest position."""
+    order = np.lexsort((lasts, times))
+    times, lasts = times[order], lasts[order]
+    last_of_time = np.append(times[1:] != times[:-1], True)
+    return _WheelSlots(times[last_of_time], lasts[last_of_time])
+
+
+def last_unit(log: TimerLogReader) -> TimerUnit | None:
+    """Return the last unit of the timer log; None if it has none."""
+    found = None
+    for positions, _ in log.units_from(max(0, log.files.end_offset - 2 * log.files.file_size)):
+        if len(positions):
+            found = int(positions[-1])
+    return None if found is None else log.unit_at(found)
+
+
+def has_timer_log(root: Path) -> bool:
+    """Return True if a store has a timer log."""
+    return fs.is_dir(root / log_format.FOLDER)

@@ -1,0 +1,142 @@
+"""Transactions without an end: half messages that no commit and no rollback has answered.
+
+A half message is put to queue 0 of RMQ_SYS_TRANS_HALF_TOPIC. Its end puts its queue offset into a message of
+RMQ_SYS_TRANS_OP_HALF_TOPIC. The broker asks the producer about a half message that stays open: it puts the message to
+the queue again, with the number of its checks, and goes on after the old one. The offsets of group CID_RMQ_SYS_TRANS
+say how far it is in both queues.
+
+Source: `TransactionalMessageServiceImpl.check`, `TransactionalMessageBridge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats import properties as props
+from reput.formats.hashing import java_string_hash
+from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
+from reput.formats.transactions import REMOVE_TAG, ended_offsets
+from reput.store.pending.queue_walk import QueuedMessage, walk_queue
+from reput.store.pending.timers import PendingTimer
+from reput.store.pending.verify import RecordState, Verified, verify
+from reput.store.progress.progress import ConsumerProgress
+from reput.store.read.view import StoreView
+
+HALF, TIMER = "half topic", "timer"
+
+
+class PendingTransaction(NamedTuple):
+    """A half message without an end; times in ms, None for unknown values.
+
+    `half_offset` is its queue offset in the half topic. `source` says where it waits: in that topic, or as a timer
+    message that will go there. `state` is the comparison with the log, `reason` what differs.
+    """
+
+    topic: str | None
+    queue_id: int | None
+    unique_key: str | None
+    keys: tuple[str, ...]
+    producer_group: str | None
+    born_timestamp: int | None
+    store_timestamp: int | None
+    check_times: int
+    half_offset: int | None
+    physical_offset: int
+    size: int
+    source: str
+    state: RecordState
+    reason: str | None
+
+
+def open_halves(view: StoreView, progress: ConsumerProgress) -> Iterator[PendingTransaction]:
+    """Yield the half messages without an end, in the order of the half topic.
+
+    Memory holds 8 bytes for each end after the broker's offset, and 16 for each half message there.
+    """
+    begin = max(0, progress.query(TRANSACTION_GROUP, HALF_TOPIC, 0))
+    ended = _ended(view, max(0, progress.query(TRANSACTION_GROUP, OP_TOPIC, 0)))
+    superseded = _superseded(view, begin)
+    for found in walk_queue(view, HALF_TOPIC, 0, begin):
+        if not _has(ended, found.queue_offset) and not _has(superseded, found.queue_offset):
+            size = len(found.message.raw)
+            verified = verify(view, found.physical_offset, size, (HALF_TOPIC,))
+            yield half_row(verified, found.physical_offset, size, HALF)._replace(half_offset=found.queue_offset)
+
+
+def _ended(view: StoreView, begin: int) -> NDArray[np.int64]:
+    """Return the queue offsets of the half messages that have ended, sorted."""
+    pieces = [np.empty(0, dtype=np.int64)]
+    for found in walk_queue(view, OP_TOPIC, 0, begin):
+        size = len(found.message.raw)
+        verified = verify(view, found.physical_offset, size, (OP_TOPIC,))
+        if verified.record is not None and verified.text(props.TAGS) == REMOVE_TAG:
+            pieces.append(np.array(ended_offsets(verified.record.body), dtype=np.int64))
+    return np.unique(np.concatenate(pieces))
+
+
+def _superseded(view: StoreView, begin: int) -> NDArray[np.int64]:
+    """Return the queue offsets of half messages that a check has put again since the offset was committed, sorted.
+
+    A broker that was killed may have put messages again without having written how far it was.
+    """
+    if not any(_was_checked(found) for found in walk_queue(view, HALF_TOPIC, 0, begin)):
+        return np.empty(0, dtype=np.int64)
+    halves = ((found.queue_offset, _key_hash(found)) for found in walk_queue(view, HALF_TOPIC, 0, begin))
+    rows = np.fromiter(halves, dtype=np.dtype([("offset", "i8"), ("key", "i8")]))
+    rows = rows[np.lexsort((rows["offset"], rows["key"]))]
+    has_later = np.append(rows["key"][1:] == rows["key"][:-1], False)[: len(rows)]
+    return np.sort(rows["offset"][has_later])
+
+
+def _was_checked(found: QueuedMessage) -> bool:
+    return props.TRANSACTION_CHECK_TIMES in props.decode_properties(found.message.record.properties)
+
+
+def _key_hash(found: QueuedMessage) -> int:
+    """Return a hash of the unique key in 64 bits; a message without one has a hash of its own."""
+    key = found.message.unique_key
+    if key is None:
+        return -1 - found.queue_offset
+    return (java_string_hash(key) & 0x7FFFFFFF) << 32 | java_string_hash(key[::-1] + "/") & 0xFFFFFFFF
+
+
+def _has(offsets: NDArray[np.int64], offset: int) -> bool:
+    place = int(np.searchsorted(offsets, offset))
+    return place < len(offsets) and int(offsets[place]) == offset
+
+
+def half_row(verified: Verified, physical_offset: int, size: int, source: str) -> PendingTransaction:
+    """Return the row of a half message."""
+    record = verified.record if verified.state is RecordState.VERIFIED else None
+    if record is None:
+        verified = verified._replace(properties={})
+    return PendingTransaction(
+        topic=verified.real_topic,
+        queue_id=verified.number(props.REAL_QID),
+        unique_key=verified.text(props.UNIQ_KEY),
+        keys=verified.keys,
+        producer_group=verified.text(props.PGROUP),
+        born_timestamp=None if record is None else record.born_timestamp,
+        store_timestamp=None if record is None else record.store_timestamp,
+        check_times=verified.number(props.TRANSACTION_CHECK_TIMES) or 0,
+        half_offset=None,
+        physical_offset=physical_offset,
+        size=size,
+        source=source,
+        state=verified.state,
+        reason=verified.reason,
+    )
+
+
+def half_of_timer(view: StoreView, timer: PendingTimer) -> PendingTransaction:
+    """Return the row of a half message that waits as a timer message.
+
+    Its real topic is unknown: the timer has put the half topic in its place (`HookUtils.transformTimerMessage`).
+    """
+    verified = verify(view, timer.physical_offset, timer.size, (TIMER_TOPIC,))
+    row = half_row(verified, timer.physical_offset, timer.size, TIMER)
+    return row._replace(topic=None, queue_id=None, state=timer.state, reason=timer.reason)
