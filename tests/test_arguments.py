@@ -77,8 +77,10 @@ def test_old_names_of_a_store_s_reads_work(path: Path) -> None:
         assert warned[0].filename == __file__
         assert len(store.query_message("orders", "k1", until=last, since=0)) == 1
         assert len(store.query_message("orders", "k1", since=last + 1)) == 0
-        with pytest.raises(TypeError, match="no argument 'end'"):
-            store.query_message("orders", "k1", end=last)
+        with pytest.raises(TypeError, match="argument 'end'"):
+            store.query_message("orders", "k1", end=last)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="'begin_ms', its old name: give 'since'"):
+            store.query_message("orders", "k1", since=1, begin_ms=1)
 
 
 def test_old_names_of_following_work(path: Path) -> None:

@@ -11,20 +11,20 @@ from reput.errors import ConfigError
 from reput.files.forks import NotPickled
 from reput.formats.layout import INT64_MAX
 from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
-from reput.kernels.lookup_layout import ASK, BUFFER_FULL
+from reput.kernels.lookup_layout import ASK, BUFFER_FULL, COUNT_BITS, COUNT_MASK
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store.read import keys
 from reput.store.read.keys import KeyQuestion
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_answers import PullQuestion
-from reput.store.read.results import MAX_PULL_BYTES, AnswerBuffer, GetResult, QueryResult
+from reput.store.read.results import MAX_PULL_BYTES, AnswerBuffer, GetResult, GetStatus, QueryResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import EVERYTHING, TagFilter
 from reput.store.read.topic_messages import TopicQuestion, messages_of, refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView, number_of
 
-# A call takes half a microsecond, so each look-up of an attribute counts.
-_LOWER, _get_result, _query_result = Boundary.LOWER, GetResult.of_answer, QueryResult.of_answer
+# A call takes half a microsecond, so each look-up of an attribute counts, and one in an enum is a tenth of a pull.
+_LOWER, _FOUND = Boundary.LOWER, GetStatus.FOUND
 
 
 class Reading(NotPickled):
@@ -109,7 +109,14 @@ class Reading(NotPickled):
                 # A number has more than 64 bits; the view answers it.
                 answer = ASK
             if answer > 0:
-                return _get_result(answer, offset, queue, buffer.words)
+                # The slots are filled here, as in `query_message`: a function for it takes a twentieth of the look-up.
+                result = GetResult()
+                # As `answer_count` and `answer_at`, without their calls.
+                result.count = count = answer & COUNT_MASK
+                result.at, result.words = answer >> COUNT_BITS, buffer.words
+                result.status, result.next_offset = _FOUND, offset + count
+                result.span, result.maps = queue, queue.maps
+                return result
             if answer == BUFFER_FULL:
                 self._buffer = AnswerBuffer(max_messages)
                 return self.get_message(topic, queue_id, offset, max_messages, filter, max_bytes)
@@ -218,7 +225,8 @@ class Reading(NotPickled):
         before: int | None = None,
         by_tag: bool = False,
         exact: bool = True,
-        **renamed: Any,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
     ) -> QueryResult:
         """Find the newest messages of a topic with a key or unique key.
 
@@ -233,6 +241,7 @@ class Reading(NotPickled):
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
             exact: Compare topic, key and time with the record. Without it two keys of one hash count as one key, and
                 a message may come twice, as RocketMQ answers.
+            begin_ms, end_ms: The old names of `since` and `until`, with a DeprecationWarning.
 
         Returns:
             The messages, in log order.
@@ -241,8 +250,9 @@ class Reading(NotPickled):
             ConfigError: No topic can have this name, or an argument is not of its type.
             ClosedError: The store is closed.
         """
-        if renamed:
-            since, until = _renamed_times(renamed, since, until)
+        # As parameters: a decorator for renamed arguments, or `**renamed`, takes 0.1 us of the 0.8 us of a look-up.
+        if begin_ms is not None or end_ms is not None:
+            since, until = _renamed_times({"begin_ms": begin_ms, "end_ms": end_ms}, since, until)
         if type(max_messages) is not int:
             max_messages = number_of("max_messages", max_messages)
         if exact and until is None and before is None and not since and not by_tag:
@@ -252,19 +262,21 @@ class Reading(NotPickled):
                 # The topic is no text; `key_of` refuses it by name.
                 prepared = None
             if prepared is not None and type(key) is str:
-                buffer, name = self._buffer, b""
+                buffer = self._buffer
                 try:
-                    name = key.encode()
-                    answer = self._find_key(prepared.address, name, max_messages, buffer.address)
+                    answer = self._find_key(prepared.address, key.encode(), max_messages, buffer.address)
                 except (OverflowError, UnicodeEncodeError):
                     # A number has more than 64 bits, or the key is not UTF-8; the view answers it.
                     answer = ASK
                 if answer < ASK:
                     if answer == BUFFER_FULL:
                         buffer = self._buffer = AnswerBuffer(max_messages)
-                    answer = keys.find_with_maps(self.view, prepared, name, max_messages, buffer)
+                    answer = keys.find_with_maps(self.view, prepared, key.encode(), max_messages, buffer)
                 if answer >= 0:
-                    return _query_result(answer, max_messages, prepared.index, buffer.words)
+                    found = QueryResult()
+                    found.answer, found.max_messages = answer, max_messages
+                    found.index, found.kept = prepared.index, buffer.words
+                    return found
         number_of("before", 0 if before is None else before)
         begin_ms, end_ms = since_ms(since) or 0, until_ms(until)
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
@@ -332,16 +344,14 @@ def _filter_of(given: str | TagFilter | SqlFilter | None) -> TagFilter | SqlFilt
     return given
 
 
-def _renamed_times(given: dict[str, Any], since: Any, until: Any) -> tuple[Any, Any]:
-    """Return the bounds of a query by key whose old names, `begin_ms` and `end_ms`, may be given.
+def _renamed_times(old: dict[str, int | None], since: Any, until: Any) -> tuple[Any, Any]:
+    """Return the bounds of a query by key of which some have their old names, `begin_ms` and `end_ms`.
 
     Raises:
-        TypeError: An argument is unknown, or given by both names.
+        TypeError: A bound is given by both names.
     """
-    named = given | {name: value for name, value in (("since", since), ("until", until)) if value is not None}
-    for old, name in (("begin_ms", "since"), ("end_ms", "until")):
-        if old in named:
-            take_renamed("MessageStore.query_message", named, old, Renamed(name), stacklevel=4)
-    if unknown := named.keys() - {"since", "until"}:
-        raise TypeError(f"MessageStore.query_message() has no argument {min(unknown)!r}")
-    return named.get("since"), named.get("until")
+    given = {name: value for name, value in (("since", since), ("until", until), *old.items()) if value is not None}
+    for name, present in (("begin_ms", "since"), ("end_ms", "until")):
+        if name in given:
+            take_renamed("MessageStore.query_message", given, name, Renamed(present), stacklevel=4)
+    return given.get("since"), given.get("until")

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from reput.files.forks import NotPickled
 from reput.formats.consume_queue import OffsetRange
 from reput.kernels.lookup_layout import (
-    COUNT_BITS,
-    COUNT_MASK,
     FIRST_PLACE,
     PLACE_WORDS,
     Answers,
@@ -45,8 +43,6 @@ class GetStatus(StrEnum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
-# A look-up in an enum takes as long as a tenth of a pull.
-_FOUND = GetStatus.FOUND
 MAX_PULL_BYTES = 128 << 20
 _MIN_PULL_BYTES = 100
 _BUFFER_WORDS = 1 << 12
@@ -80,8 +76,8 @@ class GetResult(NotPickled):
     themselves, are kept, even if the log's file is deleted meanwhile.
 
     `span` has the queue's `min_offset` and `max_offset`. `words` has `count` places from word `at` on. `maps` are the
-    files that hold the records, each with its start. The class methods fill all slots; an `__init__` would cost more
-    than the kernel.
+    files that hold the records, each with its start. `Reading.get_message` and the class methods fill all slots; an
+    `__init__` would cost more than the kernel.
     """
 
     _instead = "Send its messages: list(result)"
@@ -94,17 +90,6 @@ class GetResult(NotPickled):
     at: int
     count: int
     maps: Sequence[tuple[int, NDArray[np.uint8]]]
-
-    @staticmethod
-    def of_answer(answer: int, offset: int, queue: QueueLookup, words: NDArray[np.int64]) -> GetResult:
-        """Make the result of a kernel's answer to a pull from `offset` on; `words` is the answer buffer."""
-        result = GetResult()
-        # As `answer_count` and `answer_at`, without their calls.
-        result.count = count = answer & COUNT_MASK
-        result.at = answer >> COUNT_BITS
-        result.status, result.next_offset = _FOUND, offset + count
-        result.words, result.span, result.maps = words, queue, queue.maps
-        return result
 
     @staticmethod
     def nothing(status: GetStatus, next_offset: int, span: OffsetRange | QueueLookup) -> GetResult:
@@ -191,7 +176,7 @@ class QueryResult(NotPickled):
 
     `kept` is the messages themselves, or the answer buffer with their places, newest first, as `index` reads them.
     `answer` is the kernel's, whose count is above `max_messages` if there are older messages; without a kernel it is -1
-    if there are, else 0. Each slot costs some 10 ns.
+    if there are, else 0. `Reading.query_message` and `of` fill all slots; each costs some 10 ns.
     """
 
     _instead = "Send its messages: list(result)"
@@ -206,13 +191,6 @@ class QueryResult(NotPickled):
     def count(self) -> int:  # old name, for one version
         """The old name of `max_messages`."""
         return self.max_messages
-
-    @staticmethod
-    def of_answer(answer: int, max_messages: int, index: IndexLookup, words: NDArray[np.int64]) -> QueryResult:
-        """Make the result of a kernel's answer; `words` is the answer buffer."""
-        result = QueryResult()
-        result.answer, result.max_messages, result.index, result.kept = answer, max_messages, index, words
-        return result
 
     @staticmethod
     def of(messages: Sequence[StoredMessage], more: bool) -> QueryResult:
