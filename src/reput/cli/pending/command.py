@@ -9,11 +9,11 @@ import click
 from reput.cli import opened as stores
 from reput.cli import options, output
 from reput.cli.groups import VerbGroup
-from reput.cli.pending.rows import ROWS_SHOWN, PendingTable, name_of, or_dash, say_damage, show_rows
+from reput.cli.pending.rows import ROWS_SHOWN, PendingTable, name_of, or_dash, say_findings, show_rows
 
 if TYPE_CHECKING:
-    from reput.store.pending.timers import PendingTimer
-    from reput.store.pending.transactions import PendingTransaction
+    from reput.store.pending.half_row import PendingTransaction
+    from reput.store.pending.timer_row import PendingTimer
 
 _topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
 _count_option = click.option(
@@ -59,8 +59,9 @@ def timers(
 ) -> int:
     """Show the timer messages of STORE that have not been delivered.
 
-    First those in the timer wheel, by the time at which it gives them out. A message that is due after the wheel's
-    window is put back then (rolled). At the end those that the wheel has not taken in from its queue yet.
+    First those in the timer wheel, in RocksDB and in delay levels, by the time at which they are given out. The wheel
+    puts a message that is due after its window back then (rolled). At the end those that neither wheel nor RocksDB has
+    taken in from their queue yet.
 
     \b
     reput pending timers /data/store
@@ -85,7 +86,7 @@ def timers(
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         work = opened.pending
         sound = show_rows(work.timers(topic, until), PendingTable("Timers", names, cells), count, as_json)
-    say_damage(work.damage)
+    say_findings(work)
     return 0 if sound and not work.damage else 1
 
 
@@ -105,8 +106,8 @@ def transactions(
 ) -> int:
     """Show the half messages of STORE that have neither been committed nor rolled back.
 
-    First those of the half topic, in its order; then those that still wait as timer messages. The number of checks
-    says how often the broker has asked the producer.
+    First those of the half topic, in its order; then those of RocksDB; then those that still wait as timer messages.
+    The number of checks says how often the broker has asked the producer.
 
     \b
     reput pending transactions /data/store
@@ -132,7 +133,7 @@ def transactions(
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         work = opened.pending
         sound = show_rows(work.transactions(topic), PendingTable("Transactions", names, cells), count, as_json)
-    say_damage(work.damage)
+    say_findings(work)
     return 0 if sound and not work.damage else 1
 
 

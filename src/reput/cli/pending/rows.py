@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.cli import output
+
+if TYPE_CHECKING:
+    from reput.store.pending.work import PendingWork
 
 ROWS_SHOWN = 100
 _NOTES_SHOWN = 20
@@ -65,10 +68,12 @@ def _say(title: str, seen: int, most: int | None, reasons: Sequence[str]) -> Non
         output.say(f"note: these are the first {most:,} of {seen:,}; -c N shows N, --json all")
 
 
-def say_damage(damage: Sequence[str]) -> None:
-    """Write what could not be read to stderr."""
-    for text in damage:
+def say_findings(work: PendingWork) -> None:
+    """Write to stderr what could not be read, and what is odd."""
+    for text in work.damage:
         output.say(f"damage: {text}")
+    for text in work.notes:
+        output.say(f"note: {text}")
 
 
 def name_of(topic: str | None, queue_id: int | None) -> str:

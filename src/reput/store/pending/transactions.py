@@ -11,7 +11,6 @@ Source: `TransactionalMessageServiceImpl.check`, `TransactionalMessageBridge`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,39 +19,17 @@ from reput.formats import properties as props
 from reput.formats.hashing import java_string_hash
 from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from reput.formats.transactions import REMOVE_TAG, ended_offsets
+from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.queue_walk import QueuedMessage, walk_queue
-from reput.store.pending.timers import PendingTimer
-from reput.store.pending.verify import RecordState, Verified, verify
+from reput.store.pending.timer_row import PendingTimer
+from reput.store.pending.verify import verify
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.view import StoreView
 
 HALF, TIMER = "half topic", "timer"
 
 
-class PendingTransaction(NamedTuple):
-    """A half message without an end; times in ms, None for unknown values.
-
-    `half_offset` is its queue offset in the half topic. `source` says where it waits: in that topic, or as a timer
-    message that will go there. `state` is the comparison with the log, `reason` what differs.
-    """
-
-    topic: str | None
-    queue_id: int | None
-    unique_key: str | None
-    keys: tuple[str, ...]
-    producer_group: str | None
-    born_timestamp: int | None
-    store_timestamp: int | None
-    check_times: int
-    half_offset: int | None
-    physical_offset: int
-    size: int
-    source: str
-    state: RecordState
-    reason: str | None
-
-
-def open_halves(view: StoreView, progress: ConsumerProgress) -> Iterator[PendingTransaction]:
+def topic_halves(view: StoreView, progress: ConsumerProgress) -> Iterator[PendingTransaction]:
     """Yield the half messages without an end, in the order of the half topic.
 
     Memory holds 8 bytes for each end after the broker's offset, and 16 for each half message there.
@@ -107,29 +84,6 @@ def _key_hash(found: QueuedMessage) -> int:
 def _has(offsets: NDArray[np.int64], offset: int) -> bool:
     place = int(np.searchsorted(offsets, offset))
     return place < len(offsets) and int(offsets[place]) == offset
-
-
-def half_row(verified: Verified, physical_offset: int, size: int, source: str) -> PendingTransaction:
-    """Return the row of a half message."""
-    record = verified.record if verified.state is RecordState.VERIFIED else None
-    if record is None:
-        verified = verified._replace(properties={})
-    return PendingTransaction(
-        topic=verified.real_topic,
-        queue_id=verified.number(props.REAL_QID),
-        unique_key=verified.text(props.UNIQ_KEY),
-        keys=verified.keys,
-        producer_group=verified.text(props.PGROUP),
-        born_timestamp=None if record is None else record.born_timestamp,
-        store_timestamp=None if record is None else record.store_timestamp,
-        check_times=verified.number(props.TRANSACTION_CHECK_TIMES) or 0,
-        half_offset=None,
-        physical_offset=physical_offset,
-        size=size,
-        source=source,
-        state=verified.state,
-        reason=verified.reason,
-    )
 
 
 def half_of_timer(view: StoreView, timer: PendingTimer) -> PendingTransaction:

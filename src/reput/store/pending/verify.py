@@ -40,6 +40,15 @@ class Verified(NamedTuple):
         """Return the same with the finding that the record is another one."""
         return self._replace(state=RecordState.ANOTHER, reason=reason)
 
+    def recalled(self) -> Verified:
+        """Return the same with the finding that a later message marks it as deleted."""
+        return self._replace(state=RecordState.RECALLED, reason="a later message marks it as deleted")
+
+    @property
+    def is_verified(self) -> bool:
+        """True if the record is the one that was looked for, and nothing marks it as deleted."""
+        return self.state is RecordState.VERIFIED
+
     def number(self, name: bytes) -> int | None:
         """Return a property that is a whole number of at most 64 bits; None if it is none."""
         return whole_number(self.properties.get(name))

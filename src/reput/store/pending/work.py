@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import heapq
+import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
+from reput.formats import paths, timer_database, transaction_database
 from reput.formats.layout import INT64_MAX
 from reput.formats.system_topics import HALF_TOPIC
-from reput.store.pending.timers import PendingTimer, WheelTimers
-from reput.store.pending.transactions import PendingTransaction, half_of_timer, open_halves
+from reput.store.pending.databases import family_of, guarded
+from reput.store.pending.delay_levels import delayed
+from reput.store.pending.half_row import PendingTransaction
+from reput.store.pending.timer_queue import TimerQueue
+from reput.store.pending.timer_row import PendingTimer
+from reput.store.pending.transactions import half_of_timer, topic_halves
+from reput.store.pending.wheel_timers import WheelTimers
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.view import StoreView
+
+if TYPE_CHECKING:
+    from reput.store.pending.rocksdb_timers import RocksdbTimers
 
 
 class PendingWork:
@@ -19,19 +32,22 @@ class PendingWork:
             for timer in store.pending.timers():
                 print(timer.deliver_timestamp, timer.topic, timer.state)
 
-    `damage` gets what could not be read: the other rows still come. It is complete when the rows have been read.
+    `damage` gets what could not be read: the other rows still come. It is complete when the rows have been read. So is
+    `notes`, which has what is odd and no damage.
     """
 
     def __init__(self, view: StoreView, progress: Callable[[], ConsumerProgress]) -> None:
         self._view = view
         self._progress = progress
         self.damage: list[str] = []
+        self.notes: list[str] = []
 
     def timers(self, topic: str | None = None, until_ms: int | None = None) -> Iterator[PendingTimer]:
-        """Iterate over the timer messages that have not been delivered.
+        """Iterate over the timer messages, and the messages of delay levels, that have not been delivered.
 
-        First those that the timer wheel holds, by the time at which it gives them out; then those that it has not
-        taken in from its queue yet. Memory does not grow with their number.
+        First those in the timer wheel, in RocksDB and in delay levels, by the time at which they are given out.
+        Then those that wheel and RocksDB have not taken in from their queue yet, in its order.
+        Memory does not grow with their number.
 
         Args:
             topic: Only messages for this topic.
@@ -45,31 +61,76 @@ class PendingWork:
                 yield timer
 
     def _timers(self, until_ms: int) -> Iterator[PendingTimer]:
-        self._view.catch_up()
-        wheel = WheelTimers(self._view, self.damage)
-        try:
-            yield from wheel.in_wheel(until_ms)
-            yield from wheel.in_queue()
-        finally:
-            wheel.close()
+        view, damage = self._view, self.damage
+        view.catch_up()
+        with contextlib.ExitStack() as opened:
+            wheel = WheelTimers(view, damage)
+            opened.callback(wheel.close)
+            database = self._database(opened)
+            taken_in = max(wheel.queue_offset, 0 if database is None else database.queue_offset)
+            queue = TimerQueue(view, taken_in)
+            marks = queue.marks()
+            sources = [
+                guarded(wheel.rows(until_ms, marks), damage),
+                guarded(delayed(view, view.settings.delays_ms, damage), damage),
+            ]
+            if database is not None:
+                sources.append(guarded(self._noting_overdue(database, database.rows(until_ms, marks)), damage))
+            yield from heapq.merge(*sources, key=_given_out)
+            yield from guarded(queue.rows(), damage)
+
+    def _database(self, opened: contextlib.ExitStack) -> RocksdbTimers | None:
+        folder = self._view.layout.root / paths.INDEX_DATABASE
+        family = opened.enter_context(family_of(folder, timer_database.FAMILY, self.damage))
+        if family is None:
+            return None
+        from reput.store.pending.rocksdb_timers import RocksdbTimers
+
+        return RocksdbTimers(self._view, family, self.damage)
+
+    def _noting_overdue(self, database: RocksdbTimers, rows: Iterator[PendingTimer]) -> Iterator[PendingTimer]:
+        """Yield the rows, and note those that a broker that starts now would not deliver."""
+        begin_ms, overdue = time.time_ns() // 1_000_000 - 10_000, 0
+        for row in rows:
+            overdue += database.timeline_ms is None and row.deliver_timestamp < begin_ms
+            yield row
+        if overdue:
+            self.notes.append(
+                f"{overdue} overdue timer messages are in a database that has no timeline_checkpoint yet: RocketMQ 5.5 "
+                "starts at its own clock less 10 seconds, and does not deliver them"
+            )
 
     def transactions(self, topic: str | None = None) -> Iterator[PendingTransaction]:
         """Iterate over the half messages that have neither been committed nor rolled back.
 
-        First those of the half topic, in its order; then those that still wait for a time, as timer messages.
+        First those of the half topic, in its order; then those of RocksDB; then those that still wait for a time, as
+        timer messages.
 
         Args:
             topic: Only messages for this topic.
 
         Returns:
             The messages.
+
+        Raises:
+            DamagedStoreError: The group offsets, which say how far the broker is, are damaged.
         """
         for half in self._transactions():
             if topic is None or half.topic == topic:
                 yield half
 
     def _transactions(self) -> Iterator[PendingTransaction]:
-        self._view.catch_up()
-        yield from open_halves(self._view, self._progress())
+        view, damage = self._view, self.damage
+        view.catch_up()
+        yield from guarded(topic_halves(view, self._progress()), damage)
+        with family_of(view.layout.root / paths.INDEX_DATABASE, transaction_database.FAMILY, damage) as family:
+            if family is not None:
+                from reput.store.pending.rocksdb_transactions import database_halves
+
+                yield from guarded(database_halves(view, family, damage), damage)
         for timer in self.timers(HALF_TOPIC):
-            yield half_of_timer(self._view, timer)
+            yield half_of_timer(view, timer)
+
+
+def _given_out(timer: PendingTimer) -> int:
+    return timer.deliver_timestamp if timer.wheel_timestamp is None else timer.wheel_timestamp

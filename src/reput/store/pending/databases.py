@@ -1,0 +1,55 @@
+"""The databases of a store that hold pending work, opened as links: `rocksdbstore` and `kvStore`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from reput.errors import DamagedStoreError, ReputError
+from reput.files.names import is_database
+
+if TYPE_CHECKING:
+    from reput.files.database import Family
+
+_Row = TypeVar("_Row")
+_DEFAULT = "default"
+"""Every RocksDB has this family."""
+_REMEDY = (
+    "Restore it from a copy: reput does not build this database. Its messages are in the log, and `reput dump log` "
+    "shows them"
+)
+
+
+@contextlib.contextmanager
+def family_of(folder: Path, name: str, damage: list[str]) -> Iterator[Family | None]:
+    """Yield a column family of a database; None without the database or the family, or if it cannot be opened.
+
+    Args:
+        folder: the database.
+        name: the family.
+        damage: gets the reason if the database cannot be opened or read: other work is then still shown.
+    """
+    if not is_database(folder):
+        yield None
+        return
+    # Only here: a store without a database must not load RocksDB.
+    from reput.files.database import DatabaseReader
+
+    with contextlib.ExitStack() as opened:
+        try:
+            reader = opened.enter_context(DatabaseReader(folder, (_DEFAULT,), optional=(name,), remedy=_REMEDY))
+        except ReputError as error:
+            damage.append(str(error))
+            yield None
+            return
+        yield reader.families.get(name)
+
+
+def guarded(rows: Iterator[_Row], damage: list[str]) -> Iterator[_Row]:
+    """Yield rows up to the first damage, which `damage` gets: the rows of other sources still come."""
+    try:
+        yield from rows
+    except DamagedStoreError as error:
+        damage.append(str(error))

@@ -1,0 +1,64 @@
+"""Messages of delay levels that wait: queue n - 1 of SCHEDULE_TOPIC_XXXX has those of level n.
+
+Source: `ScheduleMessageService`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import delay_offset, paths
+from reput.formats.delay_offset import decode_delay_offsets
+from reput.formats.record import SCHEDULE_TOPIC
+from reput.store.pending.queue_walk import walk_queue
+from reput.store.pending.timer_row import PendingTimer, timer_row
+from reput.store.pending.verify import verify
+from reput.store.read.view import StoreView
+
+LEVEL = "delay level"
+_TOPIC = SCHEDULE_TOPIC.decode()
+
+
+def delayed(view: StoreView, delays_ms: tuple[int, ...], damage: list[str]) -> Iterator[PendingTimer]:
+    """Yield the messages that wait for the delay of their level, by the time at which they are due.
+
+    Args:
+        view: the open store.
+        delays_ms: the delay of each level, level 1 first.
+        damage: gets what cannot be read.
+    """
+    queues = [queue for queue in view.queues(_TOPIC) if queue.queue_id < len(delays_ms)]
+    if not queues:
+        return
+    offsets = _delivered(view.layout.root / paths.CONFIG, damage)
+    levels = [
+        _level(view, queue.queue_id, offsets.get(queue.queue_id + 1, 0), delays_ms[queue.queue_id]) for queue in queues
+    ]
+    yield from heapq.merge(*levels, key=attrgetter("deliver_timestamp"))
+
+
+def _level(view: StoreView, queue_id: int, begin: int, delay_ms: int) -> Iterator[PendingTimer]:
+    for found in walk_queue(view, _TOPIC, queue_id, begin):
+        size = len(found.message.raw)
+        verified = verify(view, found.physical_offset, size, (_TOPIC,))
+        due = 0 if verified.record is None else verified.record.store_timestamp + delay_ms
+        row = timer_row(verified, found.physical_offset, size, f"{LEVEL} {queue_id + 1}")
+        yield row._replace(deliver_timestamp=due)
+
+
+def _delivered(config: Path, damage: list[str]) -> dict[int, int]:
+    """Return how far each level has been delivered; nothing without the file, or if its backup is damaged, too."""
+    for name in (delay_offset.FILE_NAME, delay_offset.BACKUP_NAME):
+        data = fs.read_bytes(config / name, delay_offset.SIZE_LIMIT)
+        if data is None:
+            continue
+        try:
+            return decode_delay_offsets(data, str(config / name))
+        except DamagedStoreError as error:
+            damage.append(str(error))
+    return {}

@@ -1,0 +1,79 @@
+"""Timer messages in RocksDB: those of the column family `timer` that have not been delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from reput.files.database import Family
+from reput.formats import properties as props
+from reput.formats.system_topics import TIMER_TOPIC
+from reput.formats.timer_database import (
+    QUEUE_OFFSET_KEY,
+    TIMELINE_KEY,
+    TimerEntry,
+    decode_checkpoint_value,
+    decode_timer_entry,
+    is_timer_checkpoint,
+    timer_key,
+)
+from reput.store.pending.timer_queue import is_marked
+from reput.store.pending.timer_row import PendingTimer, timer_row
+from reput.store.pending.verify import Verified, verify
+from reput.store.read.view import StoreView
+
+ROCKSDB = "rocksdb"
+
+
+class RocksdbTimers:
+    """The timers of a database.
+
+    `queue_offset` is the next message of the timer topic that it takes in. `timeline_ms` is the time up to which it has
+    delivered; None if it has never delivered any.
+    """
+
+    def __init__(self, view: StoreView, family: Family, damage: list[str]) -> None:
+        self._view = view
+        self._family = family
+        self._damage = damage
+        self.queue_offset = decode_checkpoint_value(family.get(QUEUE_OFFSET_KEY)) or 0
+        self.timeline_ms = decode_checkpoint_value(family.get(TIMELINE_KEY))
+
+    def rows(self, until_ms: int, marks: Mapping[int, set[str]]) -> Iterator[PendingTimer]:
+        """Yield the messages that are due at a time or before, by that time; `marks` as for the wheel."""
+        odd = 0
+        for key, value in self._family.walk(timer_key(max(0, self.timeline_ms or 0))):
+            entry = None if is_timer_checkpoint(key) else decode_timer_entry(key, value)
+            if entry is not None and entry.deliver_timestamp > until_ms:
+                break
+            if entry is not None:
+                yield self._row(entry, marks.get(entry.deliver_timestamp, set()))
+            elif not is_timer_checkpoint(key):
+                odd += 1
+                if odd == 1:
+                    self._damage.append(
+                        f"{self._family.place}: timer key {key[:40].hex()}: its value has {len(value)} bytes, which is "
+                        "no timer message; RocketMQ passes over it"
+                    )
+
+    def _row(self, entry: TimerEntry, marked: set[str]) -> PendingTimer:
+        verified = _compared(verify(self._view, entry.physical_offset, entry.size, (TIMER_TOPIC,)), entry, marked)
+        row = timer_row(verified, entry.physical_offset, entry.size, ROCKSDB, entry.deliver_timestamp)
+        rolled = props.TIMER_ROLL_LABEL in verified.properties
+        return row._replace(
+            wheel_timestamp=None,
+            unique_key=entry.unique_key.decode("utf-8", "replace"),
+            roll_times=max(row.roll_times, int(rolled)),
+        )
+
+
+def _compared(verified: Verified, entry: TimerEntry, marked: set[str]) -> Verified:
+    if not verified.is_verified:
+        return verified
+    due, unique_key = verified.number(props.TIMER_OUT_MS), verified.properties.get(props.UNIQ_KEY)
+    if due != entry.deliver_timestamp or unique_key != entry.unique_key:
+        return verified.another(
+            f"the record at log offset {entry.physical_offset} is due at {due} with unique key "
+            f"{verified.text(props.UNIQ_KEY)}, not at {entry.deliver_timestamp} with "
+            f"{entry.unique_key.decode('utf-8', 'replace')}"
+        )
+    return verified.recalled() if is_marked(verified, marked) else verified

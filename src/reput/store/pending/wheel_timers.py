@@ -1,0 +1,100 @@
+"""Timer messages in the timer wheel: those that it has taken in and not delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+
+from reput.errors import DamagedStoreError
+from reput.formats import properties as props
+from reput.formats.system_topics import TIMER_TOPIC
+from reput.formats.timer_checkpoint import TimerCheckpoint
+from reput.formats.timer_log import TimerUnit
+from reput.store.pending.timer_log import TimerLogReader
+from reput.store.pending.timer_queue import is_marked
+from reput.store.pending.timer_row import PendingTimer, timer_row
+from reput.store.pending.timer_wheel import WheelReader, find_wheel, has_timer_log, last_unit, read_timer_checkpoint
+from reput.store.pending.verify import RecordState, Verified, verify
+from reput.store.read.view import StoreView
+
+WHEEL = "wheel"
+
+
+class WheelTimers:
+    """The wheel of a store; empty if the store has none.
+
+    `queue_offset` is the next message of the timer topic that the wheel takes in.
+
+    Args:
+        view: the open store.
+        damage: gets what cannot be read.
+    """
+
+    def __init__(self, view: StoreView, damage: list[str]) -> None:
+        self.queue_offset = 0
+        self._view = view
+        self._damage = damage
+        self._log: TimerLogReader | None = None
+        self._wheel: WheelReader | None = None
+        try:
+            self._open()
+        except DamagedStoreError as error:
+            damage.append(str(error))
+
+    def _open(self) -> None:
+        root = self._view.layout.root
+        checkpoint = read_timer_checkpoint(root) or TimerCheckpoint()
+        self.queue_offset = checkpoint.last_timer_queue_offset
+        if not has_timer_log(root):
+            return
+        self._log = TimerLogReader(root)
+        if (last := last_unit(self._log)) is not None:
+            # The checkpoint is written each second, and the log before it.
+            found = verify(self._view, last.physical_offset, last.record_size, (TIMER_TOPIC,))
+            if found.state is RecordState.VERIFIED and found.record is not None:
+                self.queue_offset = max(self.queue_offset, found.record.queue_offset + 1)
+        path = find_wheel(root)
+        if path is not None:
+            self._wheel = WheelReader(path, self._log, checkpoint)
+
+    def rows(self, until_ms: int, marks: Mapping[int, set[str]]) -> Iterator[PendingTimer]:
+        """Yield the messages that the wheel gives out at a time or before, by that time.
+
+        `marks` has the keys that later messages mark as deleted, by time.
+        """
+        if self._wheel is None or self._log is None:
+            return
+        for slot in takewhile(lambda slot: slot.time_ms <= until_ms, self._wheel.slots()):
+            units = map(self._log.unit_at, slot.positions)
+            marked = {key for unit in units if unit.is_delete_mark and (key := self._marked_key(unit))}
+            marked |= marks.get(slot.time_ms, set())
+            for position in slot.positions:
+                unit = self._log.unit_at(position)
+                if not unit.is_delete_mark:
+                    yield self._row(unit, marked)
+            if slot.damage is not None:
+                self._damage.append(slot.damage)
+
+    def close(self) -> None:
+        """Release the files."""
+        if self._log is not None:
+            self._log.close()
+
+    def _marked_key(self, unit: TimerUnit) -> str | None:
+        found = verify(self._view, unit.physical_offset, unit.record_size, (TIMER_TOPIC,))
+        return found.text(props.TIMER_DEL_UNIQKEY)
+
+    def _row(self, unit: TimerUnit, marked: set[str]) -> PendingTimer:
+        verified = verify(self._view, unit.physical_offset, unit.record_size, (TIMER_TOPIC,))
+        if verified.state is RecordState.VERIFIED:
+            verified = _compared(verified, unit, marked)
+        row = timer_row(verified, unit.physical_offset, unit.record_size, WHEEL, unit.time)
+        return row._replace(wheel_timestamp=unit.time, is_rolled=unit.is_rolled)
+
+
+def _compared(verified: Verified, unit: TimerUnit, marked: set[str]) -> Verified:
+    """Return the finding after a look at the time that the record names, and at marks of deletion."""
+    due = verified.number(props.TIMER_OUT_MS)
+    if due is None or (due <= unit.time if unit.is_rolled else due != unit.time):
+        return verified.another(f"the record at log offset {unit.physical_offset} is due at {due}, not {unit.time}")
+    return verified.recalled() if is_marked(verified, marked) else verified
