@@ -42,9 +42,13 @@ _started_in: list[int] = []
 """The process that first opened a RocksDB; it may be a parent of this one."""
 
 
+REBUILD_QUEUES = "`reput rebuild --only queue` builds it anew from the log"
+"""What helps against a damaged database of queues."""
+
+
 @contextlib.contextmanager
-def errors_named(place: Path | str, doing: str) -> Iterator[None]:
-    """Turn RocksDB's errors of the block into ours.
+def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) -> Iterator[None]:
+    """Turn RocksDB's errors of the block into ours; `remedy` is the last sentence of an error about damage.
 
     Raises:
         StoreLockedError: Another process, or this one, has the database open for writing.
@@ -62,10 +66,10 @@ def errors_named(place: Path | str, doing: str) -> Iterator[None]:
         if type(error) is not Exception:
             raise
         reason = " ".join(str(error).split()).rstrip(". ")
-        raise _translated(f"{place}: cannot {doing}: {reason}", reason) from error
+        raise _translated(f"{place}: cannot {doing}: {reason}", reason, remedy) from error
 
 
-def _translated(text: str, reason: str) -> ReputError:
+def _translated(text: str, reason: str, remedy: str) -> ReputError:
     lower = reason.lower()
     if "lock" in lower and ("hold" in lower or "lock file" in lower):
         return StoreLockedError(f"{text}. A broker or another reput process has it open: stop it, or wait for it")
@@ -74,8 +78,8 @@ def _translated(text: str, reason: str) -> ReputError:
     if "permission denied" in lower or "read-only file system" in lower:
         return AccessError(text)
     if "column family not found" in lower:
-        text += ". This is no RocksDB of RocketMQ's queues, or one of another version"
-    return DamagedStoreError(f"{text}. `reput rebuild --only queue` builds it anew from the log")
+        text += ". This is not the database that RocketMQ keeps here, or one of another version"
+    return DamagedStoreError(f"{text}. {remedy}")
 
 
 def refuse_in_fork(folder: Path) -> None:
@@ -107,19 +111,20 @@ class Family:
     # 32 consecutive warm keys: 10 us by `some`, 26 us by a multi-get, 76 us by `get`. Scattered keys: 152, 55 and
     # 119 us, but no caller asks for these together. So entries are read by range, and single ones by `get`.
 
-    def __init__(self, place: Path, handle: Any) -> None:
+    def __init__(self, place: Path, handle: Any, remedy: str = REBUILD_QUEUES) -> None:
         self.place = place
         self.handle = handle
+        self.remedy = remedy
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        with errors_named(self.place, "read"):
+        with errors_named(self.place, "read", self.remedy):
             value: bytes | None = self.handle.get(key)
             return value
 
     def some(self, begin: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """Return at most `count` keys from `begin` on, with their values; fewer at the end, and at a damaged block."""
-        with errors_named(self.place, "read"):
+        with errors_named(self.place, "read", self.remedy):
             return list(islice(self.handle.items(from_key=begin), count))
 
     def walk(self, begin: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
@@ -128,7 +133,7 @@ class Family:
         Raises:
             DamagedStoreError: A block is damaged.
         """
-        with errors_named(self.place, "read"):
+        with errors_named(self.place, "read", self.remedy):
             walker = self.handle.iter()
             if begin is None:
                 walker.seek_to_first()
@@ -140,7 +145,7 @@ class Family:
                 return
             yield key, walker.value()
             walker.next()
-        with errors_named(self.place, "read"):
+        with errors_named(self.place, "read", self.remedy):
             walker.status()
 
     def walk_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -149,7 +154,7 @@ class Family:
         Raises:
             DamagedStoreError: A block is damaged.
         """
-        with errors_named(self.place, "read"):
+        with errors_named(self.place, "read", self.remedy):
             walker = self.handle.iter()
             walker.seek_for_prev(end)
         while walker.valid():
@@ -159,48 +164,66 @@ class Family:
             if key < end:
                 yield key, walker.value()
             walker.prev()
-        with errors_named(self.place, "read"):
+        with errors_named(self.place, "read", self.remedy):
             walker.status()
 
 
 class DatabaseReader:
     """A database that another process may write, as it was at the last `refresh`.
 
+    Args:
+        folder: The database.
+        families: Column families that it must have.
+        optional: Families that it may have; `families` lacks those that it does not have.
+        remedy: What helps if it is damaged, the last sentence of such an error.
+
     Raises:
-        DamagedStoreError: Files are missing or damaged, or there are other column families.
+        DamagedStoreError: Files are missing or damaged, or a family of `families` is missing.
     """
 
-    def __init__(self, folder: Path, families: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, families: Sequence[str], *, optional: Sequence[str] = (), remedy: str = REBUILD_QUEUES
+    ) -> None:
         self.folder = folder
+        self._optional = tuple(optional)
+        self._remedy = remedy
         _began(self)
         self._shadow = ScratchFolder(_SHADOW_PREFIX)
         self._links = self._shadow.path / "db"
         fs.make_dirs(self._links)
         try:
-            self._handle = self._open(families)
+            self._handle, names = self._open(families)
         except BaseException:
             self._shadow.remove()
             raise
-        self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in families}
+        self.families = {name: Family(folder, self._handle.get_column_family(name), remedy) for name in names}
 
-    def _open(self, families: Sequence[str]) -> Any:
+    def _open(self, families: Sequence[str]) -> tuple[Any, list[str]]:
         for attempt in range(_TRIES):
             shown = self._link()
             try:
-                handle = self._opened(families)
+                names = [*families, *self._found_optional()]
+                handle = self._opened(names)
             except DamagedStoreError:
                 # A concurrent writer adds and removes files: look again before reporting damage.
                 if attempt == _TRIES - 1:
                     raise
                 continue
             if self._present() == shown:
-                return handle
+                return handle, names
             # The open may have missed a table that was added meanwhile.
             handle.close()
         raise self._too_busy()
 
+    def _found_optional(self) -> list[str]:
+        if not self._optional:
+            return []
+        with errors_named(self.folder, "open", self._remedy):
+            present = rocksdict.Rdict.list_cf(str(self._links), rocksdict.Options(raw_mode=True))
+        return [name for name in self._optional if name in present]
+
     def _opened(self, families: Sequence[str]) -> Any:
-        with errors_named(self.folder, "open"):
+        with errors_named(self.folder, "open", self._remedy):
             # A cache of its own: RocksDB identifies blocks by the original name of their table, so a copy of a
             # database would get answers from the blocks of its original.
             cache = rocksdict.Cache(_CACHE_BYTES)
@@ -233,7 +256,7 @@ class DatabaseReader:
             DamagedStoreError: Files are missing or damaged.
         """
         shown = self._link()
-        with contextlib.suppress(DamagedStoreError), errors_named(self.folder, "follow"):
+        with contextlib.suppress(DamagedStoreError), errors_named(self.folder, "follow", self._remedy):
             self._handle.try_catch_up_with_primary()
             if self._present() == shown:
                 return
@@ -241,7 +264,7 @@ class DatabaseReader:
         for family in self.families.values():
             family.handle.close()
         self._handle.close()
-        self._handle = self._open(list(self.families))
+        self._handle, _ = self._open([name for name in self.families if name not in self._optional])
         for name, family in self.families.items():
             family.handle = self._handle.get_column_family(name)
 
@@ -270,16 +293,20 @@ class DatabaseOwner:
 
     Args:
         logs: Folder for RocksDB's text logs.
+        remedy: What helps if it is damaged, the last sentence of such an error.
 
     Raises:
         StoreLockedError: Another owner has it open for writing.
         ForkedStoreError: A parent process has opened a RocksDB.
     """
 
-    def __init__(self, folder: Path, families: Sequence[str], logs: Path, owner: fs.Owner) -> None:
+    def __init__(
+        self, folder: Path, families: Sequence[str], logs: Path, owner: fs.Owner, *, remedy: str = REBUILD_QUEUES
+    ) -> None:
         refuse_in_fork(folder)
         _began(self)
         self.folder = folder
+        self._remedy = remedy
         self._owner = owner
         fs.make_dirs(folder, owner)
         fs.make_dirs(logs, owner)
@@ -288,7 +315,7 @@ class DatabaseOwner:
         options.set_db_log_dir(str(logs))
         options.set_keep_log_file_num(2)
         names = list(families)
-        with errors_named(folder, "open"):
+        with errors_named(folder, "open", remedy):
             if fs.exists(folder / "CURRENT"):
                 # A writer must open all families.
                 names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options(cache)) if name not in names]
@@ -296,7 +323,7 @@ class DatabaseOwner:
         self._logs = logs
         # At once: if root is killed, the store's owner must be able to continue.
         self._give_names()
-        self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in names}
+        self.families = {name: Family(folder, self._handle.get_column_family(name), remedy) for name in names}
         self._handles = {name: self._handle.get_column_family_handle(name) for name in names}
 
     def batch(self) -> Batch:
@@ -305,7 +332,7 @@ class DatabaseOwner:
 
     def write(self, batch: Batch) -> None:
         """Apply a batch."""
-        with errors_named(self.folder, "write"):
+        with errors_named(self.folder, "write", self._remedy):
             self._handle.write(batch.changes)
 
     def ingest(self, family: str, tables: Sequence[str]) -> None:
@@ -314,26 +341,26 @@ class DatabaseOwner:
             return
         options = rocksdict.IngestExternalFileOptions()
         options.set_move_files(True)
-        with errors_named(self.folder, "take in tables"):
+        with errors_named(self.folder, "take in tables", self._remedy):
             self.families[family].handle.ingest_external_file(list(tables), options)
         self._give_names()
 
     def compact(self, family: str) -> None:
         """Free the space of deleted entries."""
-        with errors_named(self.folder, "compact"):
+        with errors_named(self.folder, "compact", self._remedy):
             self.families[family].handle.compact_range(None, None)
         self._give_names()
 
     def flush(self) -> None:
         """Write all that is in memory into tables."""
-        with errors_named(self.folder, "flush"):
+        with errors_named(self.folder, "flush", self._remedy):
             for family in self.families.values():
                 family.handle.flush()
         self._give_names()
 
     def sync(self) -> None:
         """Make all that was written durable."""
-        with errors_named(self.folder, "sync"):
+        with errors_named(self.folder, "sync", self._remedy):
             self._handle.flush_wal(True)
 
     def close(self) -> None:
