@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reput.files.database import DatabaseReader
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.queue.file_kind import FileKind
 from reput.queue.rocksdb_kind import RocksdbKind, open_reader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from reput.formats.consume_queue import Entry, QueueKey
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 def content(store: Path) -> dict[str, dict[bytes, bytes]]:
     """Every key and value, by column family."""
     with open_reader(store / paths.CONSUME_QUEUE) as reader:
+        return {name: dict(family.walk()) for name, family in reader.families.items()}
+
+
+def content_of(folder: Path, families: Sequence[str]) -> dict[str, dict[bytes, bytes]]:
+    """Every key and value of another database, by column family."""
+    with DatabaseReader(folder, families) as reader:
         return {name: dict(family.walk()) for name, family in reader.families.items()}
 
 

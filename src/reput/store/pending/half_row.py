@@ -11,8 +11,8 @@ from reput.store.pending.verify import RecordState, Verified
 class PendingTransaction(NamedTuple):
     """A half message without an end; times in ms, None for unknown values.
 
-    `half_offset` is its queue offset in the half topic. `source` says where it waits: in that topic, in RocksDB, or as a
-    timer message that will go to that topic. `state` is the comparison with the log, `reason` what differs.
+    `half_offset` is its queue offset in the half topic. `source` says where it waits: in that topic, in RocksDB, or as
+    a timer message that will go to that topic. `state` is the comparison with the log, `reason` what differs.
     """
 
     topic: str | None

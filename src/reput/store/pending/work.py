@@ -22,7 +22,7 @@ from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.view import StoreView
 
 if TYPE_CHECKING:
-    from reput.store.pending.rocksdb_timers import RocksdbTimers
+    from reput.store.pending.database_timers import DatabaseTimers
 
 
 class PendingWork:
@@ -56,11 +56,11 @@ class PendingWork:
         Returns:
             The messages.
         """
-        for timer in self._timers(INT64_MAX if until_ms is None else until_ms):
+        for timer in self._timers(INT64_MAX if until_ms is None else until_ms, self.notes):
             if (topic is None or timer.topic == topic) and (until_ms is None or timer.deliver_timestamp <= until_ms):
                 yield timer
 
-    def _timers(self, until_ms: int) -> Iterator[PendingTimer]:
+    def _timers(self, until_ms: int, notes: list[str]) -> Iterator[PendingTimer]:
         view, damage = self._view, self.damage
         view.catch_up()
         with contextlib.ExitStack() as opened:
@@ -75,30 +75,18 @@ class PendingWork:
                 guarded(delayed(view, view.settings.delays_ms, damage), damage),
             ]
             if database is not None:
-                sources.append(guarded(self._noting_overdue(database, database.rows(until_ms, marks)), damage))
+                sources.append(guarded(_noting_overdue(database, database.rows(until_ms, marks), notes), damage))
             yield from heapq.merge(*sources, key=_given_out)
             yield from guarded(queue.rows(), damage)
 
-    def _database(self, opened: contextlib.ExitStack) -> RocksdbTimers | None:
+    def _database(self, opened: contextlib.ExitStack) -> DatabaseTimers | None:
         folder = self._view.layout.root / paths.INDEX_DATABASE
         family = opened.enter_context(family_of(folder, timer_database.FAMILY, self.damage))
         if family is None:
             return None
-        from reput.store.pending.rocksdb_timers import RocksdbTimers
+        from reput.store.pending.database_timers import DatabaseTimers
 
-        return RocksdbTimers(self._view, family, self.damage)
-
-    def _noting_overdue(self, database: RocksdbTimers, rows: Iterator[PendingTimer]) -> Iterator[PendingTimer]:
-        """Yield the rows, and note those that a broker that starts now would not deliver."""
-        begin_ms, overdue = time.time_ns() // 1_000_000 - 10_000, 0
-        for row in rows:
-            overdue += database.timeline_ms is None and row.deliver_timestamp < begin_ms
-            yield row
-        if overdue:
-            self.notes.append(
-                f"{overdue} overdue timer messages are in a database that has no timeline_checkpoint yet: RocketMQ 5.5 "
-                "starts at its own clock less 10 seconds, and does not deliver them"
-            )
+        return DatabaseTimers(self._view, family, self.damage)
 
     def transactions(self, topic: str | None = None) -> Iterator[PendingTransaction]:
         """Iterate over the half messages that have neither been committed nor rolled back.
@@ -125,12 +113,26 @@ class PendingWork:
         yield from guarded(topic_halves(view, self._progress()), damage)
         with family_of(view.layout.root / paths.INDEX_DATABASE, transaction_database.FAMILY, damage) as family:
             if family is not None:
-                from reput.store.pending.rocksdb_transactions import database_halves
+                from reput.store.pending.database_halves import database_halves
 
                 yield from guarded(database_halves(view, family, damage), damage)
-        for timer in self.timers(HALF_TOPIC):
-            yield half_of_timer(view, timer)
+        for timer in self._timers(INT64_MAX, []):
+            if timer.topic == HALF_TOPIC:
+                yield half_of_timer(view, timer)
 
 
 def _given_out(timer: PendingTimer) -> int:
     return timer.deliver_timestamp if timer.wheel_timestamp is None else timer.wheel_timestamp
+
+
+def _noting_overdue(database: DatabaseTimers, rows: Iterator[PendingTimer], notes: list[str]) -> Iterator[PendingTimer]:
+    """Yield the rows, and note those that a broker that starts now would not deliver."""
+    begin_ms, overdue = time.time_ns() // 1_000_000 - 10_000, 0
+    for row in rows:
+        overdue += database.timeline_ms is None and row.deliver_timestamp < begin_ms
+        yield row
+    if overdue:
+        notes.append(
+            f"{overdue} overdue timer messages are in a database that has no timeline_checkpoint yet: RocketMQ 5.5 "
+            "starts at its own clock less 10 seconds, and does not deliver them"
+        )

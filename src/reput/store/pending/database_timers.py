@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from reput.files.database import Family
 from reput.formats import properties as props
+from reput.formats.paths import INDEX_DATABASE
 from reput.formats.system_topics import TIMER_TOPIC
 from reput.formats.timer_database import (
     QUEUE_OFFSET_KEY,
@@ -21,10 +22,8 @@ from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import Verified, verify
 from reput.store.read.view import StoreView
 
-ROCKSDB = "rocksdb"
 
-
-class RocksdbTimers:
+class DatabaseTimers:
     """The timers of a database.
 
     `queue_offset` is the next message of the timer topic that it takes in. `timeline_ms` is the time up to which it has
@@ -57,7 +56,7 @@ class RocksdbTimers:
 
     def _row(self, entry: TimerEntry, marked: set[str]) -> PendingTimer:
         verified = _compared(verify(self._view, entry.physical_offset, entry.size, (TIMER_TOPIC,)), entry, marked)
-        row = timer_row(verified, entry.physical_offset, entry.size, ROCKSDB, entry.deliver_timestamp)
+        row = timer_row(verified, entry.physical_offset, entry.size, INDEX_DATABASE, entry.deliver_timestamp)
         rolled = props.TIMER_ROLL_LABEL in verified.properties
         return row._replace(
             wheel_timestamp=None,

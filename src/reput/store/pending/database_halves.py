@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from reput.files.database import Family
 from reput.formats import properties as props
-from reput.formats.system_topics import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
+from reput.formats.paths import INDEX_DATABASE
+from reput.formats.system_topics import DATABASE_HALF_TOPIC, DATABASE_OP_TOPIC
 from reput.formats.transaction_database import LAST_OFFSET_KEY, HalfEntry, decode_half_entry, decode_last_offset
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.queue_walk import QueuedMessage, walk_queue
 from reput.store.pending.verify import Verified, verify, whole_number
 from reput.store.read.view import StoreView
-
-ROCKSDB = "rocksdb"
 
 
 def database_halves(view: StoreView, family: Family, damage: list[str]) -> Iterator[PendingTransaction]:
@@ -26,7 +25,7 @@ def database_halves(view: StoreView, family: Family, damage: list[str]) -> Itera
     last = decode_last_offset(family.get(LAST_OFFSET_KEY))
     ended = {
         offset
-        for found in _after(view, ROCKSDB_OP_TOPIC, last)
+        for found in _after(view, DATABASE_OP_TOPIC, last)
         if (offset := whole_number(_properties(found).get(props.TRANS_OFFSET))) is not None
     }
     for key, value in family.walk():
@@ -37,11 +36,13 @@ def database_halves(view: StoreView, family: Family, damage: list[str]) -> Itera
             damage.append(f"{family.place}: trans key {key[:40].hex()}: no half message; RocketMQ passes over it")
         elif entry.physical_offset not in ended:
             yield _row(view, entry)
-    for found in _after(view, ROCKSDB_HALF_TOPIC, last):
+    for found in _after(view, DATABASE_HALF_TOPIC, last):
         if found.physical_offset > last and found.physical_offset not in ended:
             size = len(found.message.raw)
-            verified = verify(view, found.physical_offset, size, (ROCKSDB_HALF_TOPIC,))
-            yield half_row(verified, found.physical_offset, size, ROCKSDB)._replace(half_offset=found.queue_offset)
+            verified = verify(view, found.physical_offset, size, (DATABASE_HALF_TOPIC,))
+            yield half_row(verified, found.physical_offset, size, INDEX_DATABASE)._replace(
+                half_offset=found.queue_offset
+            )
 
 
 def _after(view: StoreView, topic: str, last: int) -> Iterator[QueuedMessage]:
@@ -53,8 +54,8 @@ def _properties(found: QueuedMessage) -> dict[bytes, bytes]:
 
 
 def _row(view: StoreView, entry: HalfEntry) -> PendingTransaction:
-    verified = _compared(verify(view, entry.physical_offset, entry.size, (ROCKSDB_HALF_TOPIC,)), entry)
-    row = half_row(verified, entry.physical_offset, entry.size, ROCKSDB)
+    verified = _compared(verify(view, entry.physical_offset, entry.size, (DATABASE_HALF_TOPIC,)), entry)
+    row = half_row(verified, entry.physical_offset, entry.size, INDEX_DATABASE)
     record = verified.record
     return row._replace(
         topic=entry.topic.decode("utf-8", "replace"),
