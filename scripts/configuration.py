@@ -47,6 +47,8 @@ DEFAULTS = {
     "enable_calc_filter_bit_map": "false",
     "max_error_rate_of_bloom_filter": str(bloom.DEFAULT_ERROR_PERCENT),
     "expect_consumer_num_use_filter": str(bloom.DEFAULT_EXPECTED),
+    "use_single_rocksdb_for_all_configs": "as the files show",
+    "config_manager_version": "as the files show, else v1",
     "rocksdb_cq_double_write_enable": "as the files show",
     "enable_multi_dispatch": "true",
     "enable_dledger_commit_log": "false",

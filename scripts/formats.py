@@ -21,6 +21,8 @@ from reput.formats import (
     consumer_offset,
     index_database,
     index_file,
+    metadata_v1,
+    metadata_v2,
     paths,
     properties,
     record,
@@ -89,7 +91,16 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
     (paths.CHECKPOINT, "what is known to be on disk"),
     (paths.ABORT, "there while a broker runs, so after a crash too"),
     (paths.LOCK, "locked (POSIX record lock on byte 0) by the broker that runs"),
-    (f"{paths.CONFIG}/*.json", "topics, consumer offsets, delay offsets"),
+    (f"{paths.CONFIG}/*.json", "topics, subscription groups, consumer offsets, delay offsets"),
+    (
+        ", ".join(
+            f"{paths.CONFIG}/{name}"
+            for name in (metadata_v1.TOPICS.folder, metadata_v1.GROUPS.folder, metadata_v1.OFFSETS.folder)
+        ),
+        "the same in a RocksDB each; the JSON files are out of date then",
+    ),
+    (f"{paths.CONFIG}/{metadata_v1.SINGLE_FOLDER}", "the same in one RocksDB"),
+    (f"{paths.CONFIG}/{metadata_v2.FOLDER}", "the same in one RocksDB of version 2"),
     (
         f"{paths.CONSUME_QUEUE_EXT}/TOPIC/QUEUE/{paths.offset_name(0)}",
         "units of one queue; the name is a byte offset in these files, 20 digits",
@@ -138,6 +149,7 @@ def _parts() -> Iterator[str]:
     yield from _index_database()
     yield from _checkpoint()
     yield from _consumer_offset()
+    yield from _metadata()
     yield from _consumer_filter()
     yield from _own()
 
@@ -394,6 +406,16 @@ def _checkpoint() -> Iterator[str]:
 def _consumer_offset() -> Iterator[str]:
     yield f"## config/{consumer_offset.FILE_NAME}"
     yield _text((consumer_offset.__doc__ or "").partition("\n\n")[2])
+
+
+def _metadata() -> Iterator[str]:
+    yield "## Metadata in RocksDB, version 1"
+    yield _text((metadata_v1.__doc__ or "").partition("\n\n")[2])
+    yield "## Metadata in RocksDB, version 2"
+    yield _text((metadata_v2.__doc__ or "").partition("\n\n")[2])
+    for layout in (metadata_v2.KEY_START, metadata_v2.VERSION_VALUE):
+        yield f"### {layout.title}"
+        yield _layout(layout)
 
 
 def _own() -> Iterator[str]:

@@ -64,6 +64,10 @@ class StoreConfig:
     """Number of consumers that the bitmaps are made for."""
     rocksdb_cq_double_write_enable: bool | None = None
     """Keep queues both in files and in RocksDB."""
+    use_single_rocksdb_for_all_configs: bool | None = None
+    """With `storeType=defaultRocksDB` topics, groups and offsets are in one RocksDB."""
+    config_manager_version: str | None = None
+    """`v2`: topics, groups and offsets are in a RocksDB of the second form."""
     enable_lmq: bool | None = None
     """Let a put name light queues (INNER_MULTI_DISPATCH)."""
     enable_multi_dispatch: bool | None = None
@@ -254,6 +258,7 @@ _FIELDS["forceVerifyPropCRC"] = _FIELDS.pop("forceVerifyPropCrc")
 _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
 _FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")
 _FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
+_FIELDS["useSingleRocksDBForAllConfigs"] = _FIELDS.pop("useSingleRocksdbForAllConfigs")
 _FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
 _OF_DELETION = frozenset(
     {

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, decode, encode, key_of
+from reput.store.metadata.offsets_home import JsonOffsets
 from reput.store.progress.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
 
 if TYPE_CHECKING:
@@ -52,10 +53,15 @@ def clock() -> Clock:
     return Clock()
 
 
+def home(folder: Path) -> JsonOffsets:
+    """The file of a config folder, as the home of its offsets."""
+    return JsonOffsets(folder / FILE, clock_ms=lambda: START_MS)
+
+
 @pytest.fixture
 def progress(folder: Path, clock: Clock) -> ConsumerProgress:
     """Progress of a new store."""
-    return ConsumerProgress.load(folder, clock_ms=clock)
+    return ConsumerProgress.load(home(folder), clock_ms=clock)
 
 
 def table_in(path: Path) -> Any:
@@ -131,7 +137,7 @@ def test_clone(progress: ConsumerProgress) -> None:
 def crowded(folder: Path, clock: Clock) -> ConsumerProgress:
     """Progress with all kinds of keys, and a reset that waits for each."""
     write(folder, FILE, {"plain": {0: 1}, "t@g@client": {0: 2}, "t@g": {0: 3}, "t@h": {0: 4}, "tt@g": {0: 5}})
-    progress = ConsumerProgress.load(folder, clock_ms=clock)
+    progress = ConsumerProgress.load(home(folder), clock_ms=clock)
     for group, topic in (("g", "t"), ("h", "t"), ("g", "tt")):
         progress.reset(group, topic, 0, 9)
     return progress
@@ -245,7 +251,7 @@ def test_data_version(progress: ConsumerProgress, folder: Path, clock: Clock) ->
     assert progress.snapshot().data_version == DataVersion(1, 0, START_MS + 7)
     progress.persist()
 
-    again = ConsumerProgress.load(folder, clock_ms=clock)
+    again = ConsumerProgress.load(home(folder), clock_ms=clock)
     for offset in range(VERSION_STEP):
         again.commit("g", "t", 0, offset)
     version = again.snapshot().data_version
@@ -265,14 +271,14 @@ def test_persist_and_load(tmp_path: Path, commits: list[tuple[str, str, int, int
     folder = tmp_path / "config"
     (folder / FILE).unlink(missing_ok=True)
     (folder / BACKUP).unlink(missing_ok=True)
-    progress = ConsumerProgress(folder)
+    progress = ConsumerProgress(home(folder))
     for commit in commits:
         progress.commit(*commit)
 
     assert progress.persist() == bool(commits)
 
     assert not progress._dirty
-    again = ConsumerProgress.load(folder)
+    again = ConsumerProgress.load(home(folder))
     assert again.notes == []
     assert again.snapshot().offset_table == progress.snapshot().offset_table
     for group, topic, queue_id, _ in commits:
@@ -284,7 +290,7 @@ def test_file_of_an_old_broker(folder: Path, clock: Clock) -> None:
     folder.mkdir()
     old = b'{\n\t"offsetTable":{\n\t\t"t@g":{0:250,1:251\n\t\t}\n\t}\n}'
     (folder / FILE).write_bytes(old)
-    progress = ConsumerProgress.load(folder, clock_ms=clock)
+    progress = ConsumerProgress.load(home(folder), clock_ms=clock)
 
     assert (progress.query_all("g", "t"), progress.notes, progress._dirty) == ({0: 250, 1: 251}, [], False)
     progress.commit("g", "t", 0, 260)
@@ -357,7 +363,7 @@ DAMAGED = [b"\0" * 4096, b'{"offsetTable":{"t@g":{0:2', b"[]", b"\xff\xfe"]
 
 def test_new_store(folder: Path) -> None:
     """Without a file the table is empty, there is nothing to say, and loading makes nothing."""
-    progress = ConsumerProgress.load(folder)
+    progress = ConsumerProgress.load(home(folder))
     assert (progress.snapshot().offset_table, progress.notes, progress._dirty) == ({}, [], False)
     assert not folder.exists()
 
@@ -369,7 +375,7 @@ def test_damaged_file_falls_back(damaged: bytes, folder: Path, clock: Clock) -> 
     (folder / FILE).write_bytes(damaged)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    progress = ConsumerProgress.load(folder, clock_ms=clock)
+    progress = ConsumerProgress.load(home(folder), clock_ms=clock)
 
     assert progress.snapshot().offset_table == OLDER
     assert len(progress.notes) == 1
@@ -380,7 +386,7 @@ def test_damaged_file_falls_back(damaged: bytes, folder: Path, clock: Clock) -> 
     assert progress.persist()
     assert table_in(folder / FILE) == table_in(folder / BACKUP) == OLDER
     assert (folder / f"{FILE}.damaged-{START_MS}").read_bytes() == damaged
-    assert ConsumerProgress.load(folder).notes == []
+    assert ConsumerProgress.load(home(folder)).notes == []
 
 
 def test_second_damage_keeps_the_first(folder: Path, clock: Clock) -> None:
@@ -388,7 +394,7 @@ def test_second_damage_keeps_the_first(folder: Path, clock: Clock) -> None:
     for number in range(2):
         write(folder, BACKUP, OLDER)
         (folder / FILE).write_bytes(b"damage %d" % number)
-        ConsumerProgress.load(folder, clock_ms=clock).persist()
+        ConsumerProgress.load(home(folder), clock_ms=clock).persist()
     assert [(folder / f"{FILE}.damaged-{START_MS + number}").read_bytes() for number in range(2)] == [
         b"damage 0", b"damage 1",
     ]  # fmt: skip
@@ -398,7 +404,7 @@ def test_damaged_file_that_someone_removed(folder: Path) -> None:
     """A damaged file that is gone when we write needs no keeping, and does not stop the write."""
     write(folder, BACKUP, OLDER)
     (folder / FILE).write_bytes(DAMAGED[0])
-    progress = ConsumerProgress.load(folder)
+    progress = ConsumerProgress.load(home(folder))
     (folder / FILE).unlink()
     assert progress.persist()
     assert sorted(path.name for path in folder.iterdir()) == [FILE, BACKUP]
@@ -411,7 +417,7 @@ def test_missing_or_empty_file_falls_back(left: bytes | None, folder: Path) -> N
     if left is not None:
         (folder / FILE).write_bytes(left)
 
-    progress = ConsumerProgress.load(folder)
+    progress = ConsumerProgress.load(home(folder))
 
     assert progress.snapshot().offset_table == OLDER
     assert ("is missing" if left is None else "is empty") in progress.notes[0]
@@ -423,7 +429,7 @@ def test_empty_file_alone(folder: Path) -> None:
     """An empty file without .bak is a broker's first write that did not happen; a note says what that means."""
     folder.mkdir()
     (folder / FILE).write_bytes(b"")
-    progress = ConsumerProgress.load(folder)
+    progress = ConsumerProgress.load(home(folder))
     assert progress.snapshot().offset_table == {}
     assert "begins again" in progress.notes[0]
 
@@ -436,7 +442,7 @@ def test_both_damaged(backup: bytes | None, folder: Path) -> None:
     if backup is not None:
         (folder / BACKUP).write_bytes(backup)
     with pytest.raises(DamagedStoreError) as caught:
-        ConsumerProgress.load(folder)
+        ConsumerProgress.load(home(folder))
     for text in (f"{folder / FILE}: damaged", f"{folder / BACKUP}: ", "good copy"):
         assert text in str(caught.value)
 
@@ -446,14 +452,14 @@ def test_damaged_backup_alone(folder: Path) -> None:
     folder.mkdir()
     (folder / BACKUP).write_bytes(DAMAGED[1])
     with pytest.raises(DamagedStoreError, match="is missing"):
-        ConsumerProgress.load(folder)
+        ConsumerProgress.load(home(folder))
 
 
 def test_damaged_backup_does_not_matter(folder: Path) -> None:
     """Beside a sound file the .bak is not looked at, and the next persist makes it sound."""
     write(folder, FILE, BEST)
     (folder / BACKUP).write_bytes(DAMAGED[0])
-    progress = ConsumerProgress.load(folder)
+    progress = ConsumerProgress.load(home(folder))
     assert progress.notes == []
     progress.commit("g", "t", 0, 30)
     progress.persist()
@@ -494,7 +500,7 @@ def changed(folder: Path, damaged: bool) -> ConsumerProgress:
     write(folder, BACKUP, BEST if damaged else OLDER)
     if damaged:
         (folder / FILE).write_bytes(DAMAGED[0])
-    progress = ConsumerProgress.load(folder)
+    progress = ConsumerProgress.load(home(folder))
     progress.commit("g", "t", 0, 30)
     return progress
 
@@ -522,12 +528,12 @@ def test_killed_at_every_step(
             with pytest.raises(Killed):
                 progress.persist()
 
-        after = ConsumerProgress.load(folder)
+        after = ConsumerProgress.load(home(folder))
 
         assert after.query("g", "t", 0) in (20, 30)
         after.commit("g", "t", 0, 40)
         after.persist()
-        assert ConsumerProgress.load(folder).query("g", "t", 0) == 40
+        assert ConsumerProgress.load(home(folder)).query("g", "t", 0) == 40
         if damaged:
             assert [path.read_bytes() for path in folder.glob("*.damaged-*")] == [DAMAGED[0]]
         else:
@@ -548,7 +554,7 @@ def test_refused_at_every_step(
                 progress.persist()
 
         assert progress._dirty
-        assert ConsumerProgress.load(folder).query("g", "t", 0) in (20, 30)
+        assert ConsumerProgress.load(home(folder)).query("g", "t", 0) in (20, 30)
         assert progress.persist()
         assert table_in(folder / FILE) == {"t@g": {0: 30}}
         assert not list(folder.glob("*.tmp"))

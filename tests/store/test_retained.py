@@ -1,8 +1,8 @@
-"""The JSON that a broker writes, and where a queue on disk ends."""
+"""Where a queue on disk ends."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,33 +10,11 @@ from reput.formats import paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, blank_end, decode_entry, encode_entry
 from reput.queue.files import list_queues, max_offset, valid_entries
 from reput.store.compare.queue_rules import entries_after
-from reput.store.disk.retained import parse_fastjson
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD = encode_entry(Entry(100, 50, 7))
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"a":{0:5,1:6}}', {"a": {"0": 5, "1": 6}}),
-        ('{"a":{ 0 : 5,\n 1:6}}', {"a": {"0": 5, "1": 6}}),
-        ('{"a":{"0":5}}', {"a": {"0": 5}}),
-        ('{"x{1:2,3:4":{7:1}}', {"x{1:2,3:4": {"7": 1}}),
-        ('{"q\\",8:9":{7:1}}', {'q",8:9': {"7": 1}}),
-        ("{-1:2}", {"-1": 2}),
-        ('{"订单@g":{0:1}}', {"订单@g": {"0": 1}}),
-        ("{}", {}),
-        ("", None),
-        ("{0:", None),
-        ("{a:1}", None),
-    ],
-)
-def test_fastjson(text: str, value: Any) -> None:
-    """Whole-number keys need no quotes; text inside strings is left alone; what is no JSON is nothing."""
-    assert parse_fastjson(text) == value
 
 
 @pytest.mark.parametrize(

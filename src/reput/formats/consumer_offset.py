@@ -2,7 +2,12 @@
 
     dataVersion     counter, stateVersion, timestamp (ms); not written by 4.x
     groupTopicMap   group -> its topics; a getter of 5.x left it there, ignored when read
+    lmqOffsetTable  "topic@group" -> queue offset, only in lmqConsumerOffset.json: the groups whose names begin with
+                    %LMQ%, which have one offset a topic
     offsetTable     "topic@group" -> queue id -> queue offset of the next message to read
+    pullOffsetTable the same for offsets that are only asked for; 5.5.0 writes it, and no broker reads it
+
+With `enableLmq` a broker keeps all this in lmqConsumerOffset.json instead of consumerOffset.json.
 
 fastjson writes the text: indented by tabs, getters in alphabetical order, no newline at the end, and whole numbers as
 keys without quotes, so JSON parsers refuse the file. RocketMQ 5.5.1 writes it with fastjson 2 (an entry a line); 5.3
@@ -15,7 +20,7 @@ A key of three parts ("topic@group@client", broadcasting through the proxy) or w
 to no topic and no group. Reading allows what fastjson allows and a human editor leaves: quoted numbers, a comma after
 the last entry, zeros after the end. Negative queue ids and offsets are kept, since a broker takes them from a client.
 
-Source: `ConsumerOffsetManager`, `RemotingSerializable.toJson`, `DataVersion`.
+Source: `ConsumerOffsetManager`, `LmqConsumerOffsetManager`, `RemotingSerializable.toJson`, `DataVersion`.
 """
 
 from __future__ import annotations
@@ -31,7 +36,10 @@ from reput.errors import DamagedStoreError
 from reput.formats.layout import INT64_MAX
 
 FILE_NAME = "consumerOffset.json"
-BACKUP_NAME = f"{FILE_NAME}.bak"
+LMQ_FILE_NAME = "lmqConsumerOffset.json"
+LMQ_PREFIX = "%LMQ%"
+LMQ_QUEUE_ID = 0
+"""The queue of a light topic, and of every offset of a light group."""
 SEPARATOR = "@"
 SIZE_LIMIT = 256 << 20
 """The maximum bytes of a file to be read: about ten million queues."""
@@ -53,6 +61,15 @@ class ConsumerOffsets(NamedTuple):
     offset_table: Mapping[str, Mapping[int, int]]
     group_topics: Mapping[str, Sequence[str]] | None = None
     data_version: DataVersion | None = None
+    light_offsets: Mapping[str, int] | None = None
+    """The offsets of light groups (lmqOffsetTable)."""
+    pull_offsets: Mapping[str, Mapping[int, int]] | None = None
+
+    @property
+    def whole_table(self) -> dict[str, dict[int, int]]:
+        """The offsets of all groups: those of light groups are in queue 0."""
+        light = {key: {LMQ_QUEUE_ID: offset} for key, offset in (self.light_offsets or {}).items()}
+        return {key: dict(queues) for key, queues in self.offset_table.items()} | light
 
 
 class JsonWriter(enum.Enum):
@@ -119,8 +136,13 @@ def encode(offsets: ConsumerOffsets, form: JsonWriter = JsonWriter.FASTJSON2) ->
     if offsets.group_topics is not None:
         lists = (f"{text(group)}:{names(topics)}" for group, topics in offsets.group_topics.items())
         members.append(f'"groupTopicMap":{_indented("{}", lists, 1)}')
-    tables = (f"{text(key)}:{numbers(queues)}" for key, queues in offsets.offset_table.items())
-    members.append(f'"offsetTable":{_indented("{}", tables, 1)}')
+    if offsets.light_offsets is not None:
+        light = (f"{text(key)}:{offset}" for key, offset in offsets.light_offsets.items())
+        members.append(f'"lmqOffsetTable":{_indented("{}", light, 1)}')
+    for name, table in (("offsetTable", offsets.offset_table), ("pullOffsetTable", offsets.pull_offsets)):
+        if table is not None:
+            tables = (f"{text(key)}:{numbers(queues)}" for key, queues in table.items())
+            members.append(f'"{name}":{_indented("{}", tables, 1)}')
     return _indented("{}", members, 0).encode()
 
 
@@ -147,7 +169,7 @@ _TOKEN = re.compile(
 _WHOLE_NUMBER = re.compile(rb'"?(-?[0-9]{1,19})"?')
 _BARE_KEY = re.compile(rb"[{,][ \t\r\n]*+[0-9]++:")
 _MOST_REPLACED = 64
-_PLAIN_MEMBERS = {"offsetTable", "dataVersion", "groupTopicMap"}
+_PLAIN_MEMBERS = {"offsetTable", "dataVersion", "groupTopicMap", "lmqOffsetTable", "pullOffsetTable"}
 _QUEUE_ID_DIGITS = 10
 
 
@@ -163,21 +185,24 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     if plain is not None:
         return plain
     reader = _TokenReader(data, where)
-    table: dict[str, dict[int, int]] = {}
+    tables: dict[str, dict[str, dict[int, int]]] = {}
+    light: dict[str, int] | None = None
     topics: dict[str, list[str]] | None = None
     version: DataVersion | None = None
     for token in reader.members():
         name = reader.string(token)
-        if name == "offsetTable":
-            table = {
+        if name in {"offsetTable", "pullOffsetTable"}:
+            tables[name] = {
                 reader.string(key): {
                     reader.whole(queue, 31, "a queue id"): reader.whole(reader.next(), 63, "a queue offset")
                     for queue in reader.members()
                 }
                 for key in reader.members()
             }
+        elif name == "lmqOffsetTable":
+            light = {reader.string(key): reader.whole(reader.next(), 63, "a queue offset") for key in reader.members()}
         elif name == "dataVersion":
-            version = _version(reader.value())
+            version = version_of(reader.value())
         elif name == "groupTopicMap":
             topics = _topics(reader.value())
         else:
@@ -185,7 +210,7 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     end = reader.next()
     if end.kind != "end":
         raise reader.error(end, "the end")
-    return ConsumerOffsets(table, topics, version)
+    return ConsumerOffsets(tables.get("offsetTable", {}), topics, version, light, tables.get("pullOffsetTable"))
 
 
 def _decode_plain(data: bytes) -> ConsumerOffsets | None:
@@ -205,8 +230,20 @@ def _decode_plain(data: bytes) -> ConsumerOffsets | None:
     version, topics = found.get("dataVersion"), found.get("groupTopicMap")
     if not _is_plain_version(version) or (topics is not None and _topics(topics) is None):
         return None
-    table = _plain_table(found.get("offsetTable", {}))
-    return None if table is None else ConsumerOffsets(table, topics, _version(version))
+    table, light = _plain_table(found.get("offsetTable", {})), found.get("lmqOffsetTable")
+    pulled = _plain_table(found["pullOffsetTable"]) if "pullOffsetTable" in found else None
+    if table is None or (pulled is None and "pullOffsetTable" in found) or not _is_plain_light(light):
+        return None
+    return ConsumerOffsets(table, topics, version_of(version), light, pulled)
+
+
+def _is_plain_light(value: object) -> bool:
+    """Return True if the offsets of light groups are missing, or whole numbers of 64 bits."""
+    if value is None:
+        return True
+    return type(value) is dict and all(
+        type(one) is int and -INT64_MAX - 1 <= one <= INT64_MAX for one in value.values()
+    )
 
 
 def _refuse(text: str) -> None:
@@ -259,7 +296,8 @@ def _quoted_id(text: bytes) -> bytes:
     return begin[:1] + b'"' + begin[1:-1] + b'":'
 
 
-def _version(value: Any) -> DataVersion | None:
+def version_of(value: Any) -> DataVersion | None:
+    """Return the data version in a member dataVersion; None if it has another shape."""
     if not isinstance(value, dict):
         return None
     numbers = (value.get(name, 0) for name in ("counter", "stateVersion", "timestamp"))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
-from reput.formats import own, paths
+from reput.formats import own
 from reput.store.disk.frontier import durable_offset
 from reput.store.disk.layout import find_or_make_store
 from reput.store.disk.store import Purpose, StoreOnDisk
@@ -174,23 +174,26 @@ class LocalStore(ProgressCalls, Reading):
 
     @property
     def progress(self) -> ConsumerProgress:
-        """The committed offsets of all groups.
+        """The committed offsets of all groups, wherever the broker keeps them.
 
         A reader decodes them on first use: there may be very many, and most readers never need them.
 
         Raises:
-            DamagedStoreError: consumerOffset.json is damaged, and its .bak is missing or damaged as well.
+            DamagedStoreError: Their file or database is damaged; a file, and its .bak is missing or damaged as well.
         """
         return self._progress or self._load_progress()
 
     def _load_progress(self) -> ConsumerProgress:
-        from reput.store.progress.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
+        from reput.store.metadata.homes import offsets_home
+        from reput.store.metadata.metadata import Metadata
+        from reput.store.progress.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress, wall_clock_ms
 
         config = self.config
         with self._progress_lock:
             if self._progress is None:
+                metadata = Metadata(self.layout.root, config)
                 self._progress = ConsumerProgress.load(
-                    self.layout.root / paths.CONFIG,
+                    offsets_home(metadata, self.layout.own(own.ROCKSDB_LOGS), wall_clock_ms),
                     persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
                     version_step=config.consumer_offset_update_version_step or VERSION_STEP,
                 )
@@ -495,12 +498,17 @@ class LocalStore(ProgressCalls, Reading):
 
     def _let_go(self) -> None:
         try:
-            if self._writing is not None:
-                self._writing.let_go()
+            # Before the store's lock: a broker that gets it opens its databases.
+            if self._progress is not None:
+                self._progress.close()
         finally:
-            self.view.close()
-            self._resources.close()
-            forks.released(self)
+            try:
+                if self._writing is not None:
+                    self._writing.let_go()
+            finally:
+                self.view.close()
+                self._resources.close()
+                forks.released(self)
 
     def __enter__(self) -> Self:
         return self

@@ -166,13 +166,13 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
             report.damage("queue-entry-past-end", *place, one.past_end, detail)
     if not entries.missing or one.key in check.half_deleted:
         return
-    configured = check.store.topics.names
+    topics = check.store.topics
     if fs.exists(folder):
         # A crash leaves a queue that lacks entries at its end alone.
         file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
         detail = f"{where}{entries.missing} batches without an entry"
         check.out_of_date("queue-out-of-date", file, offset, entries.missing, detail)
-    elif configured and one.key.topic not in configured:
+    elif topics.was_deleted(one.key.topic):
         detail = f"the topic was deleted, {entries.missing} of its batches are still in the log"
         report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
     else:

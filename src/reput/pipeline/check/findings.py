@@ -89,7 +89,7 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
     for one in found:
         by_queue.setdefault(one.key, []).append(one)
     absent = []
-    configured = check.store.topics.names
+    topics = check.store.topics
     for key, ones in by_queue.items():
         folder = queue_path(str(check.layout.consume_queue), key)
         entries = [one.entries for one in ones]
@@ -102,7 +102,7 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
         if not missing or key in check.half_deleted:
             continue
-        if not fs.exists(folder) and configured and key.topic not in configured:
+        if not fs.exists(folder) and topics.was_deleted(key.topic):
             detail = f"the topic was deleted, {missing} of its messages are still in the log"
             report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
             continue

@@ -79,7 +79,7 @@ def _hold_against_log(check: Check, stitched: Stitched, table: SplitQueues) -> N
 
 def _findings(check: Check, found: list[Different]) -> None:
     report, place = check.report, str(check.layout.consume_queue)
-    configured = check.store.topics.names
+    topics = check.store.topics
     absent = []
     for one in found:
         missing, wrong = one.entries.missing, one.entries.wrong
@@ -91,7 +91,7 @@ def _findings(check: Check, found: list[Different]) -> None:
         if missing and one.key in check.half_deleted:
             continue
         if one.ends == "no max" and missing and one.lacks_its_end:
-            if configured and one.key.topic not in configured:
+            if topics.was_deleted(one.key.topic):
                 detail = f"{one.key}: the topic was deleted, {missing} of its messages are still in the log"
                 report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
             else:

@@ -1,7 +1,7 @@
-"""The topics with queues of batches: by `queue.type` in config/topics.json, else by the store's folders.
+"""The topics with queues of batches: by the attribute `queue.type` of a topic, else by the store's folders.
 
-A topic in topics.json without the attribute is SimpleCQ, as in RocketMQ. A topic that the file lacks (deleted, or the
-file is gone) has queues of batches if batchconsumequeue has its folder; without a folder its records decide.
+A topic of the broker's without the attribute is SimpleCQ, as in RocketMQ. A topic that the broker does not have has
+queues of batches if batchconsumequeue has its folder; without a folder its records decide.
 
 Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 """
@@ -19,22 +19,20 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
 from reput.queue.kinds import QueueKind
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.retained import TopicsFile
+from reput.store.metadata.topics import Topics
 
 
-def queue_types(layout: StoreLayout, configured: TopicsFile) -> QueueTypes:
+def queue_types(layout: StoreLayout, configured: Topics) -> QueueTypes:
     """Return the types of queues, by configuration and folders.
 
     Raises:
-        ConfigError: topics.json names a type that RocketMQ does not know.
+        ConfigError: a topic names a type that RocketMQ does not know.
     """
     batch_names: set[str] = set()
     for topic, config in configured.topics.items():
         kind = _queue_type(config)
         if kind not in {SIMPLE, BATCH}:
-            raise ConfigError(
-                f"{layout.root / 'config/topics.json'}: topic {topic}: {QUEUE_TYPE}={kind}; give {SIMPLE} or {BATCH}"
-            )
+            raise ConfigError(f"{configured.place}: topic {topic}: {QUEUE_TYPE}={kind}; give {SIMPLE} or {BATCH}")
         if kind == BATCH:
             batch_names.add(topic)
     simple_names = configured.topics.keys() - batch_names if batch_names else configured.topics
@@ -54,14 +52,14 @@ def _queue_type(config: Any) -> Any:
 
 
 def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
-    """Refuse a store whose folders contradict topics.json, as RocketMQ does when it loads the store.
+    """Refuse a store whose folders contradict its topics, as RocketMQ does when it loads the store.
 
     Raises:
-        DamagedStoreError: a folder contradicts the file.
+        DamagedStoreError: a folder contradicts a topic.
     """
     for what in misplaced_queues(layout, types):
         raise DamagedStoreError(
-            f"{what} (config/topics.json). Correct that, or build the queues anew with `reput rebuild --only queue`"
+            f"{what}. Correct the topic, or build the queues anew with `reput rebuild --only queue`"
         )
 
 

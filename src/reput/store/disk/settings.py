@@ -24,7 +24,7 @@ from reput.queue.ext import found_ext_file_size
 from reput.queue.files import found_file_size, some_queues
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
-from reput.store.disk.retained import TopicsFile
+from reput.store.metadata.topics import Topics
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _QUEUES_ASKED = 200
@@ -61,14 +61,14 @@ class StoreSettings:
 def resolve_settings(
     layout: StoreLayout,
     config: StoreConfig,
-    topics: TopicsFile,
+    topics: Topics,
     index_files: Sequence[IndexFileOnDisk],
     verify_crc: bool = True,
 ) -> StoreSettings:
     """Resolve the settings of a store; `StoreOnDisk.settings` calls this.
 
     Raises:
-        ConfigError: a configured value is not of its kind, or topics.json names an unknown type of queues.
+        ConfigError: a configured value is not of its kind, or a topic names an unknown type of queues.
     """
     types = queue_types(layout, topics)
     assumed = list(topics.notes)

@@ -36,8 +36,9 @@ from reput.store.disk.kinds import (
 )
 from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
-from reput.store.disk.retained import TopicsFile, read_topics
 from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.topics import Topics, topics_of
 
 _QUEUES_ASKED = 200
 
@@ -145,9 +146,14 @@ class StoreOnDisk:
         return list_log_files(self.layout.commit_log, size, self.tolerant, self.below)
 
     @cached_property
-    def topics(self) -> TopicsFile:
-        """The topics of config/topics.json."""
-        return read_topics(self.layout)
+    def metadata(self) -> Metadata:
+        """Topics, groups and committed offsets, wherever the broker keeps them."""
+        return Metadata(self.layout.root, self.config)
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The topics that the broker has."""
+        return topics_of(self.metadata)
 
     @cached_property
     def settings(self) -> StoreSettings:

@@ -70,7 +70,15 @@ def open_view(
     start = find_start(store, log, kinds, settings.index_enabled, settings.types)
     confirmed, refresh, watched = _follow(writer, store, log)
     view = StoreView(
-        layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items=store.tag_items is not False
+        layout,
+        settings,
+        kinds,
+        log,
+        start.frontiers,
+        confirmed,
+        limits,
+        tag_items=store.tag_items is not False,
+        config=config,
     )
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)

@@ -1,12 +1,12 @@
-"""Consumer progress: how far each group has read each queue; in memory, and in config/consumerOffset.json.
+"""Consumer progress: how far each group has read each queue; in memory, and where the broker keeps it.
 
 The rules are the broker's (`ConsumerOffsetManager`): a commit may go backwards, an unknown queue answers -1, and a
 reset answers instead of the committed offset until it is taken. These differ, so that nothing is lost:
 
-- The file is replaced at once, and consumerOffset.json.bak before it, so each is whole at any instant. The broker
-  renames the file and then writes it in place.
-- A damaged file is kept under another name; the broker deletes it. If there is no .bak either, the broker goes on with
-  nothing, and every group begins again; here that is an error.
+- A JSON file is replaced at once, and its .bak before it, so each is whole at any instant. The broker renames the
+  file and then writes it in place.
+- A damaged JSON file is kept under another name; the broker deletes it. If there is no .bak either, the broker goes on
+  with nothing, and every group begins again; here that is an error.
 - A waiting reset keeps commits of its queue out. In the broker it only hides them.
 - Cleaning a group drops its waiting resets too; the broker has one call that does and one that does not.
 """
@@ -17,14 +17,13 @@ import threading
 import time
 from collections.abc import Callable
 from operator import index
-from pathlib import Path
 from typing import Self, SupportsIndex
 
-from reput.errors import ConfigError, DamagedStoreError
-from reput.files import fs
+from reput.errors import ConfigError
 from reput.formats import consumer_offset, paths
 from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, key_of, split_key
 from reput.formats.layout import INT64_MAX
+from reput.store.metadata.offsets_home import OffsetsHome, is_of_light_group
 
 UNKNOWN = -1
 """The answer of a query about an unknown queue, as in the broker."""
@@ -39,12 +38,12 @@ def wall_clock_ms() -> int:
 
 
 class ConsumerProgress:
-    """The table of committed offsets of a store, empty at first; `load` reads it from its file.
+    """The table of committed offsets of a store, empty at first; `load` reads it from its home.
 
     Several threads may call all methods. Changes are in memory only until `persist`.
 
     Args:
-        config_folder: the store's folder `config`; made when there is something to write.
+        home: where the offsets are kept.
         clock_ms: returns the time, in milliseconds since 1970.
         persist_interval_ms: how long a change may wait in memory, see `persist_if_due` (flushConsumerOffsetInterval).
         version_step: the number of commits between two data versions (consumerOffsetUpdateVersionStep).
@@ -52,14 +51,14 @@ class ConsumerProgress:
 
     def __init__(
         self,
-        config_folder: Path,
+        home: OffsetsHome,
         *,
         clock_ms: Callable[[], int] = wall_clock_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
         version_step: int = VERSION_STEP,
     ) -> None:
         self.notes: list[str] = []
-        self._folder = config_folder
+        self._home = home
         self._clock_ms = clock_ms
         self._interval_ms = persist_interval_ms
         self._version_step = version_step
@@ -69,33 +68,33 @@ class ConsumerProgress:
         self._version = DataVersion(0, 0, clock_ms())
         self._commits = 0
         self._dirty = False
-        # One writer of the file at a time. Taken before the table's lock, never after it.
+        # One writer of the home at a time. Taken before the table's lock, never after it.
         self._writing = threading.Lock()
         self._tried_ms = clock_ms()
-        self._written: bytes | None = None
-        self._damaged = False
 
     @classmethod
     def load(
         cls,
-        config_folder: Path,
+        home: OffsetsHome,
         *,
         clock_ms: Callable[[], int] = wall_clock_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
         version_step: int = VERSION_STEP,
     ) -> Self:
-        """Read consumerOffset.json, or its .bak if it is missing or damaged. No file changes.
+        """Read the offsets from their home; JSON from its .bak if it is missing or damaged. Nothing changes there.
 
-        `notes` gets the problems. Without both files, as in a new store, the table is empty.
+        `notes` gets the problems. If the home is empty, as in a new store, the table is empty.
 
         Raises:
-            DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
+            DamagedStoreError: the home is damaged; JSON, and its .bak is missing or damaged too.
             ReputError: the system does not let us read.
         """
-        progress = cls(
-            config_folder, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step
-        )
-        progress._load()
+        progress = cls(home, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step)
+        found = home.load()
+        progress._table = {key: dict(queues) for key, queues in found.table.items()}
+        progress._version = found.version or progress._version
+        progress._dirty = found.must_write
+        progress.notes += found.notes
         return progress
 
     # --- commit and query ------------------------------------------------------------------------
@@ -110,7 +109,7 @@ class ConsumerProgress:
             ConfigError: a name that cannot be one, or a negative number (a broker takes both).
         """
         key = _key(group, topic)
-        _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
+        self._check_queue(key, queue_id)
         _check_number("queue offset", offset, INT64_MAX)
         with self._lock:
             if queue_id in self._resets.get(key, ()):
@@ -158,7 +157,7 @@ class ConsumerProgress:
         return sorted({parts[0] for parts in self._names() if parts[1] == group})
 
     def snapshot(self) -> ConsumerOffsets:
-        """Return a copy of the whole table as its file would hold it, sorted."""
+        """Return a copy of the whole table, sorted."""
         with self._lock:
             return self._snapshot()
 
@@ -167,13 +166,13 @@ class ConsumerProgress:
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Send a group to `offset` of a queue: the committed offset from now on, and a reset that waits to be taken.
 
-        The file gets the offset, not the waiting reset.
+        The home gets the offset, not the waiting reset.
 
         Raises:
             ConfigError: a name that cannot be one, or a negative number.
         """
         key = _key(group, topic)
-        _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
+        self._check_queue(key, queue_id)
         _check_number("queue offset", offset, INT64_MAX)
         with self._lock:
             self._resets.setdefault(key, {})[queue_id] = offset
@@ -223,6 +222,11 @@ class ConsumerProgress:
         """Forget the progress of one group in one topic; return True if there was some."""
         return self._forget(lambda parts: parts == (topic, group)) > 0
 
+    def _check_queue(self, key: str, queue_id: int) -> None:
+        _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
+        if self._home.has_light_groups and queue_id != consumer_offset.LMQ_QUEUE_ID and is_of_light_group(key):
+            raise ConfigError(f"queue id {queue_id}: a light group has one offset in a topic, that of queue 0")
+
     def _forget(self, unwanted: Callable[[tuple[str, str] | None], bool]) -> int:
         with self._lock:
             for key in [key for key in self._resets if unwanted(split_key(key))]:
@@ -237,10 +241,10 @@ class ConsumerProgress:
         with self._lock:
             return [parts for key in self._table if (parts := split_key(key)) is not None]
 
-    # --- the file --------------------------------------------------------------------------------
+    # --- the home --------------------------------------------------------------------------------
 
     def persist_if_due(self, now_ms: int) -> bool:
-        """Call `persist` if the last attempt is an interval ago; return True if the file was written.
+        """Call `persist` if the last attempt is an interval ago; return True if the home was written.
 
         Raises:
             ReputError: as `persist`; the next attempt comes after another interval.
@@ -252,15 +256,13 @@ class ConsumerProgress:
         return self.persist()
 
     def persist(self) -> bool:
-        """Make the table durable if it has changed; return True if the file was written.
+        """Make the table durable if it has changed; return True if the home was written.
 
-        The previous bytes of the file become consumerOffset.json.bak. A crash at any instant leaves both whole, the
-        file with the old table or the new one.
+        A crash at any instant leaves the home whole, with the old table or the new one.
 
         Raises:
-            ReputError: the system refuses a call, or the disk is full. The file holds the old table, and memory keeps
-                the new
-                one to be persisted later.
+            ReputError: the system refuses a call, or the disk is full. The home has the old table, and memory keeps the
+                new one to be persisted later.
         """
         with self._writing:
             with self._lock:
@@ -269,69 +271,23 @@ class ConsumerProgress:
                 offsets = self._snapshot()
                 self._dirty = False
             try:
-                self._write(consumer_offset.encode(offsets))
+                written = self._home.write(offsets.offset_table, offsets.data_version or self._version)
             except BaseException:
                 with self._lock:
                     self._dirty = True
                 raise
+            with self._lock:
+                self._version = max(self._version, written)
         return True
+
+    def close(self) -> None:
+        """Let go of the home; what is not persisted is lost."""
+        with self._writing:
+            self._home.close()
 
     def _snapshot(self) -> ConsumerOffsets:
         table = {key: dict(sorted(queues.items())) for key, queues in sorted(self._table.items())}
         return ConsumerOffsets(table, consumer_offset.group_topics(table), self._version)
-
-    def _write(self, data: bytes) -> None:
-        path = self._folder / consumer_offset.FILE_NAME
-        if not fs.exists(self._folder):
-            fs.make_dirs(self._folder, fs.owner_of(self._folder.parent))
-        owner = fs.owner_of(self._folder)
-        if self._damaged and fs.exists(path):
-            fs.rename(path, self._free_name())
-        self._damaged = False
-        if self._written is not None:
-            fs.write_whole(self._folder / consumer_offset.BACKUP_NAME, self._written, owner)
-        fs.write_whole(path, data, owner)
-        self._written = data
-
-    def _free_name(self) -> Path:
-        now_ms = self._clock_ms()
-        while fs.exists(path := self._folder / f"{consumer_offset.FILE_NAME}.damaged-{now_ms}"):
-            now_ms += 1
-        return path
-
-    def _load(self) -> None:
-        path, backup = self._folder / consumer_offset.FILE_NAME, self._folder / consumer_offset.BACKUP_NAME
-        data, wrong = self._take(path)
-        if not wrong:
-            self._written = data
-            return
-        older, wrong_too = self._take(backup)
-        if not wrong_too:
-            self._damaged = bool(data)
-            self._dirty = True
-            self.notes.append(
-                f"{wrong}. Consumer progress was read from {backup}, which is older: messages may be consumed again"
-            )
-        elif data or older:
-            raise DamagedStoreError(
-                f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: every group begins again"
-            )
-        elif data is not None:
-            # A broker that was killed, or lost power, in its first write leaves this.
-            self.notes.append(f"{wrong}; {wrong_too}: every group begins again")
-
-    def _take(self, path: Path) -> tuple[bytes | None, str]:
-        """Take the table from a file; return its bytes, and the problem if that is not possible."""
-        data = fs.read_bytes(path, consumer_offset.SIZE_LIMIT + 1)
-        if not data:
-            return data, f"{path}: {'is missing' if data is None else 'is empty'}"
-        try:
-            offsets = consumer_offset.decode(data, str(path))
-        except DamagedStoreError as error:
-            return data, str(error)
-        self._table = {key: dict(queues) for key, queues in offsets.offset_table.items()}
-        self._version = offsets.data_version or self._version
-        return data, ""
 
 
 def _key(group: str, topic: str) -> str:

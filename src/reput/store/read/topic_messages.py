@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from reput.errors import ConfigError
 from reput.nearest import unknown_topic
-from reput.store.disk.retained import read_topics
 from reput.store.read.message import StoredMessage
 from reput.store.read.results import GetResult
 from reput.store.read.view import StoreView
@@ -35,7 +34,7 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
     Raises:
         ConfigError: the store does not have the topic; the text names similar topics.
     """
-    configured = read_topics(view.layout).names
+    configured = view.topics_of_broker().names
     if topic.encode("utf-8", "surrogateescape") not in configured:
         names = {*view.topics(), *(name.decode("utf-8", "replace") for name in configured)}
         raise ConfigError(unknown_topic(view.layout.root, topic, sorted(names)))

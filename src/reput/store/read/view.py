@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import NamedTuple, SupportsIndex
 
+from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
@@ -25,6 +26,8 @@ from reput.store.disk.frontier import Frontiers
 from reput.store.disk.kinds import damaged_queue
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.topics import Topics, topics_of
 from reput.store.owner.deletion import left_out
 from reput.store.read.batch_reader import BatchReader
 from reput.store.read.entry_reader import EntryReader
@@ -66,8 +69,10 @@ class StoreView:
         confirmed: Callable[[], int],
         limits: PullLimits | None = None,
         tag_items: bool = True,
+        config: StoreConfig | None = None,
     ) -> None:
         self.layout = layout
+        self.config = config
         self.settings = settings
         self.log = log
         self.confirmed = confirmed
@@ -128,6 +133,10 @@ class StoreView:
             self.frontiers = frontiers
             self.lookups.clear()
         self.follower.trim_items(frontiers.index_offset)
+
+    def topics_of_broker(self) -> Topics:
+        """Return the topics that the broker has now, with or without a queue."""
+        return topics_of(Metadata(self.layout.root, self.config))
 
     def watch(self, watched: Watched) -> None:
         """Use these watermarks to notice changes."""

@@ -33,7 +33,7 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> KeptNextOffsets:
     batches = run.job.types.batch
     retained = [
         one
-        for one in retained_queues(run.layout, present, queues.end)
+        for one in retained_queues(run.layout, run.metadata, present, queues.end)
         if run.job.wants(one.key.topic) and one.key.topic not in batches and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
@@ -54,10 +54,10 @@ def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], 
     warn_of_many_repeats(run.report)
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
-        if kept.source.endswith(".json"):
+        if kept.is_committed:
             run.report.warnings.append(
                 f"{kept.key}: no record and no old queue; its numbering goes on at {kept.next}, the highest committed "
-                "offset in consumerOffset.json"
+                f"offset in {kept.source}"
             )
 
 
@@ -66,7 +66,7 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
     table = queues.table
     ends = {key: int(table.next[table.rows[key]]) for key in present}
     kept = []
-    for queue in shortened_queues(run.layout, ends, lost_ranges(run, queues.end), queues.end):
+    for queue in shortened_queues(run.layout, run.metadata, ends, lost_ranges(run, queues.end), queues.end):
         report_shortened(run.report, queue, queue.lost)
         if queue.lost:
             kept.append(QueueRange(queue.key, queue.next, queue.old_end))

@@ -120,7 +120,7 @@ def _begin(
     )
     # Queues of batches come from the log alone.
     builders = queue_builders(layout, job, with_batches=options.source == LOG)
-    return Rebuild(layout, settings, owned, engine, listener, job, builders, log, options, report)
+    return Rebuild(layout, settings, owned, engine, listener, job, builders, log, options, report, found.store.metadata)
 
 
 def _rebuild(run: Rebuild) -> None:

@@ -27,7 +27,8 @@ from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.report import LogGap, QueueOddity, RebuildReport, TopicSummary
-from reput.store.disk.retained import Retained, Shortened, read_topics
+from reput.store.disk.retained import Retained, Shortened
+from reput.store.metadata.topics import topics_of
 from reput.store.recover.known_good import why_known_good
 
 _NAMED = 5
@@ -129,11 +130,12 @@ def fill_report(
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
-    configured = read_topics(run.layout).names
-    deleted = [topic.topic for topic in report.topics if configured and topic.topic.encode() not in configured]
+    broker = topics_of(run.metadata)
+    configured = broker.names
+    deleted = [topic.topic for topic in report.topics if broker.was_deleted(topic.topic.encode())]
     if deleted:
         report.notes.append(
-            f"not in topics.json, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
+            f"not in {broker.place.name}, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
             "their queues were built from what is left in the log (--skip-topic leaves one out)"
         )
     missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
@@ -182,11 +184,11 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
     """Refuse a topic that is unknown, which is a typing error: nothing is built for it.
 
     Raises:
-        ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, in topics.json or among
-            the old queues.
+        ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, among the broker's topics
+            or among the old queues.
     """
     known_topics = {key.topic for key in (*queues.table.keys, *run.job.deleted)}.union(
-        run.job.types.batch, read_topics(run.layout).names, *(result.skipped for result in queues.results)
+        run.job.types.batch, topics_of(run.metadata).names, *(result.skipped for result in queues.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [

@@ -11,6 +11,7 @@ from reput.log.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.stages.state import Build
 from reput.store.disk.report import RebuildReport
+from reput.store.metadata.metadata import Metadata
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Rebuild(Build):
     log: LogFiles
     options: RebuildOptions
     report: RebuildReport
+    metadata: Metadata
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
 

@@ -1,0 +1,55 @@
+"""The topics of a store, as its metadata has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.tables import Table
+
+_SYSTEM_PREFIX = b"rmq_sys_"
+"""How topics begin that a broker makes at its start, not all of which it keeps (`TopicValidator`)."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics by name with their configurations, and notes on what cannot be read. `place`: where they are kept.
+
+    `is_whole`: every topic of the broker is here, so a topic that is not was deleted.
+    """
+
+    place: Path
+    topics: Mapping[str, Any]
+    notes: list[str]
+    is_whole: bool = True
+
+    @cached_property
+    def names(self) -> frozenset[bytes]:
+        """The names of the topics; empty if they are unknown."""
+        return frozenset(name.encode("utf-8", "surrogatepass") for name in self.topics)
+
+    @property
+    def queue_counts(self) -> dict[bytes, int]:
+        """The number of queues of each topic; 0 if its configuration does not say the number."""
+        return {name.encode("utf-8", "surrogatepass"): _queue_count(values) for name, values in self.topics.items()}
+
+    def was_deleted(self, topic: bytes) -> bool:
+        """Return True if the broker's topics are known, and this one is not among them."""
+        is_known = self.is_whole and bool(self.topics) and not topic.startswith(_SYSTEM_PREFIX)
+        return is_known and topic not in self.names
+
+
+def _queue_count(values: Any) -> int:
+    counts = [values.get(name) for name in ("readQueueNums", "writeQueueNums")] if isinstance(values, dict) else []
+    return max((count for count in counts if isinstance(count, int)), default=0)
+
+
+def topics_of(metadata: Metadata) -> Topics:
+    """Return the topics of a store. They may be many: a caller asks once."""
+    content = metadata.readable(Table.TOPICS)
+    source = metadata.source(Table.TOPICS)
+    return Topics(metadata.place(Table.TOPICS), content.values, list(content.notes), source.has_every_topic)

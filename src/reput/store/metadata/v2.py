@@ -1,0 +1,68 @@
+"""Topics, groups and committed offsets in RocksDB, version 2: `formats.metadata_v2` has keys and values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reput.formats import metadata_v2 as v2
+from reput.formats.consumer_offset import key_of
+from reput.formats.metadata_v2 import TableId
+from reput.store.metadata.tables import Content, LeftOut, MetadataSource, Table, text_of
+from reput.store.metadata.v1 import REMEDY
+
+if TYPE_CHECKING:
+    from reput.files.database import Family
+
+TABLE_IDS = {Table.TOPICS: TableId.TOPICS, Table.GROUPS: TableId.GROUPS, Table.OFFSETS: TableId.OFFSETS}
+_CONSEQUENCE = "A broker passes over such values, or does not start with them"
+
+
+class V2Database(MetadataSource):
+    """The database of version 2 in the store's folder `config`."""
+
+    name = "v2"
+    words = "RocksDB, version 2"
+    # `TopicConfigManagerV2` writes in `updateTopicConfig` alone. Topics that messages or retries make are put without.
+    has_every_topic = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def place(self, table: Table) -> Path:  # noqa: ARG002
+        """Return the database, which has all tables."""
+        return self._folder / v2.FOLDER
+
+    def read(self, table: Table) -> Content:
+        """Return a table's content; a record that is not the broker's is left out with a note.
+
+        Raises:
+            DamagedStoreError: the database is damaged, or only half there.
+        """
+        from reput.files.database import DatabaseReader
+
+        place = self.place(table)
+        with DatabaseReader(place, (v2.FAMILY,), remedy=REMEDY) as database:
+            family = database.families[v2.FAMILY]
+            values, notes = _data(family, place, table)
+            version = v2.decode_version(family.get(v2.version_key(TABLE_IDS[table])), str(place))
+        return Content(place, values, version, notes)
+
+
+def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], tuple[str, ...]]:
+    values: dict[str, Any] = {}
+    left_out, where = LeftOut(place, _CONSEQUENCE), str(place)
+
+    def take_offset(key: bytes, value: bytes) -> None:
+        found = v2.decode_offset_key(key, where)
+        name = key_of(text_of(found.topic, where), text_of(found.group, where))
+        values.setdefault(name, {})[found.queue_id] = v2.decode_offset(value, f"{where}: {name}/{found.queue_id}")
+
+    def take_named(key: bytes, value: bytes) -> None:
+        name = text_of(v2.decode_name_key(key, where), where)
+        values[name] = v2.decode_value(value, f"{where}: {name}")
+
+    take = take_offset if table is Table.OFFSETS else take_named
+    for key, value in family.walk(*v2.data_range(TABLE_IDS[table])):
+        left_out.passed(lambda key=key, value=value: take(key, value))  # type: ignore[misc]
+    return values, tuple(left_out.notes())
