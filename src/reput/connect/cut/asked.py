@@ -219,10 +219,9 @@ class _Store:
         """Return the queues of a topic; None if it is unknown."""
         key = topic.encode("utf-8", "surrogateescape")
         ids = set(self._in_tail.get(key, ()))
-        if paths.is_topic_folder_name(key):
-            with closing(self.snapshot.kinds[0].queues(key)) as queues:
+        for kind in self.snapshot.kinds_read if paths.is_topic_folder_name(key) else ():
+            with closing(kind.queues(key)) as queues:
                 ids.update(queue.key.queue_id for queue in queues)
-            ids.update(files.key.queue_id for files in self.snapshot.batches.queues(key))
         if not ids and key not in self._configured:
             return None
         return _Queues(frozenset(ids), self._configured.get(key, 0))
@@ -242,9 +241,9 @@ class _Store:
         """Yield the topics' names, some of them several times."""
         yield from (_text(name) for name in self._configured)
         yield from (_text(name) for name in self._in_tail)
-        with closing(self.snapshot.kinds[0].queues()) as queues:
-            yield from (_text(queue.key.topic) for queue in queues)
-        yield from (_text(files.key.topic) for files in self.snapshot.batches.queues())
+        for kind in self.snapshot.kinds_read:
+            with closing(kind.queues()) as queues:
+                yield from (_text(queue.key.topic) for queue in queues)
 
     def _others(self, topic: str) -> str:
         names = set(islice(self._names(), MOST_QUEUES))

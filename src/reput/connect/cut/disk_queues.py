@@ -97,6 +97,10 @@ class DiskQueue(Protocol):
         """Return a text if files show that entries are missing, "" else; plain files should have `file_size` bytes."""
         ...
 
+    def first_place(self) -> int:
+        """Return the log offset of the record with its message 0; -1 if that is gone."""
+        ...
+
 
 @dataclass
 class PlainQueue:
@@ -190,6 +194,11 @@ class PlainQueue:
             return f"{self.queue.place}: files are missing between others. Run `reput rebuild --only queue`"
         return ""
 
+    def first_place(self) -> int:
+        """Read the entry of queue offset 0, wherever the queue begins for readers."""
+        entry = self._entry(0) if self.queue.lowest == 0 else None
+        return entry.physical_offset if entry is not None and not entry.is_pre_blank else -1
+
     def _entry(self, offset: int) -> Entry | None:
         entry = decode_entry(self.queue.packed(offset, offset + 1).data)
         return entry if entry.is_valid else None
@@ -276,7 +285,7 @@ class BatchQueue:
         return ""
 
     def first_place(self) -> int:
-        """Return the log offset of the batch with message 0; -1 if that is gone."""
+        """Read entry 0, which may begin above queue offset 0."""
         found = self._raw(0, 1)
         return int(found[0]["physical_offset"]) if len(found) and int(found[0]["base_offset"]) == 0 else -1
 
@@ -340,6 +349,69 @@ class IndexedQueues:
             maps.close()
 
 
+class QueuesOfKind(Protocol):
+    """The queues of one kind, below the frontier."""
+
+    @property
+    def name(self) -> str:
+        """The kind's name, which its queues have as `kind`."""
+        ...
+
+    def of(self, topic: bytes | None) -> Iterator[DiskQueue]:
+        """Yield the queues of a topic, or all; each is good until the next one is asked for."""
+        ...
+
+    def one(self, key: QueueKey) -> DiskQueue | None:
+        """Return one queue, good until the block ends; None if it is not there."""
+        ...
+
+
+@dataclass
+class PlainQueues:
+    """The queues with an entry for each message: of the kind that answers reads."""
+
+    source: IndexedQueues
+    maps: LogMaps
+    stack: ExitStack
+
+    @property
+    def name(self) -> str:
+        """The name of that kind."""
+        return self.source.kind.name
+
+    def of(self, topic: bytes | None) -> Iterator[PlainQueue]:
+        """See `QueuesOfKind`."""
+        for queue in self.source.kind.queues(topic):
+            yield PlainQueue(self.name, queue, self.source, self.maps)
+
+    @cached_property
+    def _asked(self) -> Callable[[QueueKey], QueueOnDisk | None]:
+        return self.stack.enter_context(self.source.kind.asked())
+
+    def one(self, key: QueueKey) -> PlainQueue | None:
+        """See `QueuesOfKind`."""
+        queue = self._asked(key)
+        return None if queue is None else PlainQueue(self.name, queue, self.source, self.maps)
+
+
+@dataclass
+class QueuesOfBatches:
+    """The queues with an entry for each batch of messages."""
+
+    source: IndexedQueues
+    name: str = BATCHES
+
+    def of(self, topic: bytes | None) -> Iterator[BatchQueue]:
+        """See `QueuesOfKind`."""
+        for files in self.source.batches.queues(topic):
+            yield BatchQueue(files, self.source)
+
+    def one(self, key: QueueKey) -> BatchQueue | None:
+        """See `QueuesOfKind`."""
+        files = self.source.batches.queue(key)
+        return BatchQueue(files, self.source) if files.files else None
+
+
 @dataclass
 class DiskQueues:
     """The open queues of a store: all, those of some topics, or one; and its log's maps."""
@@ -348,55 +420,27 @@ class DiskQueues:
     maps: LogMaps
     stack: ExitStack
 
+    @cached_property
+    def kinds(self) -> list[QueuesOfKind]:
+        """The queues by kind. A topic has queues of one of them."""
+        return [PlainQueues(self.source, self.maps, self.stack), QueuesOfBatches(self.source)]
+
     def all(self) -> Iterator[DiskQueue]:
         """Yield every queue; each is good until the next one is asked for."""
-        return self._of(None)
+        for kind in self.kinds:
+            yield from (queue for queue in kind.of(None) if paths.is_topic_folder_name(queue.key.topic))
 
     def of(self, topics: Iterable[bytes]) -> Iterator[DiskQueue]:
         """Yield the queues of some topics; each is good until the next one is asked for."""
         for topic in topics:
-            yield from self._of(topic)
-
-    def firsts(self, topics: Iterable[bytes] | None = None) -> Iterator[tuple[QueueKey, int]]:
-        """Yield every queue, or those of some topics, with the log offset of its message 0; -1 if that is gone."""
-        for topic in [None] if topics is None else topics:
-            if topic is not None and not paths.is_topic_folder_name(topic):
-                continue
-            for queue in self.source.kind.queues(topic):
-                entry = decode_entry(queue.packed(0, 1).data) if queue.lowest == 0 else None
-                is_there = entry is not None and entry.is_valid and not entry.is_pre_blank
-                yield queue.key, entry.physical_offset if entry is not None and is_there else -1
-            for files in self.source.batches.queues(topic):
-                yield files.key, BatchQueue(files, self.source).first_place()
+            for kind in self.kinds if paths.is_topic_folder_name(topic) else ():
+                yield from kind.of(topic)
 
     def one(self, key: QueueKey) -> DiskQueue | None:
         """Return one queue, good until the block ends; None if it is not there."""
-        if not paths.is_topic_folder_name(key.topic):
-            return None
-        plain = self._plain(key)
-        if plain is not None:
-            return plain
-        files = self.source.batches.queue(key)
-        return BatchQueue(files, self.source) if files.files else None
+        kinds = self.kinds if paths.is_topic_folder_name(key.topic) else ()
+        return next((queue for kind in kinds if (queue := kind.one(key)) is not None), None)
 
-    def of_kind(self, key: QueueKey, kind: str) -> DiskQueue | None:
+    def of_kind(self, key: QueueKey, name: str) -> DiskQueue | None:
         """Return the queue of one kind, as a plan found it; None if it is gone."""
-        return BatchQueue(self.source.batches.queue(key), self.source) if kind == BATCHES else self._plain(key)
-
-    @cached_property
-    def _asked(self) -> Callable[[QueueKey], QueueOnDisk | None]:
-        return self.stack.enter_context(self.source.kind.asked())
-
-    def _plain(self, key: QueueKey) -> PlainQueue | None:
-        queue = self._asked(key)
-        return None if queue is None else PlainQueue(self.source.kind.name, queue, self.source, self.maps)
-
-    def _of(self, topic: bytes | None) -> Iterator[DiskQueue]:
-        if topic is not None and not paths.is_topic_folder_name(topic):
-            return
-        for queue in self.source.kind.queues(topic):
-            if paths.is_topic_folder_name(queue.key.topic):
-                yield PlainQueue(self.source.kind.name, queue, self.source, self.maps)
-        for files in self.source.batches.queues(topic):
-            if paths.is_topic_folder_name(files.key.topic):
-                yield BatchQueue(files, self.source)
+        return {kind.name: kind for kind in self.kinds}[name].one(key)

@@ -18,8 +18,10 @@ from reput.formats.consume_queue import QueueRange
 from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
 from reput.log.reader import CLOCK_SLACK_MS
+from reput.queue.batch_files import BATCHES
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds
+from reput.store.disk.queue_types import kind_without_batches
 
 MOST_QUEUES = 1 << 16
 """Queues that a plan looks at one by one, at most."""
@@ -35,6 +37,11 @@ class QueueCut(NamedTuple):
     def size(self) -> int:
         """The number of queue offsets."""
         return self.range.end - self.range.first
+
+    @property
+    def has_batches(self) -> bool:
+        """Return True if an entry may lead to a batch of messages."""
+        return self.kind == BATCHES
 
     @property
     def topic(self) -> str:
@@ -68,9 +75,9 @@ class QueueCuts:
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
     """Return a kind of queue that the queue plan does not read, with its place; None if it reads all."""
-    alone = [kind.name for kind in snapshot.kinds if not kind.allows_batches]
-    if snapshot.settings.types.batch and alone:
-        return f"{snapshot.layout.consume_queue}: topics of batches beside {alone[0]} queues"
+    alone = kind_without_batches(snapshot.settings.types, snapshot.kinds)
+    if alone:
+        return f"{snapshot.layout.consume_queue}: topics of batches beside {alone} queues"
     return next(iter(unsupported_kinds(snapshot.layout, config)), None)
 
 

@@ -82,7 +82,8 @@ def restarts_of(queues: DiskQueues, topics: list[bytes] | None, most: int) -> Re
 
     None if there are more than `most` queues to look at.
     """
-    asked = list(islice(queues.firsts(topics), most + 1))
+    every = queues.all() if topics is None else queues.of(topics)
+    asked = list(islice(((queue.key, queue.first_place()) for queue in every), most + 1))
     if len(asked) > most:
         return None
     source = queues.source

@@ -23,8 +23,7 @@ from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import place, record_at, written_bytes
 from reput.log.scan import LogWalk, WalkRules
-from reput.queue.batch_files import BatchFiles
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
@@ -93,15 +92,15 @@ class Snapshot:
         return self.store.kinds
 
     @property
-    def batches(self) -> BatchFiles:
-        """The queues of batches."""
-        return self.store.batches
+    def kinds_read(self) -> list[AnyKind]:
+        """The kinds that answer reads: the first kind of plain queues, and the queues of batches."""
+        return [self.kinds[0], self.store.batches]
 
     @property
     def queues(self) -> IndexedQueues:
         """The queues as far as they can be believed."""
         return IndexedQueues(
-            self.kinds[0], self.batches, str(self.layout.commit_log), self.log.file_size, self.begin,
+            self.kinds[0], self.store.batches, str(self.layout.commit_log), self.log.file_size, self.begin,
             self.frontiers.queue_offset,
         )  # fmt: skip
 

@@ -34,7 +34,6 @@ from reput.formats.record import (
     examine,
 )
 from reput.kernels.field_columns import FieldRow
-from reput.queue.batch_files import BATCHES
 
 _SIZE_BYTES = 4
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -81,7 +80,7 @@ def read_queues(job: RecordJob, cuts: Sequence[QueueCut], seen: Seen) -> Iterato
             for entries in queue.entries(first, end, tolerant=not job.scan.fail_on_data_loss):
                 seen.queue_bytes += len(entries.position) * queue.entry_size
                 for rows in _of_entries(job, cut, entries, queues, seen):
-                    inner = np.arange(len(rows)) if cut.kind == BATCHES else _NO_ROWS
+                    inner = np.arange(len(rows)) if cut.has_batches else _NO_ROWS
                     yield from batches(job.scan, rows, inner, NumberRange(first, end))
 
 
@@ -129,7 +128,7 @@ def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, queues: DiskQue
             log, job.scan.needs, position[here], entries.size[here], topics, np.zeros(len(here), dtype=np.int32),
             np.full(len(here), cut.queue_id, dtype=np.int32), entries.queue_offset[here],
         )  # fmt: skip
-        if not job.needs_records and cut.kind != BATCHES and not is_light(cut.topic):
+        if not job.needs_records and not cut.has_batches and not is_light(cut.topic):
             yield rows
             continue
         seen.log_bytes += int(rows.size.sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
@@ -17,10 +18,13 @@ from reput.formats.paths import offset_name
 from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, what_is_there
+from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
+from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import queue_path
+from reput.pipeline.split.sinks import BatchSink
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles
 from reput.queue.compare import Compared, compare, rows_of
@@ -44,10 +48,33 @@ class BatchCompared(NamedTuple):
     past_offset: int = -1
 
 
-def check_batches(check: Check, stitched: Stitched, table: SplitQueues) -> None:
-    """Compare all queues of batches; the table of queues gets them, too."""
-    inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
-    table.drop_topics(inferred)
+class BatchCheck:
+    """See `kinds.QueueCheck`; an entry's place is known only when all splits are, so tasks compare nothing."""
+
+    def compare(
+        self,
+        job: Job,
+        live_folder: str,  # noqa: ARG002 - as QueueCheck has it
+        split: Split,
+        batch: QueueBatch,
+        rows: Sequence[int],
+    ) -> list[Mismatch]:
+        """Leave the split's entries, as a build does."""
+        BatchSink().take(job, split, batch, rows)
+        return []
+
+    def judge(
+        self,
+        check: Check,
+        stitched: Stitched,
+        table: SplitQueues,  # noqa: ARG002 - as QueueCheck has it
+        mismatches: Mapping[int, list[Mismatch]],  # noqa: ARG002 - as QueueCheck has it
+    ) -> None:
+        """Build the queues again from what the splits left, and compare them."""
+        _check_batches(check, stitched)
+
+
+def _check_batches(check: Check, stitched: Stitched) -> None:
     for what in misplaced_queues(check.layout, check.settings.types):
         check.report.damage("queue-type", what.partition(":")[0], None, 1, what.partition(": ")[2])
     live = {queue.key: queue for queue in BatchFiles(check.layout.batch_consume_queue).queues()}

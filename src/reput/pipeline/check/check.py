@@ -27,7 +27,6 @@ from reput.index.files import IndexFileOnDisk, read_header
 from reput.log.maps import LogMaps
 from reput.pipeline.build.stages.decode import learn_types
 from reput.pipeline.check import deletions as check_deletions
-from reput.pipeline.check.batches import check_batches
 from reput.pipeline.check.decode import decode_and_compare
 from reput.pipeline.check.findings import (
     check_checkpoint,
@@ -45,7 +44,7 @@ from reput.pipeline.check.index import (
     find_uncovered,
 )
 from reput.pipeline.check.items import IndexPart
-from reput.pipeline.check.kinds import CHECKS
+from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.queues import (
     Mismatch,
 )
@@ -57,7 +56,7 @@ from reput.pipeline.split.ext_job import ExtJob, ext_job
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
-from reput.pipeline.split.stitch import Stitched, stitch
+from reput.pipeline.split.stitch import Stitched, inferred_topics, stitch
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import NOTE, SETTING, CheckReport
@@ -346,9 +345,9 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
     for result in stitched.results:
         if result.records:
             table.add(parts.load_ranges(check.job, result.number))
-    check_batches(check, stitched, table)
-    for kind in check.job.kinds:
-        CHECKS[kind].judge(check, stitched, table, mismatches)
+    table.drop_topics(inferred_topics(stitched.results))
+    for kind in checks_of(check.job):
+        kind.judge(check, stitched, table, mismatches)
     check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
     check.report.queue_entries += int(table.count[: len(table.keys)].sum())
     check.report.queue_messages += int((table.next - table.first)[: len(table.keys)].sum())

@@ -5,31 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from reput.dispatch.batch import group_by_queue
-from reput.pipeline.check.kinds import CHECKS
+from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.plan import Split
-from reput.pipeline.split.tasks import columns_for, leave_batches, split_result
+from reput.pipeline.split.tasks import columns_for, queues_result, split_result, wanted_rows
 
 
 def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
     """Decode a split and compare its entries with those on disk; later stages get its ranges and items."""
     decoded = decode_split(split, job.decode, columns_for(split))
-    columns = decoded.columns
-    mismatches: list[Mismatch] = []
-    entries = 0
-    batch = None
-    if job.build_queues:
-        batch = group_by_queue(columns, job.types, job.deleted)
-        chosen = sorted(batch.queues(), key=lambda one: parts.key_order(one[1]))
-        rows = np.array([row for row, _ in chosen], dtype=np.int64)
-        parts.save_ranges(job, split.number, batch, rows)
-        entries = int(np.diff(batch.start).sum())
-        for kind in job.kinds:
-            mismatches += CHECKS[kind].compare(job, live_folder, split, batch, rows.tolist())
     if job.build_index:
-        parts.save_items(job, split.number, parts.items_of(columns, with_tags=True))
-    result = split_result(decoded, entries)
-    return leave_batches(job, batch, result) if batch is not None else result, mismatches
+        parts.save_items(job, split.number, parts.items_of(decoded.columns, with_tags=True))
+    if not job.build_queues:
+        return split_result(decoded, 0), []
+    batch = group_by_queue(decoded.columns, job.types, job.deleted)
+    rows = wanted_rows(job, batch)
+    parts.save_ranges(job, split.number, batch, np.array(rows, dtype=np.int64))
+    mismatches = [one for kind in checks_of(job) for one in kind.compare(job, live_folder, split, batch, rows)]
+    return queues_result(job, decoded, batch, rows), mismatches

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from reput.errors import StaleEpochError
 from reput.files import fs, locks
@@ -24,6 +24,8 @@ from reput.pipeline.split.ext_job import ExtJob
 from reput.queue.kinds import QueueKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,10 @@ class Job:
     def wants(self, topic: bytes) -> bool:
         """Return True if the queues of this topic are built."""
         return topic not in self.skip_topics and (self.topics is None or topic in self.topics)
+
+    def wanted_of(self, queues: Mapping[QueueKey, V]) -> dict[QueueKey, V]:
+        """Return those of these queues that are built."""
+        return {key: value for key, value in queues.items() if self.wants(key.topic)}
 
     @cached_property
     def parts_folder(self) -> str:

@@ -1,4 +1,7 @@
-"""Sinks: a task hands over the queue entries that it has, and each kind of queues takes them in its own way."""
+"""Sinks: a task hands over the queue entries that it has, and each kind of queues takes them in its own way.
+
+`sinks_of` lists the sinks of a job: those of its kinds, and that of queues of batches, which every store may have.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,16 @@ class QueueRows(NamedTuple):
         return self.first + len(self.store_timestamps)
 
 
-class QueueSink(Protocol):
-    """Takes the entries that a task of the first stage has for one kind of queues."""
+class AnySink(Protocol):
+    """Takes the entries that a task of the first stage has for one kind of queues, batches included."""
 
     def take(self, job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) -> None:
-        """Take the entries of the batch's queues in `rows`, which are in the order of RocksDB's keys."""
+        """Take a split's entries; those for messages are of the queues in `rows`, in the order of RocksDB's keys."""
         ...
+
+
+class QueueSink(AnySink, Protocol):
+    """Takes the entries of queues with an entry for each message."""
 
     def take_rows(self, job: Job, number: int, rows: Sequence[QueueRows]) -> None:
         """Take the entries that task `number` read from other queues, in the order of RocksDB's keys."""
@@ -92,4 +99,19 @@ class RocksdbSink:
         save_value_rows(job, number, values)
 
 
+class BatchSink:
+    """Leaves entries of batches for the stage that appends them: their places are the numbers of entries before."""
+
+    def take(self, job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) -> None:  # noqa: ARG002 - an AnySink
+        """See `AnySink`."""
+        wanted = job.wanted_of(batch.batches.entries)
+        if wanted:
+            parts.save_batches(job, split.number, wanted)
+
+
 SINKS: Mapping[str, QueueSink] = {FILE: FileSink(), ROCKSDB: RocksdbSink()}
+
+
+def sinks_of(job: Job) -> list[AnySink]:
+    """Return the sinks of the job's kinds; that of batches comes last."""
+    return [*(SINKS[kind] for kind in job.kinds), BatchSink()]

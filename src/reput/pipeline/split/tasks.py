@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
@@ -11,7 +13,7 @@ from reput.pipeline.split.decode import DecodedSplit, decode_split
 from reput.pipeline.split.job import Job, SplitOddities, SplitResult
 from reput.pipeline.split.parts import key_order
 from reput.pipeline.split.plan import Split
-from reput.pipeline.split.sinks import SINKS
+from reput.pipeline.split.sinks import sinks_of
 
 _scratch = ThreadScratch()
 
@@ -35,38 +37,34 @@ def sink_split(job: Job, decoded: DecodedSplit) -> SplitResult:
     if not job.build_queues:
         return split_result(decoded, 0)
     batch = group_by_queue(decoded.columns, job.types, job.deleted)
-    entries = _sink_queues(job, decoded.split, batch)
-    result = leave_batches(job, batch, split_result(decoded, entries))
-    if not job.skip_topics:
-        return result
-    topics = {key.topic for _, key in batch.queues()} | {key.topic for key in batch.batches.entries}
-    return result._replace(skipped=job.skip_topics & topics)
+    rows = wanted_rows(job, batch)
+    for sink in sinks_of(job):
+        sink.take(job, decoded.split, batch, rows)
+    parts.save_ranges(job, decoded.split.number, batch, np.array(rows, dtype=np.int64))
+    return queues_result(job, decoded, batch, rows)
 
 
-def leave_batches(job: Job, batch: QueueBatch, result: SplitResult) -> SplitResult:
-    """Leave a split's entries for queues of batches to the second stage; returns the result with their counts."""
-    found = batch.batches
-    wanted = {key: entries for key, entries in found.entries.items() if job.wants(key.topic)}
-    if wanted:
-        parts.save_batches(job, result.number, wanted)
-    return result._replace(
-        batches=sum(map(len, wanted.values())),
-        inferred=found.inferred,
-        oddities=result.oddities._replace(
-            without_entry=found.without_entry, first_without_entry=found.first_without_entry
-        ),
-    )
-
-
-def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
+def wanted_rows(job: Job, batch: QueueBatch) -> list[int]:
+    """Return the rows of the queues that the job wants, in the order of RocksDB's keys."""
     chosen = [(row, key) for row, key in batch.queues() if job.wants(key.topic)]
     chosen.sort(key=lambda one: key_order(one[1]))
-    rows = [row for row, _ in chosen]
-    for kind in job.kinds:
-        SINKS[kind].take(job, split, batch, rows)
-    wanted = np.array(rows, dtype=np.int64)
-    parts.save_ranges(job, split.number, batch, wanted)
-    return int(np.diff(batch.start)[wanted].sum())
+    return [row for row, _ in chosen]
+
+
+def queues_result(job: Job, decoded: DecodedSplit, batch: QueueBatch, rows: Sequence[int]) -> SplitResult:
+    """Return the driver's result of a decoded split with the entries of the queues in `rows` and of batches."""
+    batches = batch.batches
+    result = split_result(decoded, int(np.diff(batch.start)[np.array(rows, dtype=np.int64)].sum()))
+    if job.skip_topics:
+        topics = {key.topic for _, key in batch.queues()} | {key.topic for key in batches.entries}
+        result = result._replace(skipped=job.skip_topics & topics)
+    return result._replace(
+        batches=sum(map(len, job.wanted_of(batches.entries).values())),
+        inferred=batches.inferred,
+        oddities=result.oddities._replace(
+            without_entry=batches.without_entry, first_without_entry=batches.first_without_entry
+        ),
+    )
 
 
 def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:

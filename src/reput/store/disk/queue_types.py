@@ -63,17 +63,22 @@ def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
         )
 
 
+def kind_without_batches(types: QueueTypes, kinds: Iterable[QueueKind]) -> str:
+    """Return the first of these kinds that cannot be beside queues of batches; "" if there is none, or no batch."""
+    return next((kind.name for kind in kinds if not kind.allows_batches), "") if types.batch else ""
+
+
 def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None:
     """Refuse queues of batches beside kinds in which RocketMQ loses all messages of a batch but the first.
 
     Raises:
         UnsupportedStoreError: the store has both.
     """
-    alone = [kind.name for kind in kinds if not kind.allows_batches]
-    if types.batch and alone:
+    alone = kind_without_batches(types, kinds)
+    if alone:
         named = min(types.batch).decode("utf-8", "replace")
         raise UnsupportedStoreError(
-            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and {alone[0]} queues cannot hold batches: RocketMQ has no "
+            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and {alone} queues cannot hold batches: RocketMQ has no "
             "entries in them for the messages inside a batch. reput neither reads nor builds a store with both"
         )
 

@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import QueueKey, QueueRange
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, encode_batch_entry
+from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.build.stages.state import Build, RangeQueues
+from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.parts import BatchPart
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
 from reput.queue.batch_files import BatchFiles, take_batches
-from reput.store.disk.retained import Retained
 
 _GROUPS_MOST = 256
 
@@ -39,6 +38,7 @@ class BatchBuilder:
     """See `QueueBuilder`; an entry is a record, and its place is the number of entries before it."""
 
     has_places: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = False
 
     def reads_parts(self, build: Build, queues: RangeQueues) -> bool:  # noqa: ARG002 - a QueueBuilder
         """See `QueueBuilder`."""
@@ -51,10 +51,12 @@ class BatchBuilder:
         with build.stage("batches"):
             return build_batch_queues(build.engine, build.job, queues.results, build.listener)
 
-    def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
-    ) -> None:
-        """Do nothing: the queues are complete."""
+    def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:  # noqa: ARG002 - a QueueBuilder
+        """Write the last entry of queues without a record: it keeps their next offset."""
+        job = build.job
+        for key, last in kept.batches:
+            path = f"{queue_path(job.batch_queue_folder, key)}/{offset_name(0)}"
+            fs.write_at(path, job.batch_queue_file_size, job.owner, encode_batch_entry(last), 0)
 
     def verify(self, build: Build, queues: RangeQueues) -> list[str]:  # noqa: ARG002 - a QueueBuilder
         """Find no difference: what was written is not read back."""

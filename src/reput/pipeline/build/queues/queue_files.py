@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.consume_queue import QueueRange
 from reput.pipeline.build.queues import blanks
 from reput.pipeline.build.queues.ext import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
-from reput.pipeline.build.stages.state import Build, RangeQueues
+from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.queue.file_kind import FileKind
-from reput.store.disk.retained import Retained
 
 
 class FileBuilder:
     """See `QueueBuilder`."""
 
     has_places: ClassVar[bool] = True
+    has_rows: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._outcomes: list[QueueOutcome] = []
@@ -41,18 +39,16 @@ class FileBuilder:
                 )
         return self._outcomes
 
-    def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
-    ) -> None:
+    def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:
         """Fill fronts of new queues and ends of queues that keep their numbers with blanks; build ext units."""
         new = [(key, int(queues.table.first[row])) for key, row in queues.present() if not queues.ends.get(key)]
-        fronts = blanks.front_blanks(build.job, new, [(one.key, one.next) for one in retained])
+        fronts = blanks.front_blanks(build.job, new, [(one.key, one.next) for one in kept.retained])
         if fronts:
             with build.stage("pre-blank"):
                 build.run(blanks.blank_fronts, blanks.in_tasks(fronts))
-        if kept:
+        if kept.ends:
             with build.stage("keep-ends"):
-                build.run(blanks.blank_end_of_queue, kept)
+                build.run(blanks.blank_end_of_queue, kept.ends)
         if build.job.ext is not None:
             self._build_ext(build, queues)
 

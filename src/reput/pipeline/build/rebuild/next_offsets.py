@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
-from reput.files import fs
 from reput.formats import paths
-from reput.formats.batch_consume_queue import BatchEntry, encode_batch_entry
+from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.formats.record import batch_offset_bound
+from reput.pipeline.build.rebuild.options import LOG
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
-from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.build.stages.state import RangeQueues
-from reput.pipeline.split.sink import queue_path
+from reput.pipeline.build.stages.state import NextOffsets, RangeQueues
 from reput.queue.batch_files import BatchFiles
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
 
 
-class KeptNextOffsets(NamedTuple):
-    """Queues without a record that keep their next offset, and queues that keep their end after lost messages."""
-
-    retained: list[Retained]
-    ends: list[QueueRange]
-
-
-def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> KeptNextOffsets:
+def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
     """Find the queues whose numbering the log alone would shorten, and report them."""
     present = {key for key, _ in queues.present()}
     # Queues of batches keep their numbers in their own way.
@@ -37,7 +25,9 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> KeptNextOffsets:
         if run.job.wants(one.key.topic) and one.key.topic not in batches and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
-    return KeptNextOffsets(retained, _ends_to_keep(run, queues, present))
+    # Another source than the log has no queues of batches, which stay as they are.
+    last_batches = _batches_to_keep(run, queues) if run.options.source == LOG else []
+    return NextOffsets(retained, _ends_to_keep(run, queues, present), last_batches)
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
@@ -74,9 +64,10 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
     return kept
 
 
-def keep_batch_next_offsets(run: Rebuild, log_end: int, outcomes: Iterable[QueueOutcome]) -> None:
-    """Keep the last entry of a queue of batches whose records have all expired, or lie in a gap of the log."""
-    built = {outcome.key: outcome for outcome in outcomes}
+def _batches_to_keep(run: Rebuild, queues: RangeQueues) -> list[tuple[QueueKey, BatchEntry]]:
+    """Return the last entries of the queues of batches whose records have all expired, or lie in a gap of the log."""
+    built = {outcome.key: outcome for outcome in queues.others}
+    kept = []
     lost = [(gap.begin, gap.end) for gap in run.report.gaps]
     for queue in BatchFiles(run.layout.batch_consume_queue).queues():
         key, last = queue.key, queue.span().last
@@ -94,18 +85,12 @@ def keep_batch_next_offsets(run: Rebuild, log_end: int, outcomes: Iterable[Queue
         is_gone = at < run.log.min_offset or any(begin <= at < end for begin, end in lost)
         if key.topic in run.settings.types.simple or not is_gone:
             continue
-        if last.next_offset > batch_offset_bound(log_end):
+        if last.next_offset > batch_offset_bound(queues.end):
             run.report.warnings.append(
                 f"{key}: no record, and the old queue's end at {last.next_offset} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {queue.place} if consumers still have offsets there)"
             )
             continue
-        _write_last(run, key, last)
+        kept.append((key, last))
         run.report.retained_queues.append(f"{key} goes on at {last.next_offset} (from {queue.place})")
-
-
-def _write_last(run: Rebuild, key: QueueKey, last: BatchEntry) -> None:
-    folder = queue_path(run.job.batch_queue_folder, key)
-    fs.write_at(
-        f"{folder}/{paths.offset_name(0)}", run.job.batch_queue_file_size, run.job.owner, encode_batch_entry(last), 0
-    )
+    return kept

@@ -25,7 +25,7 @@ from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.index.stage import IndexStage
 from reput.pipeline.build.kinds import queue_builders
 from reput.pipeline.build.rebuild import deletions
-from reput.pipeline.build.rebuild.next_offsets import keep_batch_next_offsets, keep_next_offsets
+from reput.pipeline.build.rebuild.next_offsets import keep_next_offsets
 from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
 from reput.pipeline.build.rebuild.report import (
@@ -162,16 +162,14 @@ def build_queues(run: Rebuild, queues: RangeQueues, start_index: Callable[[], No
     """Build the queues of every kind in staging; returns the queues that keep their numbers without a record."""
     outcomes = place_queues(run, queues, start_index)
     report_outcomes(run.report, outcomes)
-    numbers = keep_next_offsets(run, queues)
-    finish_queues(run, queues, numbers.retained, numbers.ends)
+    kept = keep_next_offsets(run, queues)
+    finish_queues(run, queues, kept)
     if run.options.verify:
         verify_queues(run, queues)
     if run.options.source == LOG:
-        batches = [one for one in outcomes if one.key.topic in run.job.types.batch]
-        keep_batch_next_offsets(run, queues.end, batches)
         report_batches(run, queues.results)
-        queues.enter(batches)
-    return numbers.retained
+    queues.enter(queues.others)
+    return list(kept.retained)
 
 
 def _publish(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -36,11 +36,10 @@ from reput.pipeline.build.rocksdb.tables import (
     load_ends,
     table_paths,
 )
-from reput.pipeline.build.stages.state import Build, RangeQueues
+from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.pipeline.split.job import Job
 from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.retained import Retained
 
 ONE_BATCH_ENTRIES = 1 << 18
 """Largest range, in entries, that the driver of a job that follows the log writes itself."""
@@ -51,6 +50,7 @@ class RocksdbBuilder:
     """See `QueueBuilder`. A job that follows the log owns the live database until it is closed."""
 
     has_places: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = True
 
     def __init__(self, layout: StoreLayout, job: Job) -> None:
         self._live: DatabaseOwner | None = None
@@ -76,16 +76,14 @@ class RocksdbBuilder:
             self._built = build.run(build_tables, self._stretches)
         return [outcome for built in self._built for outcome in built.outcomes]
 
-    def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
-    ) -> None:
+    def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:
         """Ingest the tables, and write the ends of all queues and the restart point."""
         restart = queues.end
         if self._live is None and not build.job.of_all_topics:
             restart = min(restart, self._copy_other_topics(build))
         with build.stage("ingest"), self._opened(build.job) as database:
-            batch = self._batch or self._ingest(build.job, database, queues, {one.key: one for one in kept})
-            for one in retained:
+            batch = self._batch or self._ingest(build.job, database, queues, {one.key: one for one in kept.ends})
+            for one in kept.retained:
                 _put_ends(batch, one.key, OffsetValue(0, one.next), OffsetValue(0, one.next - 1))
             batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(restart))
             database.write(batch)

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey, QueueRange
+from reput.formats.consume_queue import QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.build.stages.state import Build, RangeQueues
+from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.stitch import inferred_topics
-from reput.store.disk.retained import Retained
 
 _NAMED = 5
+_NONE = NextOffsets()
 
 
 def merge(
@@ -77,17 +77,19 @@ def place_queues(
 
 
 def _place(build: Build, queues: RangeQueues) -> dict[QueueKey, QueueOutcome]:
-    outcomes = {one.key: one for builder in build.builders for one in builder.place(build, queues)}
-    queues.enter(one for one in outcomes.values() if one.key.topic not in build.job.types.batch)
-    return outcomes
+    placed = [(builder, builder.place(build, queues)) for builder in build.builders]
+    for builder, outcomes in placed:
+        if builder.has_rows:
+            queues.enter(outcomes)
+        else:
+            queues.others.extend(outcomes)
+    return {one.key: one for _, outcomes in placed for one in outcomes}
 
 
-def finish_queues(
-    build: Build, queues: RangeQueues, retained: Sequence[Retained] = (), kept: Sequence[QueueRange] = ()
-) -> None:
-    """Complete the queues of every kind."""
+def finish_queues(build: Build, queues: RangeQueues, kept: NextOffsets = _NONE) -> None:
+    """Complete the queues of every kind, and keep the next offsets of those that lost messages."""
     for builder in build.builders:
-        builder.finish(build, queues, retained, kept)
+        builder.finish(build, queues, kept)
 
 
 def verify_queues(build: Build, queues: RangeQueues) -> None:

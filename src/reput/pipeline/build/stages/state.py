@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
+from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.spark.engine import Engine
@@ -27,8 +28,9 @@ R = TypeVar("R")
 class RangeQueues:
     """The queues of a proved range of the log.
 
-    `splits` with their `results`; `table`: one row for each queue; `ends`: the next queue offset of each queue before
-    the range, none in a rebuild; `end`: the log offset after the range.
+    `splits` with their `results`; `table`: one row for each queue with an entry for each message; `ends`: the next
+    queue offset of each queue before the range, none in a rebuild; `end`: the log offset after the range; `others`:
+    the queues without a row, as they were built.
     """
 
     splits: Sequence[Split]
@@ -36,6 +38,7 @@ class RangeQueues:
     table: SplitQueues
     ends: Mapping[QueueKey, int]
     end: int
+    others: list[QueueOutcome] = field(default_factory=list)
 
     def enter(self, outcomes: Iterable[QueueOutcome]) -> None:
         """Set the rows of these queues to what was built."""
@@ -49,11 +52,26 @@ class RangeQueues:
         return ((key, row) for key, row in self.table.rows.items() if self.table.count[row])
 
 
+class NextOffsets(NamedTuple):
+    """Queues that keep a next offset that their records alone do not give.
+
+    `retained`: queues without a record; `ends`: queues that keep their end after lost messages; `batches`: the last
+    entry of queues of batches without a record.
+    """
+
+    retained: Sequence[Retained] = ()
+    ends: Sequence[QueueRange] = ()
+    batches: Sequence[tuple[QueueKey, BatchEntry]] = ()
+
+
 class QueueBuilder(Protocol):
     """Builds one kind of queues, in staging or live; a job calls the methods in this order."""
 
     has_places: ClassVar[bool]
     """Entries have places that their queue offsets give, so decode tasks may write them."""
+
+    has_rows: ClassVar[bool]
+    """Splits leave ranges of these queues, so the table of queues has a row for each."""
 
     def reads_parts(self, build: Build, queues: RangeQueues) -> bool:
         """Return True if `place` reads what decode tasks left, so that no decode task may still be at work."""
@@ -63,9 +81,7 @@ class QueueBuilder(Protocol):
         """Build the queues of a range; returns an outcome for each queue whose entries its offsets do not place."""
         ...
 
-    def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
-    ) -> None:
+    def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:
         """Complete the queues of a range, and keep the numbering of queues that lost messages."""
         ...
 
