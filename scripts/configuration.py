@@ -22,6 +22,7 @@ from typing import NamedTuple
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
 from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file
+from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.record import LOCALHOST
 from reput.log.settings import LogSettings
 from reput.store.disk import kinds, settings
@@ -56,6 +57,7 @@ DEFAULTS = {
     "listen_port": str(LOCALHOST.port),
     "flush_consumer_offset_interval": str(progress.PERSIST_INTERVAL_MS),
     "consumer_offset_update_version_step": str(progress.VERSION_STEP),
+    "max_decoded_body_size": str(MAX_DECODED_BODY_SIZE),
     "tail_max_entries": str(follower.TAIL_MAX_ENTRIES),
     "clean_file_forcibly_enable": "true with a broker.conf, else false",
     "delete_expired": "true with a broker.conf, else as the other settings say",
@@ -151,7 +153,8 @@ MESSAGE_ARGUMENTS = (
     Argument("fail_on_missing_topic", "", "failOnMissingTopic", "on", "off: read without a topic that is missing"),
     Argument("message", "", "", "", "`put_message`: the message"),
     Argument("messages", "", "", "", "`put_messages`: messages, or Arrow columns"),
-    Argument("body", "", "", "", "`Message`: the bytes"),
+    Argument("body", "--body", "body", "decoded", "bodies decompressed, or as stored (raw); `Message`: the bytes"),
+    Argument("", "", "maxDecodedBodySize", "64 MiB", "the most bytes that a body may expand to; else a setting"),
     Argument("properties", "--property", "", "none", "`Message`, `put`: properties"),
     Argument("flag", "", "", "0", "`Message`: the producer's flag"),
     Argument("sys_flag", "", "", "0", "`Message`: RocketMQ's flags, such as a compressed body"),

@@ -333,6 +333,7 @@ def export(
     config: StoreConfig | str | Path | None = None,
     topics: Sequence[str] = (),
     columns: Sequence[str] = (),
+    body: Literal["decoded", "raw"] | None = None,
     salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
@@ -346,6 +347,7 @@ def export(
         config: As for `rebuild`.
         topics: Only these topics; all by default.
         columns: Only these columns; all by default.
+        body: "raw" for bodies as they are stored; by default "decoded", or as the export there has them.
         salvage: Continue after damaged bytes, and list every gap.
         listener: An object that gets the progress.
 
@@ -363,8 +365,9 @@ def export(
     topics, columns = _names("topics", topics), _names("columns", columns)
     with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return export_store(
-            path, folder, engine, settings, topics=topics, columns=columns, salvage=salvage, listener=listener
-        )
+            path, folder, engine, settings,
+            topics=topics, columns=columns, body=body, salvage=salvage, listener=listener,
+        )  # fmt: skip
 
 
 @named_arguments(
@@ -385,6 +388,7 @@ def scan(
     tags: str | None = None,
     sql: str | None = None,
     schema: Literal["native", "kafka"] = "native",
+    body: Literal["decoded", "raw"] = "decoded",
     config: StoreConfig | str | Path | None = None,
     verify_crc: bool | None = None,
     fail_on_data_loss: bool = True,
@@ -400,7 +404,7 @@ def scan(
 
     | column | Arrow type |
     |---|---|
-    | topic, brokerName, keys, tags, uniqKey, offsetMsgId, bornHost, storeHost | string |
+    | topic, brokerName, keys, tags, uniqKey, offsetMsgId, bornHost, storeHost, bodyError | string |
     | body | binary |
     | properties | map<string, string> |
     | queueId, flag, storeSize, bodyCRC, sysFlag, reconsumeTimes | int32 |
@@ -421,13 +425,14 @@ def scan(
         tags: Messages with one of these tags: "paid || sent".
         sql: Messages whose properties match: "amount > 100 AND region = 'eu'" (RocketMQ's SQL92).
         schema: The columns of the data source, or those of Spark's Kafka source.
+        body: "raw" leaves bodies compressed as they are stored. A body that cannot be decoded is null with a bodyError.
         config: As for `rebuild`.
         verify_crc: Check each body's CRC; by default if the body is read.
         fail_on_data_loss: False skips messages that are gone or damaged (`failOnDataLoss` in an error's text).
         fail_on_missing_topic: False ignores a missing topic (`failOnMissingTopic` in an error's text).
 
     Returns:
-        A reader of record batches, which can be read once. Close it or drop it to end its threads early.
+        A reader of record batches, to be read once. Close it or drop it to end its threads early.
 
     Raises:
         ConfigError: An argument is malformed, or names a missing column or topic.
@@ -438,9 +443,8 @@ def scan(
     from reput.connect.local_scan import ScanOptions, scan_store
 
     options = ScanOptions(
-        columns, topics, queue_id, since_ms(since), until_ms(until), keys, tags, sql, schema, verify_crc,
-        fail_on_data_loss=fail_on_data_loss,
-        fail_on_missing_topic=fail_on_missing_topic,
+        columns, topics, queue_id, since_ms(since), until_ms(until), keys, tags, sql, schema, body, verify_crc,
+        fail_on_data_loss, fail_on_missing_topic,
     )  # fmt: skip
     return scan_store(path, config_from(config), options)
 

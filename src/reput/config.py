@@ -124,6 +124,8 @@ class StoreConfig:
     consumer_offset_update_version_step: int | None = None
     """Number of commits after which the progress file gets a new data version."""
 
+    max_decoded_body_size: int | None = None
+    """reput's own: the most bytes that a compressed body may expand to when it is read (64 MiB)."""
     tail_max_entries: int | None = None
     """reput's own: the number of messages without durable indexes at which a put waits."""
     delete_expired: bool | None = None

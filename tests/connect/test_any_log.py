@@ -23,7 +23,8 @@ def test_a_frame_is_what_the_log_says(log: LogBuilder) -> None:
     """Records with any values, hostile properties among them, become rows that any Arrow reader takes."""
     with tempfile.TemporaryDirectory() as folder:
         store = stores.with_log(Path(folder), log)
-        table = frames.table(store)
+        table = frames.table(store, body="raw")
+        frames.table(store).validate(full=True)
         table.validate(full=True)
         walk = LogWalk(list_log_files(store / "commitlog"), log.start)
         records = [found.decode() for found in walk]

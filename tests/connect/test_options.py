@@ -9,7 +9,7 @@ import pytest
 from reput.connect.options import names as option_names
 from reput.connect.options.edges import Kind
 from reput.connect.options.options import read_options
-from reput.connect.options.schemas import HEADERS, KAFKA, NATIVE
+from reput.connect.options.schemas import BODY_ERROR, HEADERS, KAFKA, NATIVE
 from reput.errors import ConfigError, NotAStoreError
 from support import frames, golden
 
@@ -82,7 +82,17 @@ def test_columns_come_as_they_are_asked_for() -> None:
     names = [column.name for column in read_options({**PATH, "columns": "storeSize, TOPIC"}).columns]
     assert names == ["storeSize", "topic"]
     kafka = [column.name for column in read_options({**PATH, "schema": "kafka", "includeHeaders": "true"}).columns]
-    assert kafka == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert kafka == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+        "bodyError",
+    ]
     nine = [column.name for column in read_options(PATH).columns][:9]
     assert nine == [
         "topic", "flag", "body", "properties", "brokerName", "queueId", "queueOffset", "bornTimestamp",
@@ -114,5 +124,5 @@ def test_every_option_and_column_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "tasks" / "spark.md").read_text("utf-8")
     for name, meaning in option_names.READ.items():
         assert f"| {name} | {meaning.replace('|', '&#124;')} |" in text
-    for column in (*NATIVE, *KAFKA, HEADERS):
+    for column in (*NATIVE, *KAFKA, HEADERS, BODY_ERROR):
         assert f"| {column.name} | {column.type} | {column.meaning} |" in text

@@ -18,6 +18,11 @@ _INTERRUPTED = 130
 @click.option("--folder", required=True, type=click.Path(path_type=str), help="The folder of the files.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
 @click.option("--columns", help="Only these columns, separated by commas.  [default: all]")
+@click.option(
+    "--body",
+    type=click.Choice(["decoded", "raw"]),
+    help="Bodies as a consumer gets them, or as they are stored.  [default: decoded, or as the export there has them]",
+)
 @click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap (exit code 0).")
 @options.export_job
 def export(
@@ -26,6 +31,7 @@ def export(
     folder: str,
     topics: tuple[str, ...],
     columns: str | None,
+    body: str | None,
     salvage: bool,
     as_json: bool,
 ) -> int:
@@ -34,8 +40,9 @@ def export(
     Files are in FOLDER/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas, Polars and others read FOLDER as one table.
     The plan and the markers of finished ranges are next to it, in _FOLDER.reput. After a run that was stopped the next
     run continues, and a later run adds the newer messages; no range is exported twice. The command changes nothing in
-    STORE, and another process may write it. Damage in the middle of the log ends the run with exit code 1; finished
-    files stay, and --salvage continues after the damage.
+    STORE, and another process may write it. A body that cannot be decompressed is null, and bodyError says why. Damage
+    in the middle of the log ends the run with exit code 1; finished files stay, and --salvage continues after the
+    damage.
 
     \b
     reput export /data/store --folder /lake/messages
@@ -44,7 +51,8 @@ def export(
     import reput
     from reput.cli.progress_bars import progress
 
-    chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else (), "salvage": salvage}
+    chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else ()}
+    chosen |= {"body": body, "salvage": salvage}
     try:
         with progress(job.quiet) as listener:
             report = reput.export(

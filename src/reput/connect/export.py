@@ -38,6 +38,7 @@ from reput.connect.cut.asked import NamedQueue, how_to_bring_back_missing, missi
 from reput.connect.cut.cuts import LogCut, log_cuts
 from reput.connect.cut.snapshot import Snapshot, take_snapshot
 from reput.connect.options.options import ReadOptions, local_path, read_options
+from reput.connect.options.schemas import BodyForm
 from reput.connect.options.selection import selection_of
 from reput.connect.scan.log_scan import ScanJob, read_log
 from reput.connect.scan.read_report import Seen
@@ -52,6 +53,7 @@ from reput.pipeline.spark.listener import ProgressListener
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
 _TOPIC = "topic="
+_BODY = "body"
 _RANGE_BYTES = 128 << 20
 _JSON_LIMIT = 64 << 20
 _HELD_BYTES = 128 << 20
@@ -86,7 +88,8 @@ class ExportGap:
 class ExportReport:
     """Result of an export: ranges of the log and messages, in this run and before; `files` and `bytes` of this run.
 
-    `gaps`: bytes that `salvage` skipped, in this run and those before.
+    `gaps`: bytes that `salvage` skipped, in this run and those before. `undecoded`: messages of this run whose body
+    cannot be decoded; it is null, and bodyError says why.
     """
 
     store: str
@@ -99,6 +102,7 @@ class ExportReport:
     bytes: int = 0
     log_begin: int = 0
     log_end: int = 0
+    undecoded: int = 0
     gaps: list[ExportGap] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -111,7 +115,7 @@ class ExportReport:
 class RangeDone:
     """A range's marker: its files relative to the export's folder, the number of their messages, and its gaps.
 
-    `gaps`: for each gap its log offsets and why it is one.
+    `gaps`: for each gap its log offsets and why it is one. `undecoded`: messages whose body cannot be decoded.
     """
 
     begin: int
@@ -120,6 +124,7 @@ class RangeDone:
     bytes: int
     files: tuple[str, ...]
     gaps: tuple[tuple[int, int, str], ...] = ()
+    undecoded: int = 0
 
 
 def export_store(
@@ -130,6 +135,7 @@ def export_store(
     *,
     topics: Sequence[str] = (),
     columns: Sequence[str] = (),
+    body: str | None = None,
     salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
@@ -139,6 +145,7 @@ def export_store(
         salvage: continue after damaged bytes and missing files, and list every gap.
         topics: only these; all without.
         columns: only these native columns; all without. `topic` and `storeTimestamp` are read anyway.
+        body: "decoded" or "raw"; without it as the export there has them, or decoded.
 
     Raises:
         ConfigError: the folder has an export of another store, or with other columns or topics, or lies within the
@@ -148,11 +155,13 @@ def export_store(
         ReputError: see `reput.errors`.
     """
     listener, target = listener or ProgressListener(), Path(local_path(str(folder), "to")).absolute()
-    options = _options(str(root), topics, columns, salvage)
-    snapshot = _snapshot(str(root), config or StoreConfig(), salvage)
+    saved = _saved_plan(target)
+    form = body or (saved.body if saved else BodyForm.DECODED)
+    options = replace(_options(str(root), topics, columns, salvage, form), config=config or StoreConfig())
+    snapshot = _snapshot(str(root), options.config, salvage)
     _refuse_inside(snapshot, target)
     _move_own_folder(target)
-    plan = _Plan(target, snapshot, options)
+    plan = _Plan(target, snapshot, options, saved)
     if not plan.cuts:
         _refuse_unknown(snapshot, topics)
     _extend(target, plan, snapshot)
@@ -177,21 +186,32 @@ def export_store(
             report.messages += done.messages
             report.files += len(done.files)
             report.bytes += done.bytes
+            report.undecoded += done.undecoded
             report.gaps += _gaps(snapshot, done)
+    _add_what_is_missing(report, snapshot, plan.end, salvage)
+    if topics and not report.messages + report.messages_before:
+        report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
+    return report
+
+
+def _add_what_is_missing(report: ExportReport, snapshot: Snapshot, end: int, salvage: bool) -> None:
+    """Add what the log's end and bodies lack to the report's gaps and notes; `end` is the log offset of the export."""
     bad = snapshot.bad_end
-    if bad is not None and bad.end > plan.end:
+    if bad is not None and bad.end > end:
         # No range has it: if it is restored, the next run reads it.
-        [gap] = _gap_list(snapshot, [bad._replace(begin=max(bad.begin, plan.end))])
+        [gap] = _gap_list(snapshot, [bad._replace(begin=max(bad.begin, end))])
         if salvage:
             report.gaps.append(gap)
         else:
             report.notes.append(
                 f"{gap.file}: the log ends at {gap.begin} with {gap.size} bytes of no record: {gap.why}"
             )
+    if report.undecoded:
+        report.notes.append(
+            f"{report.undecoded} bodies cannot be decoded: body is null there, and the column bodyError says why. "
+            "--body raw exports them as they are stored"
+        )
     report.gaps.sort(key=lambda gap: gap.begin)
-    if topics and not report.messages + report.messages_before:
-        report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
-    return report
 
 
 def _extend(target: Path, plan: _Plan, snapshot: Snapshot) -> None:
@@ -254,8 +274,8 @@ def _gap_list(snapshot: Snapshot, gaps: Iterable[tuple[int, int, str]], marker: 
     ]
 
 
-def _options(root: str, topics: Sequence[str], columns: Sequence[str], salvage: bool) -> ReadOptions:
-    given = {"path": root}
+def _options(root: str, topics: Sequence[str], columns: Sequence[str], salvage: bool, body: str) -> ReadOptions:
+    given = {"path": root, "body": body}
     if salvage:
         given["failOnDataLoss"] = "false"
     if topics:
@@ -273,6 +293,8 @@ class _PlanFile(NamedTuple):
     topics: list[str]
     mark: tuple[int, int] | None
     ranges: list[tuple[int, int, int, int]]
+    body: str = BodyForm.RAW
+    """Earlier versions wrote bodies as they are stored, and no such member."""
 
 
 def _read_plan(path: Path, data: bytes) -> _PlanFile:
@@ -280,24 +302,38 @@ def _read_plan(path: Path, data: bytes) -> _PlanFile:
         found = json.loads(data)
         mark = None if found["mark"] is None else (int(found["mark"][0]), int(found["mark"][1]))
         ranges = [(int(begin), int(end), int(start), int(size)) for begin, end, start, size in found["ranges"]]
-        return _PlanFile([*map(str, found["columns"])], [*map(str, found["topics"])], mark, ranges)
+        columns, topics = [*map(str, found["columns"])], [*map(str, found["topics"])]
+        return _PlanFile(columns, topics, mark, ranges, BodyForm(found.get("body", BodyForm.RAW)))
     except (LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: no plan of an export. Export to another folder") from error
+
+
+def _saved_plan(target: Path) -> _PlanFile | None:
+    """Return the plan of the export in a folder; None if there is none.
+
+    Raises:
+        ConfigError: The file is no plan.
+    """
+    for path in (own_folder(target) / _PLAN, target / _OWN_BEFORE / _PLAN):
+        data = fs.read_bytes(path, _JSON_LIMIT)
+        if data is not None:
+            return _read_plan(path, data)
+    return None
 
 
 class _Plan:
     """The ranges of an export, kept from run to run."""
 
-    def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions) -> None:
+    def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions, saved: _PlanFile | None) -> None:
         self.target = target
         self.path = own_folder(target) / _PLAN
         self.columns = [column.name for column in options.columns]
         self.topics = sorted(options.topics.names or ())
+        self.body = options.body
         self.cuts: list[LogCut] = []
         self.mark: tuple[int, int] | None = None
-        data = fs.read_bytes(self.path, _JSON_LIMIT)
-        if data is not None:
-            self._take_over(_read_plan(self.path, data), snapshot)
+        if saved is not None:
+            self._take_over(saved, snapshot)
         elif any(entry.name.startswith(_TOPIC) for entry in fs.list_dir(target)):
             raise ConfigError(
                 f"{target}: has topics of an export, whose plan is not there ({self.path}). Give a new folder; if the "
@@ -305,6 +341,11 @@ class _Plan:
             )
 
     def _take_over(self, saved: _PlanFile, snapshot: Snapshot) -> None:
+        if saved.body != self.body:
+            raise ConfigError(
+                f"{self.path}: this export has bodies {saved.body}, not {self.body}. Leave body out, or give another "
+                "folder"
+            )
         if (saved.columns, saved.topics) != (self.columns, self.topics):
             raise ConfigError(
                 f"{self.path}: this export has the columns {', '.join(saved.columns)} and the topics "
@@ -350,6 +391,7 @@ class _Plan:
         value = {
             "columns": self.columns,
             "topics": self.topics,
+            "body": self.body,
             "mark": self.mark,
             "ranges": [(cut.begin, cut.end, cut.file_start, cut.file_size) for cut in self.cuts],
         }
@@ -424,14 +466,15 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
         DamagedLogError: bytes of the range are no record.
     """
     files = _Files(Path(target), cut.begin)
-    messages, seen = 0, Seen()
+    messages, undecoded, seen = 0, 0, Seen()
     for batch in read_log(job, cut, seen):
         messages += batch.num_rows
+        undecoded += batch.column(_BODY).null_count if _BODY in batch.schema.names else 0
         for topic, day, rows in _parts(batch):
             files.add(topic, day, rows)
     files.flush()
     gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in seen.lost)
-    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps)
+    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps, undecoded)
     fs.write_whole(_marker(Path(target), cut.begin), json.dumps(asdict(done)).encode())
     return done
 

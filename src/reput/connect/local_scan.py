@@ -37,6 +37,7 @@ class ScanOptions:
     tags: str | None = None
     sql: str | None = None
     schema: str = "native"
+    body: str = "decoded"
     verify_crc: bool | None = None
     fail_on_data_loss: bool = True
     fail_on_missing_topic: bool = True
@@ -51,6 +52,7 @@ def scan_store(path: str | Path, config: StoreConfig, asked: ScanOptions) -> pa.
     named = {
         "path": str(path),
         "schema": asked.schema,
+        "body": _text(asked.body, "body"),
         "columns": _columns(asked.columns),
         "includeHeaders": "true" if _names_headers(asked.columns) else None,
         "filter.tag": _text(asked.tags, "tags"),

@@ -39,6 +39,8 @@ READ = {
     "failOnDataLoss": "true: fail if messages that are asked for are gone or damaged; false: skip them",
     "failOnMissingTopic": "true: fail if a topic or queue that an option names is not there; false: read without it; "
     "by default a batch fails and a stream warns",
+    "body": "decoded: decompress bodies, as a consumer does, without sysFlag's bits of compression; raw: as stored",
+    "maxDecodedBodySize": "bytes that a body may expand to; 64 MiB by default",
     "includeBody": "false: leave out the column of the body",
     "includeHeaders": "true: add the headers column to schema=kafka",
     "schema": "native or kafka",

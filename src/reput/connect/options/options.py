@@ -11,9 +11,10 @@ from typing import TypeVar
 from reput.config import StoreConfig
 from reput.connect.options import names as option_names
 from reput.connect.options.edges import Edge, Kind, ending_edge, queue_lists, starting_edge
-from reput.connect.options.schemas import BODIES, Column, FrameSchema, Need, columns_of
+from reput.connect.options.schemas import BODIES, BodyForm, Column, FrameSchema, Need, columns_of
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
+from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_BODY, CHECK_NONE
 from reput.store.read.tag_filter import TagFilter
@@ -23,6 +24,10 @@ E = TypeVar("E", bound=StrEnum)
 _TRUE, _FALSE = "true", "false"
 TASK_BYTES = 256 << 20
 """Bytes of log that one task reads, at most."""
+
+
+MOST_DECODED_BODY_SIZE = 1 << 30
+"""The highest maxDecodedBodySize: a column of bodies holds less than 2 GiB."""
 
 
 class Scan(StrEnum):
@@ -101,8 +106,18 @@ class ReadOptions:
     broker_name: str | None
     scan: Scan
     crc_check: int
+    body: BodyForm = BodyForm.DECODED
+    given_body_size: int | None = None
+    """Option maxDecodedBodySize."""
     report: str | None = None
     task_bytes: int = TASK_BYTES
+
+    @property
+    def decoded_body_size(self) -> int:
+        """The most bytes that a body may expand to; 0 for bodies as they are stored."""
+        if self.body is BodyForm.RAW:
+            return 0
+        return self.given_body_size or self.config.max_decoded_body_size or MAX_DECODED_BODY_SIZE
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -113,7 +128,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     """
     options = option_names.known_options(given, option_names.READ, "reading")
     shape = _choice(options, "schema", FrameSchema, FrameSchema.NATIVE)
-    columns = _columns(options, shape)
+    body = _choice(options, "body", BodyForm, BodyForm.DECODED)
+    columns = _columns(options, shape, body)
     broker_name = options.get("brokerName")
     has_body = any(column.need is Need.BODY for column in columns)
     return ReadOptions(
@@ -138,6 +154,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         fail_on_missing_topic=_flag(options, name, default=True) if (name := "failOnMissingTopic") in options else None,
         broker_name=broker_name,
         scan=_choice(options, "scan", Scan, Scan.AUTO),
+        body=body,
+        given_body_size=_number(options, "maxDecodedBodySize", 0, most=MOST_DECODED_BODY_SIZE) or None,
         crc_check=CHECK_BODY if _flag(options, "verifyCrc", default=has_body) else CHECK_NONE,
         report=local_path(options["readReport"], "readReport") if options.get("readReport") else None,
     )
@@ -183,10 +201,10 @@ def local_path(given: str, name: str) -> str:
     return path
 
 
-def _columns(options: Mapping[str, str], shape: FrameSchema) -> tuple[Column, ...]:
+def _columns(options: Mapping[str, str], shape: FrameSchema, body: BodyForm) -> tuple[Column, ...]:
     headers = _flag(options, "includeHeaders", default=False)
-    body = _flag(options, "includeBody", default=True)
-    columns = columns_of(shape, headers, body)
+    include_body = _flag(options, "includeBody", default=True)
+    columns = columns_of(shape, headers, include_body, body)
     if "columns" not in options:
         return columns
     by_name = {column.name.lower(): column for column in columns}
@@ -194,7 +212,7 @@ def _columns(options: Mapping[str, str], shape: FrameSchema) -> tuple[Column, ..
     for name in options["columns"].split(","):
         column = by_name.get(name.strip().lower())
         if column is None:
-            without = " (includeBody=false)" if name.strip().lower() in BODIES else ""
+            without = " (includeBody=false)" if name.strip().lower() in BODIES and not include_body else ""
             raise ConfigError(
                 f"option columns: {name.strip()!r}{without} is no column; there are "
                 f"{', '.join(column.name for column in columns)}"
@@ -256,7 +274,7 @@ def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     return text == _TRUE
 
 
-def _number(options: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
+def _number(options: Mapping[str, str], name: str, default: int, least: int = 1, most: int = INT64_MAX) -> int:
     text = options.get(name)
     if text is None:
         return default
@@ -264,8 +282,9 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int = 1)
         value = int(text)
     except ValueError:
         value = least - 1
-    if not least <= value <= INT64_MAX:
-        raise ConfigError(f"option {name}={text}: give a whole number from {least} on")
+    if not least <= value <= most:
+        up_to = "on" if most == INT64_MAX else f"to {most}"
+        raise ConfigError(f"option {name}={text}: give a whole number from {least} {up_to}")
     return value
 
 

@@ -17,6 +17,15 @@ class FrameSchema(StrEnum):
     KAFKA = "kafka"
 
 
+class BodyForm(StrEnum):
+    """The form in which bodies are given (option `body`)."""
+
+    DECODED = "decoded"
+    """As a consumer gets them: decompressed."""
+    RAW = "raw"
+    """As they are stored."""
+
+
 class Need(StrEnum):
     """The part of a record that must be read for a column, cheapest first."""
 
@@ -39,7 +48,7 @@ class Column(NamedTuple):
 NATIVE = (
     Column("topic", "string", Need.PLACE, "the topic"),
     Column("flag", "int", Need.HEAD, "the application's own flag"),
-    Column("body", "binary", Need.BODY, "the body as stored, perhaps compressed (sysFlag 0x1)"),
+    Column("body", "binary", Need.BODY, "the body, decompressed; null if it cannot be; as stored with body=raw"),
     Column("properties", "map<string,string>", Need.MAP, "all properties; of a repeated name the last value"),
     Column("brokerName", "string", Need.PLACE, "option brokerName, else null: files do not have it"),
     Column("queueId", "int", Need.PLACE, "the queue within the topic"),
@@ -53,7 +62,7 @@ NATIVE = (
     Column("physicalOffset", "bigint", Need.PLACE, "where the record starts in the log (bytes)"),
     Column("storeSize", "int", Need.PLACE, "length of the record (bytes)"),
     Column("bodyCRC", "int", Need.HEAD, "CRC-32 of the stored body & 0x7FFFFFFF"),
-    Column("sysFlag", "int", Need.HEAD, "RocketMQ's sysFlag bits"),
+    Column("sysFlag", "int", Need.HEAD, "RocketMQ's sysFlag bits; those of compression only with body=raw"),
     Column("reconsumeTimes", "int", Need.HEAD, "the number of times that it was delivered again"),
     Column("bornHost", "string", Need.HEAD, "the producer's address and port"),
     Column("storeHost", "string", Need.HEAD, "the broker's address and port"),
@@ -62,7 +71,7 @@ NATIVE = (
 
 KAFKA = (
     Column("key", "binary", Need.PROPERTIES, "property KEYS; null without"),
-    Column("value", "binary", Need.BODY, "the body"),
+    Column("value", "binary", Need.BODY, "the body, as the native column body"),
     Column("topic", "string", Need.PLACE, "the topic"),
     Column("partition", "int", Need.PLACE, "the queue id"),
     Column("offset", "bigint", Need.PLACE, "the queue offset"),
@@ -70,13 +79,19 @@ KAFKA = (
     Column("timestampType", "int", Need.PLACE, "always 1: log append time"),
 )
 HEADERS = Column("headers", "array<struct<key:string,value:binary>>", Need.MAP, "properties, with includeHeaders")
+BODY_ERROR = Column(
+    "bodyError", "string", Need.BODY, "why the body cannot be decompressed; null if it can; not there with body=raw"
+)
 
-BODIES = ("body", "value")
+BODIES = ("body", "value", BODY_ERROR.name)
 
 
-def columns_of(shape: FrameSchema, include_headers: bool, include_body: bool) -> tuple[Column, ...]:
+def columns_of(
+    shape: FrameSchema, include_headers: bool, include_body: bool, body: BodyForm = BodyForm.DECODED
+) -> tuple[Column, ...]:
     """Return all columns of a shape."""
     columns = NATIVE if shape is FrameSchema.NATIVE else (*KAFKA, *((HEADERS,) if include_headers else ()))
+    columns = (*columns, BODY_ERROR) if body is BodyForm.DECODED else columns
     return tuple(column for column in columns if include_body or column.name not in BODIES)
 
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from reput.connect.options.schemas import Column, Need
 from reput.errors import DamagedLogError, ReputError
-from reput.formats.record import Host
+from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
 from reput.kernels import field_kernels
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
 
@@ -38,11 +39,23 @@ class LogBuffer(NamedTuple):
 
 
 class ColumnNeeds(NamedTuple):
-    """Values that the columns of a read need: the CRC check, the broker's name, and flags for the kernel."""
+    """Values that the columns of a read need: the CRC check, the broker's name, and flags for the kernel.
+
+    `decoded_size`: the most bytes that a body may expand to, 0 for bodies as they are stored.
+    """
 
     crc_check: int
     broker_name: str | None
     wants: int
+    decoded_size: int = 0
+
+
+class DecodedBodies(NamedTuple):
+    """The bodies of the rows that were compressed: their numbers, and for each the body or the reason why not."""
+
+    number: Int64s
+    body: list[bytes | None]
+    error: list[str | None]
 
 
 @dataclass
@@ -51,7 +64,8 @@ class Rows:
 
     `position` int64 (log offsets), `size` int32; `topics` names topics, `topic_row` int32 is the one that each record
     has; `queue_id`, `queue_offset` int64. `store_timestamp` (ms) may be None: it is then read from the records.
-    `origin`: the log offsets and sizes of the records that the rows were made of, if these are others.
+    `origin`: the log offsets and sizes of the records that the rows were made of, if these are others. `decoded`: the
+    bodies that were compressed; None for all bodies as they are stored.
     """
 
     log: LogBuffer
@@ -64,6 +78,7 @@ class Rows:
     queue_offset: Int64s
     store_timestamp: Int64s | None = None
     origin: tuple[Int64s, NDArray[np.int32]] | None = None
+    decoded: DecodedBodies | None = None
 
     def __len__(self) -> int:
         return len(self.position)
@@ -313,7 +328,29 @@ def _property(row: FieldRow) -> Callable[[Rows], pa.Array]:
 
 
 def _body(rows: Rows) -> pa.Array:
-    return _gathered(rows, rows.table[FieldRow.BODY_AT], rows.table[FieldRow.BODY_SIZE], pa.binary())
+    at, size, decoded = rows.table[FieldRow.BODY_AT], rows.table[FieldRow.BODY_SIZE], rows.decoded
+    if decoded is None:
+        return _gathered(rows, at, size, pa.binary())
+    mask, size = np.zeros(len(rows), dtype=np.bool_), size.copy()
+    mask[decoded.number], size[decoded.number] = True, -1
+    plain = _gathered(rows, at, size, pa.binary())
+    return pc.replace_with_mask(plain, pa.array(mask), pa.array(decoded.body, pa.binary()))
+
+
+def _body_error(rows: Rows) -> pa.Array:
+    errors: list[str | None] = [None] * len(rows)
+    if rows.decoded is not None:
+        for number, error in zip(rows.decoded.number.tolist(), rows.decoded.error, strict=True):
+            errors[number] = error
+    return pa.array(errors, pa.string())
+
+
+def _sys_flag(rows: Rows) -> pa.Array:
+    flags = rows.table[FieldRow.SYS_FLAG]
+    if rows.needs.decoded_size:
+        # The flags then say what the bodies in the frame are, so a frame that is written again says it, too.
+        flags = np.where(flags & FLAG_COMPRESSED, flags & ~(FLAG_COMPRESSED | COMPRESSION_MASK), flags)
+    return _int32(flags)
 
 
 def _key(rows: Rows) -> pa.Array:
@@ -345,7 +382,7 @@ _BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {
     "physicalOffset": lambda rows: pa.array(rows.places),
     "storeSize": lambda rows: _int32(rows.record_sizes),
     "bodyCRC": _small_field(FieldRow.BODY_CRC),
-    "sysFlag": _small_field(FieldRow.SYS_FLAG),
+    "sysFlag": _sys_flag,
     "reconsumeTimes": _small_field(FieldRow.RECONSUME_TIMES),
     "bornHost": lambda rows: _hosts(rows, FieldRow.BORN_HOST_AT),
     "storeHost": lambda rows: _hosts(rows, FieldRow.STORE_HOST_AT),
@@ -357,4 +394,5 @@ _BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {
     "timestamp": lambda rows: _times(rows.stored_ms()),
     "timestampType": lambda rows: _int32(np.full(len(rows), _LOG_APPEND_TIME)),
     "headers": _headers,
+    "bodyError": _body_error,
 }

@@ -2,23 +2,26 @@
 
 A message has a flag, body, properties and queue offset of its own. All else, such as its place in the log, is the
 record's. As in RocketMQ's clients, only a record with both flags (sysFlag 0x40 and 0x80) whose body can be read is
-taken apart; any other is one row, with the number of its first message.
+taken apart; any other is one row, with the number of its first message. A compressed body can be read if bodies are
+decoded; its messages are not compressed.
 
 Source: `PullAPIWrapper.processPullResult`, `MessageDecoder.decodeMessage`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.connect.options.selection import NumberRange, Selection
 from reput.connect.scan.arrays import LogBuffer, Rows
+from reput.formats.body import BodyError, decode_body
 from reput.formats.client_batch import InnerMessage, decode_messages
 from reput.formats.record import (
     CHECK_NONE,
+    COMPRESSION_MASK,
     FLAG_COMPRESSED,
     FLAG_INNER_BATCH,
     FLAG_NEED_UNWRAP,
@@ -27,6 +30,7 @@ from reput.formats.record import (
     decode_record,
     encode_record,
 )
+from reput.kernels.field_columns import FieldRow
 
 _BOTH = FLAG_NEED_UNWRAP | FLAG_INNER_BATCH
 
@@ -60,9 +64,32 @@ def unwrapped(rows: Rows, batches: NDArray[np.int64], selection: Selection, with
 def _messages(rows: Rows, number: int) -> list[InnerMessage] | None:
     at = int(rows.position[number]) - rows.log.base
     flag = int.from_bytes(rows.log.buffer[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4].tobytes(), signed=True)
-    if flag & _BOTH != _BOTH or flag & FLAG_COMPRESSED:
+    if flag & _BOTH != _BOTH:
         return None
-    return decode_messages(decode_record(rows.log.buffer.data, at).body)
+    body = decode_record(rows.log.buffer.data, at).body
+    if not flag & FLAG_COMPRESSED:
+        return decode_messages(body)
+    if not rows.needs.decoded_size:
+        return None
+    try:
+        return decode_messages(decode_body(body, flag, rows.needs.decoded_size))
+    except BodyError:
+        # The row of the record gets the reason.
+        return None
+
+
+def parts_of_batches(rows: Rows, batches: NDArray[np.int64]) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+    """Yield the rows in parts with at most one compressed batch, and the numbers of the batches in each.
+
+    So memory holds one batch that expands, not all of them.
+    """
+    flags = rows.table[FieldRow.SYS_FLAG][batches] if rows.needs.decoded_size else np.zeros_like(batches)
+    begin = 0
+    for end in [*(batches[(flags & FLAG_COMPRESSED) != 0] + 1).tolist(), len(rows)]:
+        if end > begin:
+            inside = batches[(batches >= begin) & (batches < end)] - begin
+            yield (rows if end - begin == len(rows) else rows.taken(slice(begin, end))), inside
+        begin = end
 
 
 def _span(rows: Rows, number: int, selection: Selection, within: NumberRange) -> NumberRange:
@@ -89,10 +116,12 @@ class _InnerRecords:
     def add_messages(self, rows: Rows, number: int, messages: Iterable[InnerMessage], span: NumberRange) -> None:
         """Add the messages of a batch."""
         whole = decode_record(rows.log.buffer.data, int(rows.position[number]) - rows.log.base)
+        compression = FLAG_COMPRESSED | COMPRESSION_MASK if whole.sys_flag & FLAG_COMPRESSED else 0
+        sys_flag = whole.sys_flag & ~compression
         for offset, one in enumerate(messages, int(rows.queue_offset[number])):
             if span.begin <= offset < span.end:
                 record = whole._replace(
-                    flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
+                    sys_flag=sys_flag, flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
                     physical_offset=len(self._data),
                 )  # fmt: skip
                 self._add(encode_record(record), number, offset)

@@ -21,7 +21,8 @@ from reput.connect.options.options import ReadOptions
 from reput.connect.options.schemas import Column, Need
 from reput.connect.options.selection import EVERYTHING, NumberRange, Selection
 from reput.connect.scan.arrays import ColumnNeeds, LogBuffer, Rows, arrow_schema, record_batch, texts_of, wants_of
-from reput.connect.scan.inner_rows import unwrapped
+from reput.connect.scan.decoded_rows import decoded_parts
+from reput.connect.scan.inner_rows import parts_of_batches, unwrapped
 from reput.connect.scan.read_report import Seen
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
@@ -50,7 +51,8 @@ class ScanJob:
     """The values that all tasks of a scan share.
 
     `report` is the folder in which they leave what they read, None for none. `restarts` are queues that may have begun
-    again, None if every message of the log counts.
+    again, None if every message of the log counts. `decoded_size`: the most bytes that a body may expand to, 0 for
+    bodies as they are stored.
     """
 
     columns: tuple[Column, ...]
@@ -61,13 +63,14 @@ class ScanJob:
     broker_name: str | None
     report: str | None = None
     restarts: Restarts | None = None
+    decoded_size: int = 0
 
     @classmethod
     def of(cls, options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
         """Return the job of a reader's options; `selection` is what they and filters leave."""
         return cls(
             options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss, options.broker_name,
-            options.report,
+            options.report, decoded_size=options.decoded_body_size,
         )  # fmt: skip
 
     def from_offset(self, offset: int) -> ScanJob:
@@ -78,7 +81,12 @@ class ScanJob:
     def needs(self) -> ColumnNeeds:
         """The values that the columns need."""
         wants = wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
-        return ColumnNeeds(self.crc_check, self.broker_name, wants)
+        return ColumnNeeds(self.crc_check, self.broker_name, wants, self.decoded_size)
+
+    @property
+    def decodes(self) -> bool:
+        """True if bodies are wanted, and wanted decompressed."""
+        return self.decoded_size > 0 and any(column.need is Need.BODY for column in self.columns)
 
 
 def read_log(job: ScanJob, cut: LogCut, seen: Seen) -> Iterator[pa.RecordBatch]:
@@ -258,7 +266,13 @@ def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = EVERY
             kept = np.flatnonzero(_by_sql(selection, rows))
             rows, inner = rows.taken(kept), np.flatnonzero(np.isin(kept, inner))
             selection = replace(selection, sql="")
-        rows = unwrapped(rows, inner, selection, within)
+        for part, numbers in parts_of_batches(rows, inner):
+            yield from _pieces(job, selection, unwrapped(part, numbers, selection, within))
+    else:
+        yield from _pieces(job, selection, rows)
+
+
+def _pieces(job: ScanJob, selection: Selection, rows: Rows) -> Iterator[pa.RecordBatch]:
     by_bytes = any(column.need in (Need.BODY, Need.MAP) for column in job.columns)
     schema = arrow_schema(job.columns)
     begin = 0
@@ -273,8 +287,9 @@ def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = EVERY
         piece = rows if end - begin == len(rows) else rows.taken(slice(begin, end))
         begin = end
         piece = _matching(selection, piece)
-        if len(piece):
-            yield record_batch(piece, job.columns, schema)
+        for part in decoded_parts(piece, BATCH_BYTES) if job.decodes else (piece,):
+            if len(part):
+                yield record_batch(part, job.columns, schema)
 
 
 def _matching(selection: Selection, rows: Rows) -> Rows:
