@@ -399,7 +399,7 @@ def scan(
         reput.scan("/data/store", topics="orders", columns=["queueOffset", "body"]).read_pandas()
 
     The call plans and returns at once. Threads read a few batches ahead, so memory does not grow with the store.
-    Messages of a queue come in its order. The scan does not read messages that another process writes after the call.
+    Messages of a queue come in its order, without those that are written after the call.
     Name only the columns that you use: without `body` and `properties` a scan is several times as fast.
 
     | column | Arrow type |
@@ -431,8 +431,7 @@ def scan(
         fail_on_data_loss: False skips messages that are gone or damaged (`failOnDataLoss` in an error's text).
         fail_on_missing_topic: False ignores a missing topic (`failOnMissingTopic` in an error's text).
 
-    Returns:
-        A reader of record batches, to be read once. Close it or drop it to end its threads early.
+    Returns: A reader of record batches, to be read once. Close it or drop it to end its threads early.
 
     Raises:
         ConfigError: An argument is malformed, or names a missing column or topic.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from reput.cli import output
+from reput.cli.bodies import AS_STORED
 from reput.cli.dump.parts import TRANSACTIONS, body_values, record_cells, record_values
 from reput.formats import record as formats
 from reput.kernels import field_kernels, line_kernels
@@ -21,6 +22,7 @@ from reput.kernels.line_columns import WHOLE, LinePiece, More, Stopped, line_tab
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from reput.cli.bodies import Bodies
     from reput.formats.record import Record
 
 _OUT_BYTES = 1 << 20
@@ -32,11 +34,15 @@ Step = tuple[LinePiece, int, int] | bytes
 
 
 class LineForm(NamedTuple):
-    """The form of a record's line: steps of the kernel, a function for one record, and a function that writes lines."""
+    """The form of a record's line: steps of the kernel, a function for one record, and a function that writes lines.
+
+    The kernel shows bodies as they are stored. If `bodies` decompresses, the function makes the lines of those.
+    """
 
     steps: Sequence[Step]
     one: Callable[[Record], bytes]
     write: Callable[[bytes | memoryview], None]
+    bodies: Bodies = AS_STORED
 
 
 # --- forms ----------------------------------------------------------------------------------------
@@ -73,7 +79,7 @@ _MEMBERS: tuple[tuple[str, Sequence[Step]], ...] = (
 """The members of `record_values` before those of the body."""
 
 
-def json_form(body_bytes: int | None = None) -> LineForm:
+def json_form(body_bytes: int | None = None, bodies: Bodies = AS_STORED) -> LineForm:
     """Return the form of `record_values` as a JSON object on each line."""
     steps: list[Step] = []
     for name, pieces in _MEMBERS:
@@ -81,12 +87,13 @@ def json_form(body_bytes: int | None = None) -> LineForm:
     steps += [b", ", (LinePiece.BODY, FieldRow.BODY_AT, WHOLE if body_bytes is None else body_bytes), b"}\n"]
     return LineForm(
         steps,
-        lambda record: output.json_line(record_values(record, body_bytes)),
+        lambda record: output.json_line(record_values(record, body_bytes, bodies)),
         output.show_bytes,
+        bodies,
     )
 
 
-def cells_form(body_bytes: int | None) -> LineForm:
+def cells_form(body_bytes: int | None, bodies: Bodies = AS_STORED) -> LineForm:
     """Return the form of log offset and `record_cells`, with tabs between. WHOLE `body_bytes` show the whole body."""
     steps: list[Step] = [
         _number(More.POSITION), b"\t",
@@ -100,28 +107,34 @@ def cells_form(body_bytes: int | None) -> LineForm:
         steps += [b"\t", (LinePiece.BODY_CELL, FieldRow.BODY_AT, body_bytes)]
 
     def one(record: Record) -> bytes:
-        cut = len(record.body) if body_bytes == WHOLE else body_bytes
-        return "\t".join((str(record.physical_offset), *record_cells(record, cut))).encode() + b"\n"
+        cut = bodies.max_size if body_bytes == WHOLE else body_bytes
+        return "\t".join((str(record.physical_offset), *record_cells(record, cut, bodies))).encode() + b"\n"
 
-    return LineForm([*steps, b"\n"], one, output.show_lines)
+    return LineForm([*steps, b"\n"], one, output.show_lines, bodies)
 
 
-def body_form() -> LineForm:
+def body_form(bodies: Bodies = AS_STORED) -> LineForm:
     r"""Return the form of a body on each line: text with newlines as `\n` if it is UTF-8, otherwise base64."""
 
     def one(record: Record) -> bytes:
-        values = body_values(record.body)
+        shown = bodies.of(record)
+        if shown.error is not None:
+            return f"error:{shown.error}\n".encode()
+        values = body_values(shown.body)
         if values["body_encoding"] == "text":
             return str(values["body"]).replace("\n", "\\n").encode() + b"\n"
         return f"base64:{values['body']}\n".encode()
 
-    return LineForm([(LinePiece.BODY_LINE, FieldRow.BODY_AT, WHOLE), b"\n"], one, output.show_lines)
+    return LineForm([(LinePiece.BODY_LINE, FieldRow.BODY_AT, WHOLE), b"\n"], one, output.show_lines, bodies)
 
 
-def raw_form(delimiter: bytes) -> LineForm:
-    """Return the form of a body as it is, and the delimiter."""
+def raw_form(delimiter: bytes, bodies: Bodies = AS_STORED) -> LineForm:
+    """Return the form of a body's bytes, without any encoding, and the delimiter."""
     return LineForm(
-        [(LinePiece.BYTES, FieldRow.BODY_AT, 0), delimiter], lambda record: record.body + delimiter, output.show_bytes
+        [(LinePiece.BYTES, FieldRow.BODY_AT, 0), delimiter],
+        lambda record: bodies.of(record).body + delimiter,
+        output.show_bytes,
+        bodies,
     )
 
 
@@ -155,11 +168,25 @@ class LineWriter:
         while done < len(position):
             table, readable = fields_of(buffer, base, position[done:], size[done:])
             if readable:
-                self._write_rows(buffer, base, table)
+                self._write_runs(buffer, base, table)
             done += readable
             if done < len(position):
                 self._write_one(buffer, base, int(position[done]), int(size[done]))
                 done += 1
+
+    def _write_runs(self, buffer: NDArray[np.uint8], base: int, table: NDArray[np.int64]) -> None:
+        """Write rows; those whose bodies are to be decompressed one by one."""
+        flags = table[FieldRow.SYS_FLAG] & formats.FLAG_COMPRESSED
+        if not self.form.bodies.is_decoding or not flags.any():
+            self._write_rows(buffer, base, table)
+            return
+        begin = 0
+        for number in [*np.flatnonzero(flags).tolist(), table.shape[1]]:
+            if number > begin:
+                self._write_rows(buffer, base, np.ascontiguousarray(table[:, begin:number]))
+            if number < table.shape[1]:
+                self._write_one(buffer, base, int(table[More.POSITION, number]), int(table[More.SIZE, number]))
+            begin = number + 1
 
     def _write_rows(self, buffer: NDArray[np.uint8], base: int, table: NDArray[np.int64]) -> None:
         texts = list(self._texts)

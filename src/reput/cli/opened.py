@@ -18,6 +18,7 @@ from reput.formats.layout import INT64_MAX
 from reput.nearest import near, some, unknown_topic
 
 if TYPE_CHECKING:
+    from reput.cli.bodies import Bodies
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.store.read.message import StoredMessage
@@ -211,12 +212,12 @@ def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
 # --- messages -------------------------------------------------------------------------------------
 
 
-def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) -> None:
+def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool, bodies: Bodies) -> None:
     """Show a message as `dump log` shows its record."""
     if as_json:
-        output.emit_json(record_values(message.record, body_bytes))
+        output.emit_json(record_values(message.record, body_bytes, bodies))
     else:
-        output.show("\t".join((str(message.physical_offset), *record_cells(message.record, body_bytes))))
+        output.show("\t".join((str(message.physical_offset), *record_cells(message.record, body_bytes, bodies))))
 
 
 # --- times ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import click
 
 from reput.cli import opened as stores
 from reput.cli import options, output
+from reput.cli.bodies import Bodies, body_form_option
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
@@ -60,6 +61,7 @@ class _Wanted(NamedTuple):
     "--before", type=click.IntRange(min=0), help="Only messages before this log offset, to continue an answer."
 )
 @stores.body_option
+@body_form_option
 @options.config_options
 @stores.json_lines_option
 def query(
@@ -75,6 +77,7 @@ def query(
     max_messages: int,
     before: int | None,
     body_bytes: int | None,
+    body_form: str,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -83,7 +86,7 @@ def query(
 
     Give one of --key, --unique-key, --tags, --id and --physical-offset. The topic and key of each message are compared:
     a message whose key only has the same hash does not come. Text and JSON are as with `dump log`. Nothing is changed,
-    and another process may write.
+    and another process may write. The exit code is 1 if a body cannot be decompressed.
 
     \b
     reput query /data/store -t orders --key o-17
@@ -105,7 +108,9 @@ def query(
         raise click.UsageError(f"{given[0]} needs -t TOPIC")
     if by_place and (since or until is not None or before is not None):
         raise click.UsageError(f"{given[0]} names one message: leave out --since, --until and --before")
-    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
+    config = options.config_of(config_path, assignments, store)
+    bodies = Bodies(body_form, config)
+    with stores.reading(store, config) as opened:
         if message_id is not None:
             found = [_of_topic(opened, _by_id(opened, message_id), topic)]
         elif physical_offset is not None:
@@ -115,8 +120,8 @@ def query(
             wanted = _Wanted(given[0], topic, str(kinds[given[0]]), since, until, before)
             found = _by_key(opened, wanted, max_messages)
         for message in found:
-            stores.show_message(message, body_bytes, as_json)
-    return 0
+            stores.show_message(message, body_bytes, as_json, bodies)
+    return bodies.code()
 
 
 # --- by key ---------------------------------------------------------------------------------------

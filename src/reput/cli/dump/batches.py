@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.cli import output
 from reput.cli.dump.parts import begin_at, line, record_cells, record_values, text_of
 
 if TYPE_CHECKING:
+    from reput.cli.bodies import Bodies
     from reput.formats.batch_consume_queue import BatchEntry
     from reput.formats.record import Record
     from reput.log.files import LogFiles
@@ -44,28 +45,35 @@ def entries_from(queue: BatchQueueFiles, offset: int | None, count: int | None) 
             yield entry
 
 
-def show_batch(
-    files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry, records: bool, body_bytes: int | None, as_json: bool
-) -> str | None:
+class EntryForm(NamedTuple):
+    """The form of an entry's line: with its record or without, the most bytes of bodies, text or JSON, the bodies."""
+
+    records: bool
+    body_bytes: int | None
+    as_json: bool
+    bodies: Bodies
+
+
+def show_batch(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry, form: EntryForm) -> str | None:
     """Show one entry; return its fault, unless its record has only expired."""
-    record, fault = _record_of(files, queue, entry) if records else (None, None)
+    record, fault = _record_of(files, queue, entry) if form.records else (None, None)
     key = queue.key
-    if as_json:
+    if form.as_json:
         value: dict[str, Any] = {
             "topic": text_of(key.topic),
             "queue_id": key.queue_id,
             "queue_offset": entry.base_offset,
             **{name: number for name, number in entry._asdict().items() if name != "base_offset"},
         }
-        if records:
-            value["record"] = None if record is None else record_values(record, body_bytes)
+        if form.records:
+            value["record"] = None if record is None else record_values(record, form.body_bytes, form.bodies)
             value["fault"] = fault
         output.emit_json(value)
     else:
         cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(entry.base_offset), str(entry.physical_offset)]
         cells += [str(entry.size), str(entry.tags_code)]
         if record is not None:
-            cells += record_cells(record, body_bytes)
+            cells += record_cells(record, form.body_bytes, form.bodies)
         cells.append(f"({output.counted(entry.messages, 'message')})")
         output.show("\t".join(cells))
     return fault if entry.physical_offset >= files.min_offset else None

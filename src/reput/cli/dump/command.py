@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli import options, output
-from reput.cli.dump.batches import chosen_batch_queues, entries_from, show_batch
+from reput.cli.bodies import Bodies, body_form_option
+from reput.cli.dump.batches import EntryForm, chosen_batch_queues, entries_from, show_batch
 from reput.cli.dump.index import index
 from reput.cli.dump.parts import (
     begin_at,
@@ -81,6 +82,7 @@ dump.add_command(index)
 @click.option("--until", type=time_value, metavar="TIME", help="Stored at this time or before.")
 @count_option("records")
 @body_option
+@body_form_option
 @options.verify_crc_option
 @options.config_options
 @json_lines_option
@@ -93,6 +95,7 @@ def log(
     until: int | None,
     count: int | None,
     body_bytes: int | None,
+    body_form: str,
     verify_crc: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
@@ -125,10 +128,9 @@ def log(
     # Before the log is listed: its files then hold what is confirmed now.
     confirmed = look_at_use(layout).confirmed
     files = _log_of(StoreOnDisk(layout, config, Purpose.LOOK, tolerant=True, below=confirmed))
-    crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
-    crc_check = crc_check if verify_crc else CHECK_NONE
+    crc_check = (CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY) if verify_crc else CHECK_NONE
     choice = _RecordChoice(topic, queue_id, since, until)
-    form = json_form(body_bytes) if as_json else cells_form(body_bytes)
+    form = (json_form if as_json else cells_form)(body_bytes, bodies := Bodies(body_form, config))
     with small_work():
         if count is None or count > _MANY_RECORDS:
             expect_work(SMALL_BYTES)
@@ -142,12 +144,12 @@ def log(
         end = shower.show(walk)
     shown = shower.shown
     if count is not None and shown >= count:
-        return 0
+        return bodies.code()
     if choice.is_past_end:
         if not shown:
             output.say("note: no such record was stored in that time; `reput info` shows the log's time span")
-        return 0
-    code = _show_end(files, end, confirmed)
+        return bodies.code()
+    code = bodies.code(_show_end(files, end, confirmed))
     if topic is not None and offset is None and since is None and not code and choice.topic not in choice.met:
         names = sorted(name.decode("utf-8", "replace") for name in choice.met)
         raise ConfigError(f"{layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
@@ -320,6 +322,7 @@ def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> in
 )
 @click.option("--records", is_flag=True, help="Add the record that each entry points to.")
 @body_option
+@body_form_option
 @options.config_options
 @json_lines_option
 def queue(
@@ -331,6 +334,7 @@ def queue(
     kind: str | None,
     records: bool,
     body_bytes: int | None,
+    body_form: str,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -356,6 +360,7 @@ def queue(
     on_disk = StoreOnDisk.find(store, config, Purpose.LOOK, tolerant=True)
     files = _log_of(on_disk)
     ext = _ext_reader(on_disk)
+    form = EntryForm(records, body_bytes, as_json, Bodies(body_form, config))
     batches = chosen_batch_queues(on_disk.batches, topic, queue_id)
     only_batches = bool(batches) and (topic is not None or not on_disk.present)
     faults = shown = 0
@@ -367,7 +372,7 @@ def queue(
         end = end if count is None else min(end, begin + count)
         for number, entry in queue.read(begin, end):
             unit = ext.unit(queue.key, entry.tags_code) if ext is not None and entry.is_ext else None
-            fault = _show_entry(files, queue.key, number, entry, unit, records, body_bytes, as_json)
+            fault = _show_entry(files, queue.key, number, entry, unit, form)
             if entry.is_ext and unit is None:
                 fault = fault or f"its tags code {entry.tags_code} is an address in the ConsumeQueueExt without a unit"
             shown += 1
@@ -376,7 +381,7 @@ def queue(
                 _say_fault(queue, number, fault, faults)
     for batch_queue in batches:
         for batch in entries_from(batch_queue, offset, count):
-            fault = show_batch(files, batch_queue, batch, records, body_bytes, as_json)
+            fault = show_batch(files, batch_queue, batch, form)
             shown += 1
             if fault is not None:
                 faults += 1
@@ -386,7 +391,7 @@ def queue(
         output.say("note: no entries there; `reput info -t TOPIC` lists a topic's queues with their offsets")
     if faults > _FAULTS_SHOWN:
         output.say(f"damage: {faults} entries in all do not fit their records")
-    return 1 if faults else 0
+    return form.bodies.code(1 if faults else 0)
 
 
 def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None:
@@ -437,13 +442,11 @@ def _show_entry(
     number: int,
     entry: Entry,
     unit: Unit | None,
-    records: bool,
-    body_bytes: int | None,
-    as_json: bool,
+    form: EntryForm,
 ) -> str | None:
     """Show one entry; return its fault, unless its record has only expired."""
-    record, fault = _record_of(files, key, number, entry) if records else (None, None)
-    if as_json:
+    record, fault = _record_of(files, key, number, entry) if form.records else (None, None)
+    if form.as_json:
         value: dict[str, Any] = {
             "topic": text_of(key.topic),
             "queue_id": key.queue_id,
@@ -454,8 +457,8 @@ def _show_entry(
         }
         if unit is not None:
             value["unit"] = {**unit._asdict(), "bitmap": unit.bitmap.hex()}
-        if records:
-            value["record"] = None if record is None else record_values(record, body_bytes)
+        if form.records:
+            value["record"] = None if record is None else record_values(record, form.body_bytes, form.bodies)
             value["fault"] = fault
         output.emit_json(value)
     else:
@@ -463,7 +466,7 @@ def _show_entry(
         if entry.is_pre_blank:
             cells.append("(pre-blank)")
         elif record is not None:
-            cells += record_cells(record, body_bytes)
+            cells += record_cells(record, form.body_bytes, form.bodies)
         if entry.is_ext:
             cells.append(f"(ext {unit.tags_code} {unit.store_timestamp} {unit.bitmap.hex()})" if unit else "(ext)")
         output.show("\t".join(cells))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli import output
+from reput.cli.bodies import AS_STORED, Bodies
 from reput.formats import properties as props
 from reput.formats import record as formats
 
@@ -51,7 +52,7 @@ TRANSACTIONS = {
 # --- records --------------------------------------------------------------------------------------
 
 
-def record_cells(record: Record, body_bytes: int | None) -> list[str]:
+def record_cells(record: Record, body_bytes: int | None, bodies: Bodies = AS_STORED) -> list[str]:
     """Return the cells of a record's line after its offset."""
     named = props.decode_properties(record.properties)
     keys = b" ".join([named[name] for name in (props.UNIQ_KEY, props.KEYS) if name in named])
@@ -64,14 +65,21 @@ def record_cells(record: Record, body_bytes: int | None) -> list[str]:
         line(text_of(keys or b"-")),
     ]
     if body_bytes is not None:
-        body = body_values(record.body, body_bytes)
-        cut = f"... ({len(record.body)} bytes)" if body["body_truncated"] else ""
+        shown = bodies.of(record)
+        if shown.error is not None:
+            return [*cells, f"error:{line(shown.error)}"]
+        body = body_values(shown.body, body_bytes)
+        cut = f"... ({len(shown.body)} bytes)" if body["body_truncated"] else ""
         cells.append(f"{body['body_encoding']}:{line(body['body'])}{cut}")
     return cells
 
 
-def record_values(record: Record, body_bytes: int | None = None) -> dict[str, Any]:
-    """Return a record for JSON; times in ms, and texts with replacements for bytes that are no UTF-8."""
+def record_values(record: Record, body_bytes: int | None = None, bodies: Bodies = AS_STORED) -> dict[str, Any]:
+    """Return a record for JSON; times in ms, and texts with replacements for bytes that are no UTF-8.
+
+    A body that cannot be decompressed is null, and the further member `body_error` says why.
+    """
+    shown = bodies.of(record)
     named = props.text_properties(record.properties)
     compressed = bool(record.sys_flag & formats.FLAG_COMPRESSED)
     return {
@@ -90,7 +98,7 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
         "tags": named.get("TAGS"),
         "keys": [key for key in named.get("KEYS", "").split(" ") if key],
         "flag": record.flag,
-        "sys_flag": record.sys_flag,
+        "sys_flag": shown.sys_flag,
         "transaction": TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),
         "compression": formats.COMPRESSION_NAMES.get(record.sys_flag & formats.COMPRESSION_MASK)
         if compressed
@@ -99,7 +107,18 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
         "prepared_transaction_offset": record.prepared_transaction_offset,
         "body_crc": record.body_crc,
         "properties": named,
-        **body_values(record.body, body_bytes),
+        **(body_values(shown.body, body_bytes) if shown.error is None else no_body_values(shown.error)),
+    }
+
+
+def no_body_values(error: str) -> dict[str, Any]:
+    """Return the members of a body that cannot be decompressed."""
+    return {
+        "body": None,
+        "body_encoding": None,
+        "body_length": None,
+        "body_truncated": False,
+        "body_error": error,
     }
 
 

@@ -6,6 +6,7 @@ import click
 
 from reput.cli import opened as stores
 from reput.cli import options
+from reput.cli.bodies import Bodies, body_form_option
 from reput.cli.get.names import EARLIEST, LETTERS_HELP, MAX_MESSAGES
 
 
@@ -40,8 +41,9 @@ from reput.cli.get.names import EARLIEST, LETTERS_HELP, MAX_MESSAGES
 @click.option(
     "--format", "line_format", metavar="TEXT", help=f"Write this text for each message, as kcat does: {LETTERS_HELP}."
 )
-@click.option("--raw", is_flag=True, help="Write the bodies as they are, with the delimiter after each.")
+@click.option("--raw", is_flag=True, help="Write the bodies' bytes, with the delimiter after each.")
 @click.option("-D", "--delimiter", "delimiter_text", help="The text that --raw writes after a body.  [default: \\n]")
+@body_form_option
 @options.config_options
 @stores.json_lines_option
 def get(
@@ -59,6 +61,7 @@ def get(
     line_format: str | None,
     raw: bool,
     delimiter_text: str | None,
+    body_form: str,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -70,7 +73,8 @@ def get(
 
     Text has a body on each line: UTF-8 with newlines as \\n, or `base64:` and the body in base64. --json has the whole
     message, and body_encoding names the encoding; `reput put --json-lines` takes these lines. --raw and --format write
-    the stored bytes. A compressed body stays compressed.
+    the body's bytes. Bodies are decompressed, as a consumer gets them; --body raw leaves them as they are stored, and a
+    copy then keeps its compression. The exit code is 1 if a body cannot be decompressed: its line says why.
 
     If there is no message, stderr has the reason and the offsets of the queue.
 
@@ -90,6 +94,6 @@ def get(
 
     bounds = run.ReadBounds.of(offset, since, until, follow)
     wanted = run.wanted_by(tags, sql)
-    form = run.form_of(as_json, with_details, line_format, raw, delimiter_text)
+    form = run.form_of(Bodies(body_form, config), as_json, with_details, line_format, raw, delimiter_text)
     question = run.Question(topics, queue_id, wanted, bounds, max_messages, follow)
     return run.get_messages(store, config, question, form)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli import output
+from reput.cli.bodies import AS_STORED
 from reput.cli.get.names import LETTERS_HELP
 from reput.cli.lines import LineForm, Step
 from reput.formats import properties as props
@@ -16,6 +17,7 @@ from reput.kernels.field_columns import FieldRow
 from reput.kernels.line_columns import LinePiece
 
 if TYPE_CHECKING:
+    from reput.cli.bodies import Bodies
     from reput.formats.record import Record
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
@@ -44,7 +46,7 @@ _LETTERS: dict[str, tuple[Step, Callable[[Record], bytes]]] = {
 """The piece of a line that each letter writes, for many records and for a single one."""
 
 
-def format_form(text: str) -> LineForm:
+def format_form(text: str, bodies: Bodies = AS_STORED) -> LineForm:
     """Return the form of a message's line.
 
     Raises:
@@ -66,9 +68,10 @@ def format_form(text: str) -> LineForm:
         makers.append(b"%" if letter == "%" else plain)
 
     def one(record: Record) -> bytes:
+        record = record._replace(body=bodies.of(record).body)
         return b"".join(maker if isinstance(maker, bytes) else maker(record) for maker in makers)
 
-    return LineForm(steps, one, output.show_bytes)
+    return LineForm(steps, one, output.show_bytes, bodies)
 
 
 def delimiter(text: str) -> bytes:

@@ -18,6 +18,7 @@ from reput.cli.lines import LineForm, LineWriter, body_form, cells_form, json_fo
 from reput.kernels.line_columns import WHOLE
 
 if TYPE_CHECKING:
+    from reput.cli.bodies import Bodies
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.store.read.sql_filter import SqlFilter
@@ -116,14 +117,14 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
             reader = Reader(readers, writer)
             if question.follow:
                 reader.follow(limit, _NewQueues(opened, question, readers).found)
-                return 0
+                return form.bodies.code()
             reader.read(limit)
             if question.max_messages is None and reader.shown == limit:
                 _say_what_is_left(reader)
     except KeyboardInterrupt:
         # Ctrl-C is the usual end of --follow.
         return _INTERRUPTED
-    return 0
+    return form.bodies.code()
 
 
 class _NewQueues(NamedTuple):
@@ -162,7 +163,7 @@ def _say_what_is_left(reader: Reader) -> None:
 
 
 def form_of(
-    as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None
+    bodies: Bodies, as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None
 ) -> LineForm:
     """Return the form of a message's line that the options ask for.
 
@@ -176,12 +177,12 @@ def form_of(
     if delimiter_text is not None and not raw:
         raise click.UsageError("-D is the text that --raw writes after a body: add --raw")
     if line_format is not None:
-        return format_form(line_format)
+        return format_form(line_format, bodies)
     if raw:
-        return raw_form(delimiter("\\n" if delimiter_text is None else delimiter_text))
+        return raw_form(delimiter("\\n" if delimiter_text is None else delimiter_text), bodies)
     if as_json:
-        return json_form()
-    return cells_form(WHOLE) if with_details else body_form()
+        return json_form(bodies=bodies)
+    return cells_form(WHOLE, bodies) if with_details else body_form(bodies)
 
 
 class _EndedError(BaseException):

@@ -31,6 +31,7 @@ _FIELDS = {
     "sys_flag": "a whole number",
     "body_encoding": "text or base64",
     "body_truncated": "true or false",
+    "body_error": "text",
     "transaction": "text",
 }
 _GIVEN_ANEW = frozenset({
@@ -175,12 +176,14 @@ def _of_json(number: int, data: bytes, given: Defaults) -> Line:
     return Line(number, _message(given, values, _body(values)), given.queue_id if queue_id is None else queue_id)
 
 
-_TAKEN_BY_RULE = {"sys_flag", "body_encoding", "body_truncated", "transaction"}
+_TAKEN_BY_RULE = {"sys_flag", "body_encoding", "body_truncated", "body_error", "transaction"}
 
 
 def _apply_rules(values: dict[str, Any]) -> None:
     """Change a line of `reput get --json` into one for a put; raise ValueError if the message would differ."""
     flags = values.get("sys_flag") or 0
+    if values.get("body_error"):
+        raise ValueError("body_error: the body cannot be decompressed. Get the message with --body raw")
     if values.get("body_truncated"):
         raise ValueError("body_truncated: the body is cut. Get the message without --body-bytes")
     if values.get("transaction") in {"prepared", "rollback"}:
