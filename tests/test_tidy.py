@@ -35,6 +35,7 @@ LEVELS = {
     "pipeline": 7,
     "connect": 8,
     "broker": 8,
+    "functions": 9,  # for Spark's columns
     "api": 9,  # the calls of the public face: joins store and pipeline
     "embedded": 10,  # MessageStore: the same for an open store
     "reput": 10,  # the public face itself
