@@ -53,7 +53,8 @@ def test_names_are_the_peers() -> None:
         {
             "storePathRootDir": "/r", "storePathCommitLog": "/c", "mappedFileSizeCommitLog": "1",
             "mappedFileSizeConsumeQueue": "2", "maxHashSlotNum": "3", "maxIndexNum": "4", "messageDelayLevel": "1s",
-            "messageIndexEnable": "true", "forceVerifyPropCRC": "false", "checkCRCOnRecover": "TRUE", "storeType": "x",
+            "messageIndexEnable": "true", "indexRocksDBEnable": "true", "indexFileWriteEnable": "true",
+            "indexFileReadEnable": "true", "forceVerifyPropCRC": "false", "checkCRCOnRecover": "TRUE", "storeType": "x",
             "enableConsumeQueueExt": "false", "rocksdbCQDoubleWriteEnable": "false", "enableLmq": "false",
             "enableMultiDispatch": "false", "enableDLegerCommitLog": "false", "brokerName": "left alone",
             "maxMessageSize": "5", "enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH",

@@ -48,6 +48,12 @@ class StoreConfig:
     """Delays of the levels of delayed messages, level 1 first."""
     message_index_enable: bool | None = None
     """Give messages index items."""
+    index_rocksdb_enable: bool | None = None
+    """Keep an index by key in RocksDB (`rocksdbstore`)."""
+    index_file_write_enable: bool | None = None
+    """Extend the IndexFiles."""
+    index_file_read_enable: bool | None = None
+    """Look for keys in the IndexFiles. If false, the index in RocksDB answers."""
     force_verify_prop_crc: bool | None = None
     """Check the CRC of the whole record instead of the body's."""
     check_crc_on_recover: bool | None = None
@@ -261,6 +267,7 @@ _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
 _FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")
 _FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
 _FIELDS["useSingleRocksDBForAllConfigs"] = _FIELDS.pop("useSingleRocksdbForAllConfigs")
+_FIELDS["indexRocksDBEnable"] = _FIELDS.pop("indexRocksdbEnable")
 _FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
 _OF_DELETION = frozenset(
     {

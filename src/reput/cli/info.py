@@ -121,6 +121,11 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"{output.counted(found.index_items, 'item')}, "
         f"{output.size_text(sum(file.bytes for file in found.index_files))}"
     )
+    if (database := found.index_database) is not None:
+        yield (
+            f"index       in RocksDB, up to the record at log offset {database.last_physical_offset}, stored "
+            f"{output.time_text(database.last_store_timestamp)}"
+        )
     if found.checkpoint is not None:
         for name, value in found.checkpoint.items():
             text = output.time_text(value) if name.endswith("timestamp") and value else str(value)

@@ -179,10 +179,17 @@ def _summary(report: RebuildReport) -> list[str]:
     )
     parts = {
         "queue": f"{counted(report.queue_entries, 'entry', 'entries')} in {counted(report.queues, 'queue')}",
-        "index": f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}",
+        "index": " and ".join(_index_parts(report)),
     }
     built = f"built {' and '.join(report.built)}: {', '.join(parts[one] for one in report.built)}"
     return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
+
+
+def _index_parts(report: RebuildReport) -> list[str]:
+    counted = output.counted
+    files = f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}"
+    entries = f"{counted(report.index_entries, 'entry', 'entries')} in the index database"
+    return [files] * bool(report.index_files or not report.index_entries) + [entries] * bool(report.index_entries)
 
 
 def _notes(kind: str, lines: list[str]) -> None:

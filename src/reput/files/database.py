@@ -29,8 +29,10 @@ from reput.errors import (
     StoreLockedError,
 )
 from reput.files import forks, fs
+from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
 from reput.formats import rocksdb_table
+from reput.formats.rocksdb import is_database_file
 
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
@@ -38,6 +40,7 @@ _TRIES = 20
 _SHADOW_PREFIX = "reput-rocksdb-"
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
+_NOT_COPIED = ("LOCK", "LOG")
 _started_in: list[int] = []
 """The process that first opened a RocksDB; it may be a parent of this one."""
 
@@ -336,7 +339,7 @@ class DatabaseOwner:
             self._handle.write(batch.changes)
 
     def ingest(self, family: str, tables: Sequence[str]) -> None:
-        """Add tables (`reput.files.rocksdb_table`) whose keys are in no other table; they are moved, not copied."""
+        """Add tables (`reput.files.rocksdb_table`) whose keys are in no other of them; they are moved, not copied."""
         if not tables:
             return
         options = rocksdict.IngestExternalFileOptions()
@@ -350,6 +353,11 @@ class DatabaseOwner:
         with errors_named(self.folder, "compact", self._remedy):
             self.families[family].handle.compact_range(None, None)
         self._give_names()
+
+    def count(self, family: str) -> int:
+        """Return RocksDB's estimate of the number of keys; exact if the family was just compacted."""
+        with errors_named(self.folder, "read", self._remedy):
+            return int(self.families[family].handle.property_int_value("rocksdb.estimate-num-keys") or 0)
 
     def flush(self) -> None:
         """Write all that is in memory into tables."""
@@ -422,6 +430,41 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.changes)
+
+
+def family_names(folder: Path, remedy: str = REBUILD_QUEUES) -> list[str]:
+    """Return the names of the column families of a database; nothing is left in its folder.
+
+    Raises:
+        DamagedStoreError: They cannot be read.
+    """
+    with errors_named(folder, "list the column families", remedy):
+        return list(rocksdict.Rdict.list_cf(str(folder), _options(rocksdict.Cache(0))))
+
+
+def write_table(path: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
+    """Write keys and values, which ascend, into a table that a database can take in (`DatabaseOwner.ingest`)."""
+    with errors_named(path, "write a table"):
+        writer = rocksdict.SstFileWriter(_options(rocksdict.Cache(0)))
+        writer.open(path)
+        for key, value in rows:
+            writer[key] = value
+        writer.finish()
+
+
+def copy_database(source: Path, target: Path, owner: fs.Owner) -> None:
+    """Make a copy of a database, which nobody has open; a folder without one gives an empty folder.
+
+    Tables, which never change, are shared, the rest is copied.
+    """
+    fs.make_dirs(target, owner)
+    for entry in fs.list_dir(source) if is_database(source) else ():
+        if entry.is_dir or not is_database_file(entry.name) or entry.name in _NOT_COPIED:
+            continue
+        if entry.name.endswith(".sst"):
+            fs.link(source / entry.name, target / entry.name)
+        else:
+            fs.copy_file(source / entry.name, target / entry.name, owner)
 
 
 def _families(names: Sequence[str], cache: Any) -> dict[str, Any]:

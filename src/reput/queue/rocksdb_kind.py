@@ -46,7 +46,6 @@ _MOST_BLOCKS = 1024
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _BATCH_QUEUES = 10_000
 _LOCK_NAME = "LOCK"
-_NOT_COPIED = (_LOCK_NAME, "LOG")
 
 
 def open_reader(folder: Path) -> DatabaseReader:
@@ -377,18 +376,8 @@ class RocksdbKind:
         return DatabaseOwner(self.folder, FAMILIES, self.logs, owner)
 
     def copy_to(self, folder: Path, owner: fs.Owner) -> None:
-        """Make a copy of the database, which nobody has open.
-
-        Tables, which never change, are shared, the rest is copied.
-        """
-        fs.make_dirs(folder, owner)
-        for entry in fs.list_dir(self.folder) if self.is_present() else ():
-            if entry.is_dir or not fmt.is_database_file(entry.name) or entry.name in _NOT_COPIED:
-                continue
-            if entry.name.endswith(".sst"):
-                fs.link(self.folder / entry.name, folder / entry.name)
-            else:
-                fs.copy_file(self.folder / entry.name, folder / entry.name, owner)
+        """Make a copy of the database, which nobody has open."""
+        database.copy_database(self.folder, folder, owner)
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:  # noqa: ARG002 - as QueueKind has it
         """Remove the entries of records at or above log offset `end`, and lower the restart point.

@@ -97,11 +97,15 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
 
 @dataclass(slots=True)
 class Reached:
-    """The end of live indexes that grow: the log offset, the last record below it, and the last IndexFile touched."""
+    """The end of live indexes that grow: the log offset, the last record below it, and the last IndexFile touched.
+
+    `leaves_index_files`: there are IndexFiles, and they do not grow, since the index database does instead.
+    """
 
     end: int
     last: SplitResult | None = None
     index_file: IndexFileResult | None = None
+    leaves_index_files: bool = False
 
     def add(self, end: int, last: SplitResult | None, index_files: Sequence[IndexFileResult]) -> None:
         """Add another range."""
@@ -141,9 +145,9 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
         epoch=owned.epoch,
         queue_offset=reached.end,
         queue_fingerprint=fingerprint,
-        index_offset=reached.end,
-        index_fingerprint=fingerprint,
     )
+    if not reached.leaves_index_files:
+        new = new._replace(index_offset=reached.end, index_fingerprint=fingerprint)
     if reached.index_file is not None:
         header = reached.index_file.header
         new = new._replace(index_file=reached.index_file.name, index_count=header.index_count)

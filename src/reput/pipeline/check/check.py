@@ -207,7 +207,7 @@ def _prepare(
         Job.of_store(layout, settings, store.kinds, work, epoch=0),
         owner=fs.owner_of(work),
         build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
-        build_index=settings.index_enabled and bool(store.index_files),
+        build_index=settings.index_kinds.builds_files and bool(store.index_files),
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
@@ -269,7 +269,7 @@ def _run(check: Check, split_mb: float) -> None:
         folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
     if check.job.build_index:
         _check_index(check, results)
-    elif check.settings.index_enabled and any(result.items for result in results):
+    elif check.settings.index_kinds.builds_files and any(result.items for result in results):
         folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
     if check.job.judged_to is None:
         # A holder writes the checkpoint from time to time, and makes and removes files.

@@ -47,7 +47,7 @@ class SparkIndexer:
                 growths.append(grower.grow(task.end, task.end))
         finally:
             grower.close()
-        frontiers = self._publish(task, growths)
+        frontiers = self._publish(task, growths, grower.leaves_index_files)
         return CatchUp(
             frontiers,
             messages=sum(growth.records for growth in growths),
@@ -64,8 +64,8 @@ class SparkIndexer:
                 maps = LogMaps(log.folder, log.file_size)
                 publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
 
-    def _publish(self, task: CatchUpTask, growths: list[Growth]) -> Frontiers:
-        reached = publish.Reached(task.end)
+    def _publish(self, task: CatchUpTask, growths: list[Growth], leaves_index_files: bool) -> Frontiers:
+        reached = publish.Reached(task.end, leaves_index_files=leaves_index_files)
         for growth in growths:
             reached.add(growth.end, growth.last, growth.index_files)
         publish.make_durable(task.owned, reached, log_is_ours=True)

@@ -171,7 +171,7 @@ class Follow:
             return False
         attachment.publish(growth.end)
         with self._reaching:
-            self._reached = self._reached or publish.Reached(growth.end)
+            self._reached = self._reached or publish.Reached(growth.end, leaves_index_files=grower.leaves_index_files)
             self._reached.add(growth.end, growth.last, growth.index_files)
         self._count(growth, growth.end - before, time.perf_counter() - begin)
         for line in growth.out_of_order:

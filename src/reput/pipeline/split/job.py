@@ -37,6 +37,7 @@ class Job:
     good as long as `begun`, the epoch at the job's beginning, is the same. `kinds` are the kinds of queues to build.
     A check looks at the store in `checked`. If a process appends to its indexes meanwhile, the check judges them below
     log offset `judged_to` only (None: all of them).
+    `build_index`: IndexFiles are built, `build_index_database`: the index in `rocksdbstore`.
     `places_at_once`: decode tasks write entries to their places; else they leave them until the splits are proved.
     A queue in `deleted` gets no entry for a record below its log offset.
     """
@@ -51,6 +52,7 @@ class Job:
     owner: fs.Owner
     build_queues: bool = True
     build_index: bool = True
+    build_index_database: bool = False
     topics: frozenset[bytes] | None = None
     skip_topics: frozenset[bytes] = field(default_factory=frozenset)
     sync_in_tasks: bool = False

@@ -48,6 +48,11 @@ class StoreLayout:
         return self.root / paths.INDEX
 
     @property
+    def index_database(self) -> Path:
+        """Folder of the database with the index in RocksDB."""
+        return self.root / paths.INDEX_DATABASE
+
+    @property
     def checkpoint(self) -> Path:
         """The checkpoint file."""
         return self.root / paths.CHECKPOINT
@@ -135,7 +140,13 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
     Raises:
         UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
     """
-    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue, layout.index):
+    for folder in (
+        layout.consume_queue,
+        layout.consume_queue_ext,
+        layout.batch_consume_queue,
+        layout.index,
+        layout.index_database,
+    ):
         if folder.is_symlink():
             raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
         if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):

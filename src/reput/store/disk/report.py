@@ -46,7 +46,10 @@ class TopicSummary:
 
 @dataclass(slots=True, repr=False)
 class RebuildReport:
-    """The result of a rebuild. Offsets are bytes of the log, times milliseconds, durations seconds."""
+    """The result of a rebuild. Offsets are bytes of the log, times milliseconds, durations seconds.
+
+    `index_items` are in IndexFiles, `index_entries` in the index database.
+    """
 
     store: str
     salvage: bool
@@ -57,6 +60,7 @@ class RebuildReport:
     messages: int = 0
     queue_entries: int = 0
     index_items: int = 0
+    index_entries: int = 0
     prepared: int = 0
     rolled_back: int = 0
     queues: int = 0

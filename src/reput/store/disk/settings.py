@@ -22,6 +22,7 @@ from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import found_file_size, some_queues
+from reput.store.disk.index_kinds import IndexKinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
 from reput.store.metadata.topics import Topics
@@ -35,7 +36,8 @@ class StoreSettings:
     """Sizes in bytes, delays in ms (level 1 first); `assumed` lists the values that no setting gives.
 
     `notes` name files that cannot be read. `ext_file_size` is None if the queues have no ConsumeQueueExt.
-    `calc_bitmaps`: its units get the bits, by `bloom`, of the registered SQL92 filters that match.
+    `calc_bitmaps`: its units get the bits, by `bloom`, of the registered SQL92 filters that match. `index_kinds`: the
+    kinds of index that are extended, and the one that answers.
     """
 
     queue_file_size: int
@@ -45,6 +47,7 @@ class StoreSettings:
     delays_ms: tuple[int, ...]
     crc_check: int
     index_enabled: bool
+    index_kinds: IndexKinds
     bloom: BloomFilter
     calc_bitmaps: bool
     assumed: tuple[str, ...]
@@ -63,6 +66,7 @@ def resolve_settings(
     config: StoreConfig,
     topics: Topics,
     index_files: Sequence[IndexFileOnDisk],
+    kinds: IndexKinds,
     verify_crc: bool = True,
 ) -> StoreSettings:
     """Resolve the settings of a store; `StoreOnDisk.settings` calls this.
@@ -97,6 +101,7 @@ def resolve_settings(
         # In a queue of batches the number of a single message counts all messages of the batches before it.
         crc_check=check if types.batch else check | record.STRICT_OFFSETS,
         index_enabled=config.message_index_enable is not False,
+        index_kinds=kinds,
         bloom=bloom_filter,
         calc_bitmaps=config.enable_calc_filter_bit_map is True,
         # After the sizes above: the order of `assumed`.

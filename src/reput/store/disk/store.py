@@ -24,6 +24,7 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.frontier import decoded_frontier, frontier_bytes
+from reput.store.disk.index_kinds import IndexDatabaseOnDisk, IndexKinds, index_kinds, look_at_index_database
 from reput.store.disk.index_tags import tag_items_in_use
 from reput.store.disk.kinds import (
     configured_kinds,
@@ -158,7 +159,9 @@ class StoreOnDisk:
     @cached_property
     def settings(self) -> StoreSettings:
         """The settings, from the configuration, the files, or RocketMQ's defaults."""
-        return resolve_settings(self.layout, self.config, self.topics, self.index_files, self.verify_crc)
+        return resolve_settings(
+            self.layout, self.config, self.topics, self.index_files, self.index_kinds, self.verify_crc
+        )
 
     @cached_property
     def present(self) -> list[QueueKind]:
@@ -203,6 +206,16 @@ class StoreOnDisk:
         """The IndexFiles. The frontier is read first, so no file that it covers is missing here."""
         _ = self._frontier_bytes
         return list_index_files(self.layout.index)
+
+    @cached_property
+    def index_database(self) -> IndexDatabaseOnDisk:
+        """The index database, with the marks that it has now."""
+        return look_at_index_database(self.layout)
+
+    @cached_property
+    def index_kinds(self) -> IndexKinds:
+        """The kinds of index that are extended with the log, and the one that answers."""
+        return index_kinds(self.config, bool(self.index_files), self.index_database)
 
     @cached_property
     def tag_items(self) -> bool | None:

@@ -30,7 +30,7 @@ from reput.store.disk.layout import StoreLayout, find_store, unsupported_kinds
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
-from reput.store.info.values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
+from reput.store.info.values import IndexDatabaseInfo, IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
 from reput.store.owner import swap
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
 from reput.store.owner.holders import Who
@@ -251,6 +251,17 @@ def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
         )
         if items:
             ends.index_start = max(ends.index_start, header.end_physical_offset)
+    _read_index_database(store, info, ends)
+
+
+def _read_index_database(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
+    marks, damage = store.index_database
+    if damage:
+        info.damage.append(damage)
+    if marks is not None:
+        info.index_database = IndexDatabaseInfo(str(store.layout.index_database), *marks)
+        if not store.index_kinds.builds_files:
+            ends.index_start = marks.offset
 
 
 # --- the rest -------------------------------------------------------------------------------------

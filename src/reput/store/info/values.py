@@ -67,6 +67,15 @@ class IndexInfo:
 
 
 @dataclass(slots=True)
+class IndexDatabaseInfo:
+    """The index database by its marks: the log offset and store time (ms) of the last record that it indexes."""
+
+    folder: str
+    last_physical_offset: int
+    last_store_timestamp: int
+
+
+@dataclass(slots=True)
 class LogInfo:
     """The log: offsets and sizes in bytes, times in ms.
 
@@ -127,6 +136,7 @@ class StoreInfo:
     ext_bytes: int = 0
     queue_kinds: list[str] = field(default_factory=list)
     index_files: list[IndexInfo] = field(default_factory=list)
+    index_database: IndexDatabaseInfo | None = None
     checkpoint: dict[str, int] | None = None
     abort: bool = False
     broker_running: bool | None = False

@@ -15,6 +15,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
+from reput.index.database import IndexDatabase
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
@@ -82,6 +83,8 @@ class StoreView:
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
+        self.index_database = IndexDatabase(layout.index_database) if settings.index_kinds.reads_database else None
+        """The index database, if it answers instead of the IndexFiles."""
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(frontiers.both, log.min_offset)
@@ -117,6 +120,8 @@ class StoreView:
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
+            if self.index_database is not None:
+                self.index_database.load()
             self.frontiers = frontiers
             self.lookups.clear()
 
@@ -130,6 +135,8 @@ class StoreView:
                 # A queue that began again has other files.
                 self.ext.close()
             self.index.load()
+            if self.index_database is not None:
+                self.index_database.advance()
             self.frontiers = frontiers
             self.lookups.clear()
         self.follower.trim_items(frontiers.index_offset)
@@ -294,6 +301,8 @@ class StoreView:
         if self.ext is not None:
             self.ext.close()
         self.index.close()
+        if self.index_database is not None:
+            self.index_database.close()
 
 
 def number_of(what: str, value: object) -> int:

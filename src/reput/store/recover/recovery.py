@@ -7,6 +7,8 @@ The opener begins at the first of these that is valid:
 3. After a crash, the start of the last file whose first record is not newer than the checkpoint, as in RocketMQ's own
    recovery. IndexFiles newer than the checkpoint are not believed then.
 
+If the index database answers, its own marks say how far it is complete.
+
 A bad record that was once known to be good is damage, never a reason to cut (`reput.store.recover.known_good`).
 
 Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedLogError
 from reput.files import names as folder_names
 from reput.formats import own
+from reput.formats.index_database import IndexMarks
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
 from reput.kernels import kernels
@@ -71,6 +74,18 @@ def find_start(
     Raises:
         DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
+    start = _find_start(store, log, kinds, index_enabled, types)
+    if not store.index_kinds.reads_database:
+        return start
+    marks = store.index_database.marks
+    # Nothing is known about a damaged database; a search in it says so.
+    index_offset = start.frontiers.queue_offset if marks is None else end_of_indexed(log, marks)
+    return start._replace(frontiers=start.frontiers._replace(index_offset=index_offset))
+
+
+def _find_start(
+    store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool, types: QueueTypes
+) -> Start:
     layout, frontier = store.layout, store.frontier
     if frontier is not None:
         ours = Frontiers(
@@ -174,6 +189,20 @@ def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
         if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
             end = last.physical_offset + last.size
     return end
+
+
+def end_of_indexed(log: LogMaps, marks: IndexMarks) -> int:
+    """Return the log offset below which the index database has the keys of all records, by its marks.
+
+    It is the end of the last record that was indexed; or, if the log has no record there, that of the chain before.
+    """
+    start = log.file_at(marks.offset)
+    if marks.offset >= log.min_offset and start is not None:
+        data = log.array(start).data
+        verdict, size = examine(data, marks.offset - start, len(data), marks.offset, CHECK_NONE)
+        if verdict is Verdict.GOOD:
+            return marks.offset + size
+    return end_believed(log, marks.offset)
 
 
 def end_believed(log: LogMaps, offset: int) -> int:

@@ -25,6 +25,7 @@ from reput.index.files import list_index_files, read_items
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
 from reput.pipeline.build.grow.ranges import DecodedRange, PlacedQueues, ProvedRange, Work, placements, range_task
+from reput.pipeline.build.index.database import LiveIndexDatabase
 from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult, largest_first, plan_of
 from reput.pipeline.build.index.write import append_items
 from reput.pipeline.build.kinds import queue_builders
@@ -76,7 +77,8 @@ class Grower:
     `queue_ends` and `index_end` say where the indexes end now. With `soft_end` nobody has confirmed the end that is
     asked for, so a range may end before it, at the log's last whole record. Long ranges have about `range_bytes`.
     `staging` holds a folder for each range, and `ranges` counts them. `decoded` is the range after `offset` if it was
-    decoded ahead. `finished`: the range before did not fail half-way.
+    decoded ahead. `finished`: the range before did not fail half-way. `index_database` is extended after the other
+    indexes, from its own marks on.
     """
 
     build: Build
@@ -90,6 +92,7 @@ class Grower:
     ranges: int = 0
     decoded: DecodedRange | None = None
     finished: bool = True
+    index_database: LiveIndexDatabase | None = None
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
@@ -103,7 +106,7 @@ class Grower:
             Job.of_store(
                 layout, settings, task.kinds, layout.staging(task.owned.epoch), epoch, tag_items=task.tag_items
             ),
-            build_index=settings.index_enabled,
+            build_index=settings.index_kinds.builds_files,
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=task.frontiers.both,
@@ -122,6 +125,9 @@ class Grower:
             # With the short rest that may go with it.
             max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1))),
             job.staging,
+            index_database=(
+                LiveIndexDatabase(layout, job, log.file_size) if settings.index_kinds.builds_database else None
+            ),
         )
 
     def grow(self, end: int, confirmed: int = 0) -> Growth:
@@ -149,17 +155,27 @@ class Grower:
         build.fence_late_tasks()
         if not in_one_task:
             fs.remove_tree(build.job.staging)
+        if self.index_database is not None:
+            self.index_database.extend(build.job, self._log(), growth.end)
         self.finished = True
         self.offset = growth.end
         if growth.index_files:
             self.index_end = growth.index_files[-1].end
         return growth
 
+    @property
+    def leaves_index_files(self) -> bool:
+        """True if there are IndexFiles that do not grow, since the index database does instead."""
+        has_database = self.index_database is not None and not self.build.job.build_index
+        return has_database and bool(list_index_files(self.build.layout.index))
+
     def close(self) -> None:
         """Remove what tasks left for each other, and release the queues."""
         fs.remove_tree(self.staging)
         for builder in self.build.builders:
             builder.close()
+        if self.index_database is not None:
+            self.index_database.close()
 
     # --- one task ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from reput.errors import ConfigError
 from reput.log.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.kinds import QueueKind
+from reput.store.disk.index_kinds import IndexDatabaseOnDisk, refuse_held_index_database
 from reput.store.disk.kinds import configured_kinds, present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
@@ -27,6 +28,7 @@ class PreparedRebuild:
 
     store: StoreOnDisk
     build_index: bool
+    build_index_database: bool
     tag_items: bool
     report: RebuildReport
 
@@ -91,13 +93,35 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     report.notes += log.notes
     if not log.files and not options.empty_log:
         refuse_lost_log(layout, "no log file")
-    build_index = options.only != QUEUE and settings.index_enabled
+    kinds, of_index = settings.index_kinds, options.only != QUEUE
+    build_index, build_database = of_index and kinds.builds_files, of_index and kinds.builds_database
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
+    elif of_index:
+        report.notes += _index_notes(store, build_index, build_database)
+    if build_database:
+        refuse_held_index_database(layout)
     tag_items = _tag_items(store, options, report) if build_index else False
-    built = ((QUEUE, options.only != INDEX), (INDEX, build_index))
+    built = ((QUEUE, options.only != INDEX), (INDEX, build_index or build_database))
     report.built = [name for name, is_wanted in built if is_wanted]
-    return PreparedRebuild(store, build_index, tag_items, report)
+    return PreparedRebuild(store, build_index, build_database, tag_items, report)
+
+
+def _index_notes(store: StoreOnDisk, build_files: bool, build_database: bool) -> list[str]:
+    """Return notes on the kinds of index that are built, if not just IndexFiles, and on those that are left alone."""
+    notes, database = [], store.index_database
+    if build_database:
+        notes.append(f"the index in {store.layout.index_database} is built{' as well' if build_files else ''}")
+    elif database.is_present:
+        notes.append(f"{store.layout.index_database}: its index was left alone{_why_left(database)}")
+    if not build_files:
+        left = ": those that there are were left alone" if store.index_files else ""
+        notes.append(f"no IndexFiles are built, since the store keeps its index in the database{left}")
+    return notes
+
+
+def _why_left(database: IndexDatabaseOnDisk) -> str:
+    return f". {database.damage}" if database.damage else " (indexRocksDBEnable=false)"
 
 
 def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildReport) -> bool:

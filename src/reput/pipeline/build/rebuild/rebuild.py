@@ -21,6 +21,7 @@ from reput.index.files import list_index_files
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline.build import publish
+from reput.pipeline.build.index.database import build_index_database
 from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.index.stage import IndexStage
 from reput.pipeline.build.kinds import queue_builders
@@ -112,6 +113,7 @@ def _begin(
         Job.of_store(layout, settings, kinds, layout.staging(owned.epoch), owned.stage, tag_items=found.tag_items),
         build_queues=options.only != INDEX,
         build_index=found.build_index,
+        build_index_database=found.build_index_database,
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
@@ -135,8 +137,9 @@ def _rebuild(run: Rebuild) -> None:
             queues = _merge(run, stitched)
             retained = build_queues(run, queues, index.start)
         index_files = index.finish()
+    run.report.index_entries = build_index_database(run, stitched.results)
     fill_report(run, stitched, queues.table, retained, index_files)
-    if not run.job.build_index and run.settings.index_enabled:
+    if not run.job.build_index and run.settings.index_kinds.builds_files:
         warn_of_short_index(run, stitched)
     _publish(run, stitched, last, index_files)
 
@@ -187,11 +190,17 @@ def _publish(
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
         before = read_frontier(layout) or _frontier_of_others(run, whole)
-        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
+        of_index = index_files
+        if job.build_index_database and index_files is None and not list_index_files(layout.index):
+            # The database has its own marks. The frontier says that no IndexFile is needed.
+            of_index = []
+        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, of_index, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [*queue_parts(run)] if job.build_queues else []
         if job.build_index:
             swap_parts.append(paths.INDEX)
+        if job.build_index_database:
+            swap_parts.append(paths.INDEX_DATABASE)
         swap_parts += [paths.CHECKPOINT, own.FRONTIER_PART]
         if job.build_queues:
             deletions.report(run)
