@@ -45,9 +45,16 @@ def waiting_store(folder: Path) -> Iterator[reput.MessageStore]:
         yield store
 
 
-def put(store: reput.MessageStore, topic: str, body: bytes = b"body", queue_id: int = 0, **properties: str) -> PutTimer:
+def put(
+    store: reput.MessageStore,
+    topic: str,
+    body: bytes = b"body",
+    queue_id: int = 0,
+    tags: str | None = None,
+    **properties: str,
+) -> PutTimer:
     """Put a message with these properties; the answer's time is that of TIMER_OUT_MS."""
-    done = store.put_message(reput.Message(topic, body, properties=properties), queue_id)
+    done = store.put_message(reput.Message(topic, body, tags=tags, properties=properties), queue_id)
     found = store.message_at(done.physical_offset)
     assert found is not None
     return PutTimer(done.physical_offset, len(found.raw), int(properties.get("TIMER_OUT_MS", 0)))

@@ -9,11 +9,13 @@ import click
 from reput.cli import opened as stores
 from reput.cli import options, output
 from reput.cli.groups import VerbGroup
-from reput.cli.pending.rows import ROWS_SHOWN, PendingTable, name_of, or_dash, say_findings, show_rows
+from reput.cli.pending.rows import ROWS_SHOWN, MoreTotals, PendingTable, name_of, or_dash, say_findings, show_rows
 
 if TYPE_CHECKING:
     from reput.store.pending.half_row import PendingTransaction
+    from reput.store.pending.pop_row import PendingPop
     from reput.store.pending.timer_row import PendingTimer
+    from reput.store.pending.work import PendingWork
 
 _topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
 _count_option = click.option(
@@ -36,6 +38,7 @@ def pending() -> None:
     \b
     reput pending timers /data/store
     reput pending transactions /data/store --json
+    reput pending pop /data/store -g billing
     """  # noqa: D301 - click wants the control character
 
 
@@ -135,6 +138,74 @@ def transactions(
         sound = show_rows(work.transactions(topic), PendingTable("Transactions", names, cells), count, as_json)
     say_findings(work)
     return 0 if sound and not work.damage else 1
+
+
+@pending.command()
+@options.store_argument
+@click.option("-g", "--group", help="Only this consumer group.")
+@_topic_option
+@_count_option
+@options.config_options
+@stores.json_lines_option
+def pop(
+    store: str,
+    group: str | None,
+    topic: str | None,
+    count: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show the messages of STORE that pop consumers hold: given to a group, and neither acked nor put back.
+
+    A held message is invisible to other pops until its time, and may then be given again. First those of checkpoints,
+    which wait as timer messages or in the revive topic; then those of RocksDB. The lag of a group in a queue counts
+    what no pop has given out; the true lag adds what is in flight. Messages that orderly consumers hold are not shown.
+
+    \b
+    reput pending pop /data/store
+    reput pending pop /data/store -g billing --json
+    """  # noqa: D301 - click wants the control character
+    now_ms = stores.now_ms()
+
+    def cells(held: PendingPop) -> tuple[object, ...]:
+        return (
+            held.group,
+            name_of(held.topic, held.queue_id),
+            held.offset,
+            output.time_in_table(held.visible_timestamp),
+            _until_text(held.visible_timestamp - now_ms),
+            held.attempts,
+            or_dash(held.physical_offset),
+            held.source,
+            str(held.state),
+        )
+
+    names = ("group", "topic/queue", "offset", "invisible until", "in", "attempts", "log offset", "state in", "state")
+    with stores.reading(store, options.config_of(config_path, assignments, store), with_progress=True) as opened:
+        work = opened.pending
+        table = PendingTable("Messages in flight", names, cells, lambda: _lags(work))
+        sound = show_rows(work.pop(group, topic), table, count, as_json)
+    say_findings(work)
+    return 0 if sound and not work.damage else 1
+
+
+def _lags(work: PendingWork) -> MoreTotals:
+    lags = work.lags()
+    rows = [
+        (
+            lag.group,
+            name_of(lag.topic, lag.queue_id),
+            or_dash(lag.committed_offset),
+            lag.max_offset,
+            or_dash(lag.lag),
+            lag.in_flight,
+            or_dash(lag.true_lag),
+        )
+        for lag in lags
+    ]
+    names = ("group", "topic/queue", "committed offset", "max offset", "lag", "in flight", "true lag")
+    return MoreTotals("Lags", names, rows, [lag._asdict() for lag in lags])
 
 
 def _until_text(left_ms: int) -> str:

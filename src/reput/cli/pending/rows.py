@@ -15,12 +15,25 @@ ROWS_SHOWN = 100
 _NOTES_SHOWN = 20
 
 
+class MoreTotals(NamedTuple):
+    """A further table of totals, as text and for JSON."""
+
+    title: str
+    names: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    values: Sequence[dict[str, Any]]
+
+
 class PendingTable(NamedTuple):
-    """A table: its title, the names of its columns, and the function that makes the cells of a row."""
+    """A table: its title, the names of its columns, and the function that makes the cells of a row.
+
+    `more` makes a further table of totals when all rows have been read.
+    """
 
     title: str
     names: Sequence[str]
     cells: Callable[[Any], Sequence[object]]
+    more: Callable[[], MoreTotals] | None = None
 
 
 def show_rows(rows: Iterable[Any], table: PendingTable, count: int | None, as_json: bool) -> bool:
@@ -43,11 +56,15 @@ def show_rows(rows: Iterable[Any], table: PendingTable, count: int | None, as_js
             output.emit_json(row._asdict())
         else:
             shown.append(table.cells(row))
+    more = None if table.more is None else table.more()
     if as_json:
-        output.emit_json({"ok": True, "total": seen, "topics": _by_topic(totals)})
+        further = {} if more is None else {more.title.lower(): more.values}
+        output.emit_json({"ok": True, "total": seen, "topics": _by_topic(totals), **further})
     else:
         output.show_table(table.title, table.names, shown)
         output.show_table("Totals", ("topic", "state", "messages"), [(*key, n) for key, n in sorted(totals.items())])
+        if more is not None:
+            output.show_table(more.title, more.names, more.rows)
         _say(table.title, seen, most, reasons)
     return not {state for _, state in totals} & set(map(str, WRONG_STATES))
 
@@ -61,7 +78,7 @@ def _by_topic(totals: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
 
 def _say(title: str, seen: int, most: int | None, reasons: Sequence[str]) -> None:
     if not seen:
-        output.say(f"note: no {title.lower()} wait here")
+        output.say(f"note: there are no {title.lower()} here")
     for reason in reasons:
         output.say(f"note: {reason}")
     if most is not None and seen > most:

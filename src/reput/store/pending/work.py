@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from reput.formats import paths, timer_database, transaction_database
+from reput.formats import paths, pop_database, timer_database, transaction_database
 from reput.formats.layout import INT64_MAX
 from reput.formats.system_topics import HALF_TOPIC
 from reput.store.pending.databases import family_of, guarded
 from reput.store.pending.delay_levels import delayed
 from reput.store.pending.half_row import PendingTransaction
+from reput.store.pending.pop import QueueOfGroup, counted, lags, of_checkpoint, of_database
+from reput.store.pending.pop_row import PendingPop, PopLag
+from reput.store.pending.revive import held_by_checkpoints
 from reput.store.pending.timer_queue import TimerQueue
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.transactions import half_of_timer, topic_halves
@@ -41,6 +45,7 @@ class PendingWork:
         self._progress = progress
         self.damage: list[str] = []
         self.notes: list[str] = []
+        self._counts: Counter[QueueOfGroup] = Counter()
 
     def timers(self, topic: str | None = None, until_ms: int | None = None) -> Iterator[PendingTimer]:
         """Iterate over the timer messages, and the messages of delay levels, that have not been delivered.
@@ -119,6 +124,44 @@ class PendingWork:
         for timer in self._timers(INT64_MAX, []):
             if timer.topic == HALF_TOPIC:
                 yield half_of_timer(view, timer)
+
+    def pop(self, group: str | None = None, topic: str | None = None) -> Iterator[PendingPop]:
+        """Iterate over the messages that pop consumers hold: given to a group, and neither acked nor put back yet.
+
+        First those of checkpoints, by the time at which they become visible again; then those of RocksDB, likewise.
+        Memory grows with the number of checkpoints. Messages that orderly consumers hold are not in it.
+        `lags` is complete when the rows have been read.
+
+        Args:
+            group: Only messages of this consumer group.
+            topic: Only messages of this topic.
+
+        Returns:
+            The messages.
+
+        Raises:
+            DamagedStoreError: The group offsets, which say how far the broker is, are damaged.
+        """
+        self._counts.clear()
+        rows = (row for row in self._pop() if group in {None, row.group} and topic in {None, row.topic})
+        return counted(rows, self._counts)
+
+    def _pop(self) -> Iterator[PendingPop]:
+        view, damage = self._view, self.damage
+        view.catch_up()
+        held = held_by_checkpoints(view, self._progress(), self._timers(INT64_MAX, []), damage)
+        yield from (of_checkpoint(view, one) for one in guarded(held, damage))
+        with family_of(view.layout.root / pop_database.FOLDER, pop_database.FAMILY, damage) as family:
+            if family is not None:
+                yield from guarded(of_database(view, family, damage), damage)
+
+    def lags(self) -> list[PopLag]:
+        """Return the lag of each group and queue of which `pop` has given rows, with the number of messages in flight.
+
+        Raises:
+            DamagedStoreError: The group offsets are damaged.
+        """
+        return lags(self._view, self._progress(), self._counts)
 
 
 def _given_out(timer: PendingTimer) -> int:

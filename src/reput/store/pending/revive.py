@@ -1,0 +1,108 @@
+"""Messages that pop consumers hold by checkpoints and acks: in the revive topics, or as timer messages on their way.
+
+Source: `PopReviveService`, `PopMessageProcessor.buildCkMsg`, `AckMessageProcessor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from reput.formats.pop_state import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CHECKPOINT_TAG,
+    PopCheckpoint,
+    PopKey,
+    decode_pop_ack,
+    decode_pop_checkpoint,
+)
+from reput.formats.record import CHECK_NONE
+from reput.formats.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
+from reput.store.pending.queue_walk import walk_queue
+from reput.store.pending.timer_row import PendingTimer
+from reput.store.pending.verify import RecordState, verify
+from reput.store.progress.progress import ConsumerProgress
+from reput.store.read.message import StoredMessage
+from reput.store.read.view import StoreView
+
+TIMER, REVIVE = "timer", "revive topic"
+
+
+class Held(NamedTuple):
+    """A message that a checkpoint holds."""
+
+    checkpoint: PopCheckpoint
+    offset: int
+    source: str
+
+
+class Checkpoints:
+    """The checkpoints that no ack has ended. Memory grows with their number.
+
+    A later checkpoint of the same pop takes the place of an earlier one, as in the broker's table.
+    """
+
+    def __init__(self, damage: list[str]) -> None:
+        self._damage = damage
+        self._found: dict[PopKey, tuple[PopCheckpoint, str]] = {}
+        self._acked: dict[PopKey, set[int]] = {}
+
+    def add(self, message: StoredMessage, source: str) -> None:
+        """Take a message of a revive topic; one with another tag counts as nothing, as in the broker."""
+        tag = message.tags
+        if tag == CHECKPOINT_TAG:
+            checkpoint = decode_pop_checkpoint(message.body)
+            if checkpoint is None:
+                self._name(message, "checkpoint")
+            else:
+                self._found[checkpoint.key] = checkpoint, source
+        elif tag in {ACK_TAG, BATCH_ACK_TAG}:
+            ack = decode_pop_ack(message.body, tag)
+            if ack is None:
+                self._name(message, "ack")
+            else:
+                self._acked.setdefault(ack.key, set()).update(ack.offsets)
+
+    def _name(self, message: StoredMessage, what: str) -> None:
+        self._damage.append(
+            f"log offset {message.physical_offset}: the body is no {what} of pop. RocketMQ passes over it; "
+            f"`reput query --physical-offset {message.physical_offset} --body-bytes 200` shows it"
+        )
+
+    def held(self) -> Iterator[Held]:
+        """Yield the messages that wait for an ack, by the time at which they become visible again."""
+        for checkpoint, source in sorted(self._found.values(), key=lambda one: one[0].visible_time):
+            acked = self._acked.get(checkpoint.key, ())
+            yield from (Held(checkpoint, offset, source) for offset in checkpoint.offsets if offset not in acked)
+
+
+def held_by_checkpoints(
+    view: StoreView, progress: ConsumerProgress, timers: Iterable[PendingTimer], damage: list[str]
+) -> Iterator[Held]:
+    """Yield the messages that checkpoints hold.
+
+    Args:
+        view: the open store.
+        progress: the offset of group CID_RMQ_SYS_REVIVE_GROUP is that of the last checkpoint that was done.
+        timers: the timer messages that wait.
+        damage: gets bodies that cannot be read.
+    """
+    checkpoints = Checkpoints(damage)
+    for queue in view.queues():
+        if queue.topic.startswith(REVIVE_TOPIC_PREFIX):
+            done = progress.query(REVIVE_GROUP, queue.topic, queue.queue_id)
+            for found in walk_queue(view, queue.topic, queue.queue_id, done + 1):
+                size = len(found.message.raw)
+                if verify(view, found.physical_offset, size, (queue.topic,)).state is RecordState.VERIFIED:
+                    checkpoints.add(found.message, REVIVE)
+    for timer in timers:
+        if timer.topic is not None and timer.topic.startswith(REVIVE_TOPIC_PREFIX) and not _is_lost(timer):
+            message = view.examined(timer.physical_offset, CHECK_NONE)
+            if isinstance(message, StoredMessage):
+                checkpoints.add(message, TIMER)
+    yield from checkpoints.held()
+
+
+def _is_lost(timer: PendingTimer) -> bool:
+    return timer.state is not RecordState.VERIFIED
