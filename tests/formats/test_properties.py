@@ -21,6 +21,7 @@ def test_round_trip(properties: dict[bytes, bytes]) -> None:
     assert decode_properties(data.removesuffix(b"\x02")) == properties
 
 
+@pytest.mark.behaviour("MessageDecoderTest.testString2messageProperties")
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

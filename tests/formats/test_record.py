@@ -134,6 +134,7 @@ def test_parts_list_names_every_field_in_order() -> None:
 # --- round trips ---------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("MessageDecoderTest.testEncodeAndDecode", "MessageDecoderTest.testEncodeAndDecodeOnIPv6Host")
 @given(records())
 def test_round_trip(record: Record) -> None:
     """A record decodes to what was encoded, with what encoding computes filled in."""
@@ -169,6 +170,11 @@ def test_host_bits_follow_the_addresses() -> None:
     assert decode_record(encode_record(record)).sys_flag == fmt.FLAG_STORE_HOST_V6
 
 
+@pytest.mark.behaviour(
+    "MessageDecoderTest.testMessageId",
+    "MessageDecoderTest.testEncodeAndDecode",
+    "MessageDecoderTest.testEncodeAndDecodeOnIPv6Host",
+)
 def test_hosts_and_message_ids_as_text() -> None:
     """Hosts print as address and port; a message id is host and offset in upper-case hex."""
     v4 = Record(topic=b"t", store_host=fmt.Host(b"\x0a\0\0\x07", 10911), physical_offset=0xABC)

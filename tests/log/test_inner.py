@@ -63,6 +63,7 @@ def test_a_count_that_cannot_be_is_refused(count: str, tmp_path: Path) -> None:
         assert (log.wrote, log.next_offset("batches", 0)) == (0, 0)
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testSendMessagesToCqTopic")
 def test_a_batch_belongs_into_a_queue_of_batches(tmp_path: Path) -> None:
     """Another topic refuses it, and a count without the flag is refused anywhere, as RocketMQ does."""
     with open_log(tmp_path) as log:

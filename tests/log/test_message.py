@@ -54,6 +54,7 @@ def test_empty_tags_and_no_keys_are_none() -> None:
     assert PropertyEncoder().encode(message(tags="", keys=[])) == b""
 
 
+@pytest.mark.behaviour("MessageDecoderTest.testNullValueProperty")
 @pytest.mark.parametrize(
     "values",
     [

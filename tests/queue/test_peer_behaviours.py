@@ -48,6 +48,7 @@ KEY = QueueKey(b"topic", 0)
 # --- ConsumeQueueTest ------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("ConsumeQueueTest.testPutMessagePositionInfo_buildCQRepeatedly")
 def test_put_message_position_info_build_cq_repeatedly(tmp_path: Path) -> None:
     """A record that is dispatched again is no error, and writes nothing."""
     with reput.MessageStore.open(tmp_path / "store", opened.CONFIG, create=True) as store:
@@ -60,6 +61,7 @@ def test_put_message_position_info_build_cq_repeatedly(tmp_path: Path) -> None:
     assert stores.queue_files(tmp_path / "store") == before
 
 
+@pytest.mark.behaviour("ConsumeQueueTest.testConsumeQueueWithExtendData")
 def test_consume_queue_with_extend_data(tmp_path: Path) -> None:
     """With ext each entry leads to a unit that has its tags code and a store time."""
     with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
@@ -86,6 +88,7 @@ def queue_of(folder: Path, data: bytes, file_size: int = 200 * 20) -> QueueFolde
     return queue
 
 
+@pytest.mark.behaviour("ConsumeQueueTest.testCorrectMinOffset")
 def test_correct_min_offset(tmp_path: Path) -> None:
     """Of 10,000 records of 100 bytes the first that the log still has is the queue's min; without any, its max is."""
     queue = queue_of(tmp_path, b"".join(encode_entry(Entry(100 * n, 100, 0)) for n in range(10_000)))
@@ -94,6 +97,7 @@ def test_correct_min_offset(tmp_path: Path) -> None:
         assert (span.min_offset, span.max_offset) == (min_offset, 10_000)
 
 
+@pytest.mark.behaviour("ConsumeQueueTest.testFillBankThenCorrectMinOffset")
 def test_fill_bank_then_correct_min_offset(tmp_path: Path) -> None:
     """A queue that was begun at 100, and has blanks alone, is empty there: min and max are 100."""
     queue = queue_of(tmp_path, PRE_BLANK * 100)
@@ -127,6 +131,7 @@ def ext_files(folder: Path) -> list[int]:
     return placed
 
 
+@pytest.mark.behaviour("ConsumeQueueExtTest.testPut")
 def test_put(tmp_path: Path) -> None:
     """Every address is below 0, and the unit there is the one that was put, whatever its size."""
     placed = ext_files(tmp_path)
@@ -135,6 +140,7 @@ def test_put(tmp_path: Path) -> None:
     assert max(address_of(offset) for offset in placed) < 0
 
 
+@pytest.mark.behaviour("ConsumeQueueExtTest.testGet")
 def test_get(tmp_path: Path) -> None:
     """From the first address on, unit by unit, all are found."""
     placed = ext_files(tmp_path)
@@ -151,6 +157,7 @@ def test_get(tmp_path: Path) -> None:
     assert found == UNITS
 
 
+@pytest.mark.behaviour("ConsumeQueueExtTest.testGet_invalidAddress")
 def test_get_invalid_address(tmp_path: Path) -> None:
     """0 and what is above are no addresses: no unit is there."""
     ext_files(tmp_path)
@@ -158,6 +165,7 @@ def test_get_invalid_address(tmp_path: Path) -> None:
     assert [reader.unit(KEY, address) for address in (0, 1, 20, 1 << 40)] == [None] * 4
 
 
+@pytest.mark.behaviour("ConsumeQueueExtTest.testRecovery")
 def test_recovery_of_ext(tmp_path: Path) -> None:
     """Opened anew the units begin at the least address and end behind the last one: the next goes there."""
     with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
@@ -170,6 +178,7 @@ def test_recovery_of_ext(tmp_path: Path) -> None:
     assert codes == [MIN_ADDRESS + n // in_file * 1000 + n % in_file * 20 for n in range(151)]
 
 
+@pytest.mark.behaviour("ConsumeQueueExtTest.testTruncateByMinOffset")
 def test_truncate_by_min_offset(tmp_path: Path) -> None:
     """When the records of the first one and a half files of units have gone the first file goes, the second stays."""
     config = replace(EXT, mapped_file_size_commit_log=1 << 12)
@@ -188,6 +197,7 @@ def test_truncate_by_min_offset(tmp_path: Path) -> None:
     assert files[0].start <= kept < files[0].start + 1000
 
 
+@pytest.mark.behaviour("ConsumeQueueExtTest.testTruncateByMaxOffset")
 def test_truncate_by_max_offset(tmp_path: Path) -> None:
     """Cut behind a unit, that one is the last: what follows it is zeros, and later files are gone."""
     placed = ext_files(tmp_path)
@@ -205,6 +215,7 @@ def test_truncate_by_max_offset(tmp_path: Path) -> None:
 # --- queue/ConsumeQueueTest ------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("ConsumeQueueTest.testIterator")
 @pytest.mark.parametrize("config", [CONFIG, EXT, ROCKSDB], ids=["file", "ext", "rocksdb"])
 def test_iterator(config: reput.StoreConfig, tmp_path: Path) -> None:
     """An empty queue is 0 to 0; below min and from max on nothing comes; from any start all comes up to the end."""
@@ -232,6 +243,7 @@ def tagged(folder: Path, config: reput.StoreConfig) -> reput.MessageStore:
     return store
 
 
+@pytest.mark.behaviour("ConsumeQueueTest.testEstimateMessageCount", "ConsumeQueueTest.testEstimateRocksdbMessageCount")
 @pytest.mark.parametrize("config", [CONFIG, EXT, ROCKSDB], ids=["file", "ext", "rocksdb"])
 def test_estimate_message_count(config: reput.StoreConfig, tmp_path: Path) -> None:
     """67 of 200 where one of three has the tag. For a range that is none RocketMQ says -1, and we 0: it has none."""
@@ -241,6 +253,10 @@ def test_estimate_message_count(config: reput.StoreConfig, tmp_path: Path) -> No
     assert [store.estimate("orders", 0, begin, end, "a") for begin, end in ((200, 300), (10, 10), (20, 10))] == [0] * 3
 
 
+@pytest.mark.behaviour(
+    "ConsumeQueueTest.testEstimateMessageCountInEmptyConsumeQueue",
+    "ConsumeQueueTest.testEstimateRocksdbMessageCountInEmptyConsumeQueue",
+)
 @pytest.mark.parametrize("config", [CONFIG, ROCKSDB], ids=["file", "rocksdb"])
 def test_estimate_message_count_in_empty_consume_queue(config: reput.StoreConfig, tmp_path: Path) -> None:
     """Of an empty queue nothing is counted (RocketMQ says -1)."""
@@ -248,6 +264,9 @@ def test_estimate_message_count_in_empty_consume_queue(config: reput.StoreConfig
         assert store.estimate("orders", 0, 0, 100, "a") == store.estimate("orders", 0, 0, 100) == 0
 
 
+@pytest.mark.behaviour(
+    "ConsumeQueueTest.testEstimateMessageCountSample", "ConsumeQueueTest.testEstimateRocksdbMessageCountSample"
+)
 def test_estimate_message_count_sample(tmp_path: Path) -> None:
     """Where RocketMQ looks at a sample and says 15 of [100, 150), all are counted: 16."""
     store = tagged(tmp_path, CONFIG)
@@ -257,6 +276,7 @@ def test_estimate_message_count_sample(tmp_path: Path) -> None:
 # --- queue/ConsumeQueueStoreTest -------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("ConsumeQueueStoreTest.testLoadConsumeQueuesWithWrongAttribute")
 def test_load_consume_queues_with_wrong_attribute(tmp_path: Path) -> None:
     """A topic with queues of single messages that topics.json calls BatchCQ: the store is not opened."""
     with new_store(tmp_path / "store") as store:
@@ -266,6 +286,7 @@ def test_load_consume_queues_with_wrong_attribute(tmp_path: Path) -> None:
         reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
 
 
+@pytest.mark.behaviour("ConsumeQueueStoreTest.testLoadBatchConsumeQueuesWithWrongAttribute")
 def test_load_batch_consume_queues_with_wrong_attribute(tmp_path: Path) -> None:
     """The reverse."""
     with new_store(tmp_path / "store") as store:
@@ -305,6 +326,7 @@ def batch_queue(store: reput.MessageStore) -> BatchQueueFiles:
     return queue
 
 
+@pytest.mark.behaviour("BatchConsumeQueueTest.testBuildAndIterateBatchConsumeQueue")
 def test_build_and_iterate_batch_consume_queue(tmp_path: Path) -> None:
     """10,000 batches of ten from 1000 on: 500 files, 1000 to 101,000, and any offset inside finds its batch."""
     store, log = batches(tmp_path, 10_000, 1000)
@@ -316,6 +338,7 @@ def test_build_and_iterate_batch_consume_queue(tmp_path: Path) -> None:
         assert got.next_offset == offset // 10 * 10 + 10
 
 
+@pytest.mark.behaviour("BatchConsumeQueueTest.testBuildAndSearchBatchConsumeQueue")
 def test_build_and_search_batch_consume_queue(tmp_path: Path) -> None:
     """A time gives its batch's first offset; before all it is the first batch's, behind all the last one's."""
     store, _ = batches(tmp_path, 2000, 1)
@@ -325,6 +348,7 @@ def test_build_and_search_batch_consume_queue(tmp_path: Path) -> None:
         assert store.offset_by_time("batches", 0, first + later) == offset
 
 
+@pytest.mark.behaviour("BatchConsumeQueueTest.testBuildAndRecoverBatchConsumeQueue")
 def test_build_and_recover_batch_consume_queue(tmp_path: Path) -> None:
     """Opened anew, to write, the queue is the same, and goes on where it ended."""
     store, _ = batches(tmp_path, 100, 1000)
@@ -334,6 +358,7 @@ def test_build_and_recover_batch_consume_queue(tmp_path: Path) -> None:
         assert again.put_message(batch(10)).queue_offset == 2000
 
 
+@pytest.mark.behaviour("BatchConsumeQueueTest.testTruncateBatchConsumeQueue")
 def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
     """Cut at a record nothing at or behind it is left, wherever it is."""
     store, log = batches(tmp_path, 100, 0)
@@ -344,6 +369,7 @@ def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
         assert (span.end, span.max_offset) == (n, 10 * n)
 
 
+@pytest.mark.behaviour("BatchConsumeQueueTest.testTruncateAndDeleteBatchConsumeQueue")
 def test_truncate_and_delete_batch_consume_queue(tmp_path: Path) -> None:
     """100 batches from 1, cut at the 80th, then all in front of the 30th expired: 301 to 801, in files 2 to 4."""
     store, log = batches(tmp_path, 100, 1)
@@ -367,6 +393,7 @@ def store(tmp_path: Path) -> reput.MessageStore:
     return new_store(tmp_path / "store")
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testSendMessagesToBcqTopic")
 def test_send_messages_to_bcq_topic(store: reput.MessageStore) -> None:
     """A message alone, and one with the flag and without a number, are taken there; each counts as one."""
     alone = store.put_message(Message("batches", b"x"))
@@ -376,6 +403,7 @@ def test_send_messages_to_bcq_topic(store: reput.MessageStore) -> None:
     assert store.max_offset("batches", 0) == 2
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testConsumeBatchMessage")
 def test_consume_batch_message(store: reput.MessageStore) -> None:
     """Any offset inside a batch finds it."""
     placed = store.put_message(batch(10)).physical_offset
@@ -385,6 +413,7 @@ def test_consume_batch_message(store: reput.MessageStore) -> None:
     assert got.max_offset == 10
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testNextBeginOffsetConsumeBatchMessage")
 def test_next_begin_offset_consume_batch_message(store: reput.MessageStore) -> None:
     """Asked for one message a pull gives a whole batch, and the next begins behind it."""
     counts, base = [3, 7, 1, 9, 10], 0
@@ -396,6 +425,7 @@ def test_next_begin_offset_consume_batch_message(store: reput.MessageStore) -> N
         base += count
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testGetOffsetInQueueByTime")
 def test_get_offset_in_queue_by_time(tmp_path: Path) -> None:
     """A time in the middle gives its batch's offset, also when older files have gone."""
     store, log = batches(tmp_path, 100, 0)
@@ -409,6 +439,7 @@ def test_get_offset_in_queue_by_time(tmp_path: Path) -> None:
         assert again.offset_by_time("batches", 0, middle) == 800
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testDispatchNormalConsumeQueue")
 def test_dispatch_normal_consume_queue(tmp_path: Path) -> None:
     """100 messages: the first, one in the middle, the end; and all that tells a time or a place agrees."""
     log = LogBuilder(tick_ms=10)
@@ -424,6 +455,7 @@ def test_dispatch_normal_consume_queue(tmp_path: Path) -> None:
         assert got.physical_offsets.tolist() == [log.placed[50].offset]
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testDispatchBuildBatchConsumeQueue")
 def test_dispatch_build_batch_consume_queue(store: reput.MessageStore) -> None:
     """100 batches of ten: 1000 offsets, and each batch says its number and its first offset."""
     for _ in range(100):
@@ -435,6 +467,7 @@ def test_dispatch_build_batch_consume_queue(store: reput.MessageStore) -> None:
         assert (message.properties["INNER_NUM"], message.properties["INNER_BASE"]) == ("10", str(10 * n))
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testGetBatchMessageWithinNumber")
 def test_get_batch_message_within_number(store: reput.MessageStore) -> None:
     """Batches of 20, from 5 on: the first comes whatever is asked for, further ones if they fit whole."""
     for _ in range(10):
@@ -443,6 +476,7 @@ def test_get_batch_message_within_number(store: reput.MessageStore) -> None:
     assert records == {1: 1, 20: 1, 39: 1, 40: 2, 60: 3}
 
 
+@pytest.mark.behaviour("BatchConsumeMessageTest.testGetBatchMessageWithinSize")
 def test_get_batch_message_within_size(store: reput.MessageStore) -> None:
     """The first comes whatever its size, further ones while all are within the size that is asked for."""
     for _ in range(10):
@@ -455,6 +489,7 @@ def test_get_batch_message_within_size(store: reput.MessageStore) -> None:
 # --- RocksDBConsumeQueueTableTest, CombineConsumeQueueStoreTest ------------------------------------
 
 
+@pytest.mark.behaviour("RocksDBConsumeQueueTableTest.testBinarySearchInCQByTime")
 def test_binary_search_in_cq_by_time() -> None:
     """Offsets 100 to 1000, ten milliseconds apart; UPPER in front of all is the first offset (RocketMQ's table: 0)."""
     expected = {20_000: (1001, 1000), 1: (100, 100), 2001: (201, 200), 2000: (200, 200)}
@@ -471,6 +506,7 @@ def double_write(folder: Path) -> Path:
     return folder / "store"
 
 
+@pytest.mark.behaviour("CombineConsumeQueueStoreTest.testIterator", "RocksdbTransferOffsetAndCqTest.testRocksdbCqWrite")
 def test_iterator_of_both_kinds(tmp_path: Path) -> None:
     """Both hold the same entries."""
     store = double_write(tmp_path)
@@ -478,6 +514,7 @@ def test_iterator_of_both_kinds(tmp_path: Path) -> None:
     assert len(databases.entries(databases.rocksdb(store))[KEY]) == 200
 
 
+@pytest.mark.behaviour("CombineConsumeQueueStoreTest.testInitializeWithOffset")
 def test_initialize_with_offset(tmp_path: Path) -> None:
     """A RocksDB whose queue is 100 to 200 and empty, where the files have 0 to 200, is damage that a rebuild mends.
 
@@ -498,6 +535,7 @@ def test_initialize_with_offset(tmp_path: Path) -> None:
         assert (store.min_offset("topic", 0), store.max_offset("topic", 0)) == (0, 200)
 
 
+@pytest.mark.behaviour("CombineConsumeQueueStoreTest.testVerifyAndInitOffsetForAllStore")
 def test_verify_and_init_offset_for_all_store(tmp_path: Path) -> None:
     """Double write that is turned on later is refused with the command that fills RocksDB; then both are the same."""
     with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.behaviour(
+    "ConsumeQueueTest.testPutMessagePositionInfoWrapper_MultiQueue",
+    "ConsumeQueueTest.testPutMessagePositionInfoMultiQueue",
+    "BatchConsumeMessageTest.testEstimateMessageCount",
+    "BatchConsumeMessageTest.testEstimateMessageCountSample",
+)
 @pytest.mark.parametrize("seed", range(6))
 def test_model(seed: int, tmp_path: Path) -> None:
     """Put, indexed, closed, reopened and expired in any order, the store holds what the model holds, and is sound."""

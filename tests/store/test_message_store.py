@@ -126,6 +126,7 @@ def test_other_keys_of_one_hash_are_told_apart(store: reput.MessageStore) -> Non
     assert len(store.query_message("t", "Aa", exact=False)) == 2
 
 
+@pytest.mark.behaviour("MessageDecoderTest.testDecodeProperties", "MessageDecoderTest.testDecodePropertiesOnIPv6Host")
 def test_kinds_of_messages(store: reput.MessageStore) -> None:
     """Long topics, IPv6 hosts, transactions and properties come back as they were put."""
     topic = "t" * 200

@@ -61,6 +61,7 @@ def bitmaps(store: Path) -> list[bytes]:
 # --- MessageStoreWithFilterTest --------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("MessageStoreWithFilterTest.testGetMessage_withFilterBitMap")
 def test_get_message_with_filter_bit_map(tmp_path: Path) -> None:
     """Of each group exactly the messages that match come."""
     register(tmp_path / "store", 1000, **GROUPS)
@@ -70,6 +71,7 @@ def test_get_message_with_filter_bit_map(tmp_path: Path) -> None:
             assert [message.queue_offset for message in got] == list(range(10 * n + 1, 100))
 
 
+@pytest.mark.behaviour("MessageStoreWithFilterTest.testGetMessage_withFilterBitMapAndConsumerChanged")
 def test_get_message_with_filter_bit_map_and_consumer_changed(tmp_path: Path) -> None:
     """Bitmaps of messages that were stored before the filter was born are not asked: what matches it comes."""
     register(tmp_path / "store", 1000, group="a > 95")
@@ -82,6 +84,7 @@ def test_get_message_with_filter_bit_map_and_consumer_changed(tmp_path: Path) ->
         assert [message.queue_offset for message in got] == list(range(6, 100))
 
 
+@pytest.mark.behaviour("MessageStoreWithFilterTest.testGetMessage_withFilter_checkTagsCode")
 def test_get_message_with_filter_check_tags_code(tmp_path: Path) -> None:
     """With ext and bitmaps a subscription to tags gets its messages: their units have the tags codes."""
     register(tmp_path / "store", 1000, **GROUPS)
@@ -93,6 +96,7 @@ def test_get_message_with_filter_check_tags_code(tmp_path: Path) -> None:
 # --- CommitLogDispatcherCalcBitMapTest -------------------------------------------------------------
 
 
+@pytest.mark.behaviour("CommitLogDispatcherCalcBitMapTest.testDispatch_filterDataIllegal")
 def test_dispatch_filter_data_illegal() -> None:
     """A filter that cannot be asked counts as one that matches, so no pull misses a message; RocketMQ sets no bit."""
     columns = raw([{"a": str(n)} for n in range(20)])
@@ -101,12 +105,14 @@ def test_dispatch_filter_data_illegal() -> None:
     assert [row.tobytes() for row in rows] == [BLOOM.bitmap([positions])] * 20
 
 
+@pytest.mark.behaviour("CommitLogDispatcherCalcBitMapTest.testDispatch_blankFilterData")
 def test_dispatch_blank_filter_data(tmp_path: Path) -> None:
     """Without a filter on the topic no message has a bitmap."""
     with filled(tmp_path / "store"):
         assert bitmaps(tmp_path / "store") == [b""] * 100
 
 
+@pytest.mark.behaviour("CommitLogDispatcherCalcBitMapTest.testDispatch")
 def test_dispatch(tmp_path: Path) -> None:
     """A message's bits are those of the groups whose filters match it, and no others."""
     register(tmp_path / "store", 1000, **GROUPS)
@@ -122,6 +128,7 @@ def test_dispatch(tmp_path: Path) -> None:
 # --- ConsumerFilterManagerTest ---------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("ConsumerFilterManagerTest.testPersist")
 def test_persist(tmp_path: Path) -> None:
     """What was written is all there again, and dead, until its clients come back."""
     register(tmp_path / "store", 1000, **GROUPS)
@@ -135,6 +142,7 @@ def test_persist(tmp_path: Path) -> None:
 # --- LmqConsumerOffsetManagerTest ------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("LmqConsumerOffsetManagerTest.testOffsetManage")
 def test_offset_manage(tmp_path: Path) -> None:
     """A light queue's progress is what was committed, and -1 where nothing was."""
     with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
@@ -143,6 +151,7 @@ def test_offset_manage(tmp_path: Path) -> None:
         assert store.query_offset("%LMQ%other", "%LMQ%topic", 0) == -1
 
 
+@pytest.mark.behaviour("LmqConsumerOffsetManagerTest.testOffsetManage1")
 @pytest.mark.parametrize("group", ["%LMQ%group", "group"])
 def test_offset_manage1(group: str, tmp_path: Path) -> None:
     """Written and read again, two light queues and one other are as they were."""

@@ -160,6 +160,9 @@ def test_names(crowded: ConsumerProgress) -> None:
     assert (crowded.groups_of("plain"), crowded.topics_of("client")) == ([], [])
 
 
+@pytest.mark.behaviour(
+    "ConsumerOffsetManagerTest.cleanOffsetByTopic_Exist", "ConsumerOffsetManagerTest.cleanOffsetByTopic_NotExist"
+)
 def test_clean_topic(crowded: ConsumerProgress) -> None:
     """A cleaned topic is forgotten for every group, resets included, and no other topic is."""
     assert (crowded.clean_topic("t"), crowded.clean_topic("t"), crowded.clean_topic("plain")) == (2, 0, 0)
@@ -167,6 +170,7 @@ def test_clean_topic(crowded: ConsumerProgress) -> None:
     assert not has_reset(crowded, "g", "t", 0)
 
 
+@pytest.mark.behaviour("ConsumerOffsetManagerTest.removeOffsetByGroupTest")
 def test_clean_group(crowded: ConsumerProgress) -> None:
     """A cleaned group is forgotten in every topic, resets included, and no other group is."""
     assert (crowded.clean_group("g"), crowded.clean_group("g")) == (2, 0)
@@ -180,6 +184,7 @@ def test_remove(crowded: ConsumerProgress) -> None:
     assert kept(crowded) == {"t@h!", "tt@g!"}
 
 
+@pytest.mark.behaviour("ConsumerOffsetManagerTest.testOffsetPersistInMemory")
 def test_odd_keys_stay(crowded: ConsumerProgress, folder: Path) -> None:
     """Keys that belong to no topic and no group are written again as they were."""
     crowded.clean_topic("t")
@@ -264,6 +269,7 @@ names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="@/\
 )
 
 
+@pytest.mark.behaviour("ConsumerOffsetManagerTest.testOffsetPersistInMemory", "ConfigManagerTest.testPersist")
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(names, names, st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 63) - 1)), max_size=8))
 def test_persist_and_load(tmp_path: Path, commits: list[tuple[str, str, int, int]]) -> None:
@@ -368,6 +374,7 @@ def test_new_store(folder: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.behaviour("ConfigManagerTest.testLoad", "ConfigManagerTest.testLoadBak")
 @pytest.mark.parametrize("damaged", DAMAGED)
 def test_damaged_file_falls_back(damaged: bytes, folder: Path, clock: Clock) -> None:
     """A damaged file's .bak answers, and a note says so; loading changes nothing, and the next persist keeps both."""
@@ -410,6 +417,7 @@ def test_damaged_file_that_someone_removed(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [FILE, BACKUP]
 
 
+@pytest.mark.behaviour("ConfigManagerTest.testLoadBak")
 @pytest.mark.parametrize("left", [None, b""])
 def test_missing_or_empty_file_falls_back(left: bytes | None, folder: Path) -> None:
     """A broker that was killed between its two steps leaves the .bak alone, or an empty file beside it."""

@@ -11,6 +11,7 @@ from reput.errors import ConfigError
 from support.filter_tables import EXPRESSION_TEST, REFUSED, RULES
 
 
+@pytest.mark.behaviour("ExpressionTest.*")
 @pytest.mark.parametrize(("text", "properties", "answer"), EXPRESSION_TEST)
 def test_rocketmqs_own_table(text: str, properties: dict[str, Any], answer: bool | None) -> None:
     """RocketMQ's ExpressionTest holds here, line by line (it takes unknown for false)."""

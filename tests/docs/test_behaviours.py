@@ -1,0 +1,48 @@
+"""docs/peer-behaviours.md: every behaviour of RocketMQ's own tests has a test of ours or a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.scripts import load
+
+behaviours = load("behaviours")
+
+ROW = {"module": "store", "shown": {"testOne": "One thing."}, "inside": {"testTwo": "Another."}}
+
+
+def test_the_page_is_up_to_date() -> None:
+    """The page is what the list of behaviours and the markers of tests make of it; `make docs` makes it anew."""
+    assert behaviours.PAGE.read_text("utf-8") == behaviours.page()
+
+
+def test_every_marker_and_every_reason_counts_once() -> None:
+    """Tests by class or by method, and reasons by class or by method, close a row."""
+    page = behaviours.page_of({"PeerTest": {**ROW, "not_shown": {"testTwo": "No."}}}, {"PeerTest.testOne": ["tests/t"]})
+    assert "| ★ | `testOne` | One thing. | `t` |" in page
+    assert "|  | `testTwo` | Another. | Not applicable: No. |" in page
+    page = behaviours.page_of({"PeerTest": ROW}, {"PeerTest.*": ["tests/t"]})
+    assert page.count("| `t` |") == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "tests", "problem"),
+    [
+        ({}, {"PeerTest.testOne": ["t"]}, "PeerTest.testTwo: no test shows it"),
+        ({"why_not": "No."}, {"PeerTest.testThree": ["t"]}, "PeerTest.testThree is no row"),
+        ({"not_shown": {"testOne": "No."}}, {"PeerTest.*": ["t"]}, "PeerTest.testOne: t shows it: take the reason"),
+        ({"why_not": "No.", "not_shown": {"testThree": "No."}}, {}, "PeerTest.testThree: a reason for no row"),
+        ({"why_not": "No.", "whynot": "No."}, {}, "PeerTest: whynot is no field"),
+    ],
+)
+def test_an_open_row_is_an_error(values: dict[str, object], tests: dict[str, list[str]], problem: str) -> None:
+    """A row without test and reason, a marker or a reason without a row, and both for one row are named."""
+    with pytest.raises(behaviours.OpenRowError, match=problem):
+        behaviours.page_of({"PeerTest": {**ROW, **values}}, tests)
+
+
+def test_a_class_like_another_has_its_rows() -> None:
+    """The methods of another class, but for those left out, in other circumstances."""
+    like = {"module": "store", "like": "PeerTest", "without": ["testTwo"], "with": "in RocksDB", "why_not": "No."}
+    page = behaviours.page_of({"PeerTest": {**ROW, "why_not": "No."}, "OtherTest": like}, {})
+    assert page.endswith("| ★ | `testOne` | One thing (in RocksDB). | Not applicable: No. |\n")
