@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from reput.formats.rocksdb import OffsetValue
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden, stores
+from support.checked import assert_sound
 from support.crooked import CASES, written
 
 if TYPE_CHECKING:
@@ -90,6 +92,31 @@ def test_queue_missing(tmp_path: Path) -> None:
         batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX))
 
     assert rules(changed(tmp_path, change)) == ["queue-missing"]
+
+
+@pytest.mark.golden
+def test_queues_that_a_killed_broker_had_not_written_out_were_damage(tmp_path: Path) -> None:
+    """A broker that is killed before RocksDB has written any entry out leaves no damage; one that was closed does.
+
+    RocketMQ writes queues without RocksDB's own log, and dispatches again from where the database ends.
+    """
+
+    def change(batch: Batch) -> None:
+        for family, values in databases.content(golden.shared("rocksdb")).items():
+            for key in values:
+                batch.delete(family, key)
+
+    store = changed(tmp_path, change)
+    assert "queue-missing" in rules(store)
+    assert reput.check(store, spark=False, config=stores.GOLDEN).exit_code == 1
+    (store / paths.ABORT).touch()
+    report = reput.check(store, spark=False, config=stores.GOLDEN)
+    assert report.sound, report.findings
+    assert "queue-missing" in rules(store)
+    with reput.MessageStore.open(store, replace(stores.GOLDEN, store_type="defaultRocksDB"), create=True):
+        pass
+    assert_sound(store, stores.GOLDEN)
+    assert databases.entries(databases.rocksdb(store)) == databases.entries(databases.rocksdb(golden.shared("rocksdb")))
 
 
 @pytest.mark.golden
