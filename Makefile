@@ -69,6 +69,10 @@ golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEE
 test-peer: setup  ## only the tests that run RocketMQ's own store code (needs Maven)
 	$(PYTEST) -m peer
 
+.PHONY: peer-rounds
+peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m peer.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(KIND),--kind $(KIND)) $(if $(PEER),--peer $(PEER))
+
 .PHONY: lint
 lint: setup  ## style and types
 	$(PYTHON) -m ruff check $(SOURCES)

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,10 +26,34 @@ if TYPE_CHECKING:
 JAVA_DIR = Path(__file__).resolve().parent / "java"
 TARGET_DIR = JAVA_DIR / "target"
 ARCHIVE = TARGET_DIR / "classes.jsa"
-STAMP = TARGET_DIR / "built-from"
 JAVA_MIN = 17
 BUILD_TIMEOUT_S = 900
 RUN_TIMEOUT_S = 600
+
+
+class Program(NamedTuple):
+    """A Java program, with the RocketMQ that it drives: how Maven builds it, and how it takes a turn at a store."""
+
+    pom: str
+    folder: Path
+    words: tuple[str, ...]
+    """What Java starts for a turn: its own options, the class and perhaps a command."""
+
+    @property
+    def classpath(self) -> str:
+        """Return the program's jar and all that it needs."""
+        (jar,) = self.folder.glob("peer*-1.jar")
+        return f"{jar}{os.pathsep}{self.folder / 'dependency'}{os.sep}*"
+
+
+_OPENED = tuple(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "sun.nio.ch", "jdk.internal.ref"))
+PROGRAMS = {
+    "store": Program("pom.xml", TARGET_DIR, ("reput.peer.Peer", "turn")),
+    "broker": Program("pom-broker.xml", TARGET_DIR / "broker", ("reput.peer.WholeBroker",)),
+    # Java 17 lets it unmap files only with these options.
+    "old": Program("pom-old.xml", TARGET_DIR / "old", (*_OPENED, "reput.peer.OldStore")),
+}
+"""The store code of 5.5.1, which does all but turns as well; a whole broker 5.5.0; the store code of 4.9.7."""
 
 GOLDEN_SETTINGS = (
     *("--commitlog-file", "1048576"),
@@ -55,8 +79,8 @@ class PeerError(RuntimeError):
 
 
 @functools.cache
-def available() -> str | None:
-    """Why the peer cannot run here, or None once it is built and can."""
+def available(program: str = "store") -> str | None:
+    """Why a program of the peer cannot run here, or None once it is built and can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if missing:
         return f"the peer needs Maven and Java {JAVA_MIN}: no {' and no '.join(missing)} on the PATH"
@@ -64,30 +88,45 @@ def available() -> str | None:
     if version < JAVA_MIN:
         return f"the peer needs Java {JAVA_MIN}, the one on the PATH is {version}"
     try:
-        build()
+        build(program)
     except PeerError as problem:
         return str(problem)
     return None
 
 
-def build() -> None:
-    """Build the program if its sources changed since it was built.
+def build(name: str = "store") -> None:
+    """Build a program if its sources changed since it was built.
 
     Raises:
         PeerError: Maven failed, for example because it could not reach a repository.
     """
-    sources = _sources_digest()
-    TARGET_DIR.mkdir(exist_ok=True)
-    with _locked(TARGET_DIR / "lock"):
-        if STAMP.is_file() and STAMP.read_text() == sources:
+    program = PROGRAMS[name]
+    sources, stamp = _sources_digest(program.pom), program.folder / "built-from"
+    program.folder.mkdir(parents=True, exist_ok=True)
+    with _locked(program.folder / "lock"):
+        if stamp.is_file() and stamp.read_text() == sources:
             return
         # Offline first: it needs no network where Maven has everything already.
-        outcomes = (_maven(*offline) for offline in (("-o",), ()))
+        outcomes = (_maven(program.pom, *offline) for offline in (("-o",), ()))
         failures = [failure for failure in _until_none(outcomes) if failure]
         if len(failures) == 2:
             raise PeerError(f"Maven cannot build the peer: {failures[-1]}")
-        _archive_classes()
-        STAMP.write_text(sources)
+        if name == "store":
+            _archive_classes()
+        stamp.write_text(sources)
+
+
+def turn_words(name: str, store: Path, home: Path, *options: str) -> tuple[str, ...]:
+    """Return the command of a program's turn at a store, see `Turn.java`; RocketMQ's own logs go to the folder `home`.
+
+    Raises:
+        PeerError: The program could not be built.
+    """
+    build(name)
+    program = PROGRAMS[name]
+    quick = _quick_start() if name == "store" else _QUICK_JVM
+    homes = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}")
+    return _command(*quick, *homes, *program.words, str(store), *options, classpath=program.classpath)
 
 
 def run(
@@ -166,14 +205,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-def _command(*words: str) -> tuple[str, ...]:
-    return (
-        "java",
-        *_JVM_OPTIONS,
-        "-cp",
-        f"{TARGET_DIR / 'peer-1.jar'}{os.pathsep}{TARGET_DIR / 'dependency'}{os.sep}*",
-        *words,
-    )
+def _command(*words: str, classpath: str | None = None) -> tuple[str, ...]:
+    return ("java", *_JVM_OPTIONS, "-cp", classpath or PROGRAMS["store"].classpath, *words)
 
 
 def _quick_start() -> tuple[str, ...]:
@@ -196,17 +229,17 @@ def _java_version() -> int:
     return int(found.group(1)) if found else 0
 
 
-def _sources_digest() -> str:
+def _sources_digest(pom: str) -> str:
     digest = hashlib.sha256()
-    for path in sorted([JAVA_DIR / "pom.xml", *(JAVA_DIR / "src").rglob("*")]):
+    for path in sorted([JAVA_DIR / pom, *(JAVA_DIR / "src").rglob("*")]):
         if path.is_file():
             digest.update(path.relative_to(JAVA_DIR).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _maven(*options: str) -> str | None:
+def _maven(pom: str, *options: str) -> str | None:
     """Build; None on success, else Maven's first line of error."""
-    words = ("mvn", "-q", "-B", *options, "package")
+    words = ("mvn", "-q", "-B", "-f", pom, *options, "package")
     try:
         done = subprocess.run(words, cwd=JAVA_DIR, capture_output=True, timeout=BUILD_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:

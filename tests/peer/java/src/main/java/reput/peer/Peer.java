@@ -21,6 +21,7 @@ import java.util.stream.Stream;
  * dump    STORE                                            the log's line and every queue's, with all its entries
  * append  STORE N                                          N more messages, each read back
  * put     STORE                                            the messages that JSON lines on stdin describe, and where they went
+ * turn    STORE                                            puts and questions on stdin, until killed; see Turn
  * bench-put STORE N [--queues Q] [--warm-up W] [--threads T] [--body BYTES]   puts into a new store, timed
  * bench-read STORE [--pull MAX ...] [--questions FILE] [--milliseconds MS]     pulls, look-ups by time and by key, timed
  * offsets FILE                                             a consumerOffset.json read and written again
@@ -77,6 +78,7 @@ public final class Peer {
             case "filters" -> Filters.filters(System.in, out);
             case "bloom" -> Filtering.bloom(System.in, out);
             case "bench-sql" -> out.println(Json.text(Filtering.bench(args)));
+            case "turn" -> new StoreTurn(args).run(System.in, out);
             case "put" -> Putting.put(args, System.in, out);
             case "unwrap" -> Unwrapping.unwrap(System.in, out);
             case "hash" -> Hashing.hash(System.in, out);

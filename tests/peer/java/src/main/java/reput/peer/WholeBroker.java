@@ -1,0 +1,95 @@
+package reput.peer;
+
+import com.alibaba.fastjson2.JSONObject;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.nio.file.Path;
+import java.util.Properties;
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MixAll;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.attribute.CQType;
+import org.apache.rocketmq.common.message.MessageDecoder;
+import org.apache.rocketmq.common.message.MessageExtBrokerInner;
+import org.apache.rocketmq.remoting.netty.NettyClientConfig;
+import org.apache.rocketmq.remoting.netty.NettyServerConfig;
+import org.apache.rocketmq.store.MessageStore;
+import org.apache.rocketmq.store.PutMessageResult;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+
+/** A turn of a whole broker, with all of its services, that listens on the loopback address and knows no name server. */
+public final class WholeBroker extends Turn {
+    private final Path root;
+    private final Args args;
+    private BrokerController broker;
+
+    private WholeBroker(Args args) {
+        this.args = args;
+        root = Path.of(args.position(0, "STORE"));
+    }
+
+    public static void main(String[] words) throws Exception {
+        Turn.main(new WholeBroker(new Args(words)));
+    }
+
+    @Override
+    MessageStore open() throws Exception {
+        BrokerConfig config = new BrokerConfig();
+        config.setRocketmqHome(System.getProperty("user.home"));
+        config.setBrokerIP1("127.0.0.1");
+        config.setBrokerIP2("127.0.0.1");
+        config.setAutoDeleteUnusedStats(true);
+        NettyServerConfig server = new NettyServerConfig();
+        server.setBindAddress("127.0.0.1");
+        server.setListenPort(freePort());
+        config.setListenPort(server.getListenPort());
+        MessageStoreConfig store = new MessageStoreConfig();
+        Properties given = settings(root, store, args);
+        MixAll.properties2Object(given, store);
+        MixAll.properties2Object(given, config);
+        broker = new BrokerController(config, server, new NettyClientConfig(), store);
+        if (!broker.initialize()) {
+            throw new IllegalStateException("the broker refuses to start with " + root);
+        }
+        broker.start();
+        for (String topic : args.all("batch-topic")) {
+            TopicConfig batches = new TopicConfig(topic);
+            batches.getAttributes().put("queue.type", CQType.BatchCQ.toString());
+            broker.getTopicConfigManager().getTopicConfigTable().putIfAbsent(topic, batches);
+            broker.getTopicConfigManager().persist();
+        }
+        return broker.getMessageStore();
+    }
+
+    /** A port that is free, and so is the one two below it, which a broker also takes. */
+    private static int freePort() throws IOException {
+        InetAddress loopback = InetAddress.getLoopbackAddress();
+        while (true) {
+            int port = ThreadLocalRandom.current().nextInt(20_000, 60_000);
+            try (ServerSocket one = new ServerSocket(); ServerSocket other = new ServerSocket()) {
+                one.bind(new InetSocketAddress(loopback, port));
+                other.bind(new InetSocketAddress(loopback, port - 2));
+                return port;
+            } catch (IOException taken) {
+                continue;
+            }
+        }
+    }
+
+    @Override
+    PutMessageResult put(MessageStore store, JSONObject asked) {
+        MessageExtBrokerInner message = new MessageExtBrokerInner();
+        message.setPropertiesString(MessageDecoder.messageProperties2String(fill(message, asked)));
+        message.setTagsCode(MessageExtBrokerInner.tagsString2tagsCode(message.getTags()));
+        return store.putMessage(message);
+    }
+
+    @Override
+    void close() {
+        broker.shutdown();
+    }
+}

@@ -1,0 +1,29 @@
+"""reput and RocketMQ write one store alternately, killed at random: some of the rounds of `make peer-rounds`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from peer import peer as program
+from peer.rounds import KINDS, Rounds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.peer
+
+TURNS = 2
+CASES = [(kind, "store") for kind in KINDS if kind != "file"] + [("file", "broker"), ("file", "old")]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{kind}-{name}" for kind, name in CASES])
+def test_turn_about(kind: str, name: str, tmp_path: Path) -> None:
+    """Each goes on where the other was killed: nothing is lost, all is sound, and both answer alike."""
+    reason = program.available(name)
+    if reason is not None:
+        pytest.skip(reason)
+    case = Rounds(kind, 1, tmp_path, (name,))
+    done = [case.round() for _ in range(TURNS)]
+    assert len(done) == TURNS
