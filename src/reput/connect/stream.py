@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -42,7 +43,7 @@ from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_by_time, record_at
-from reput.store.disk.layout import StoreLayout, find_store
+from reput.store.disk.layout import StoreLayout
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import writer_of
 from reput.store.recover.recovery import judge_tail
@@ -70,7 +71,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.walked: Walked | None = None
         self._looked_at = 0.0
         self._confirmed: int | None = None
-        self._layout: StoreLayout | None = None
+        self._found: StoreOnDisk | None = None
         self._settings: DecodeSettings | None = None
         self._has_asked = False
 
@@ -132,7 +133,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.walked = self._walk(log).run(int(start[_OFFSET]), limits)
         if self.walked.verdict is not Verdict.ZERO and self.options.fail_on_data_loss:
             maps = LogMaps(log.folder, log.file_size)
-            judge_tail(self._store(), maps, self.walked.end, self.walked.verdict)
+            judge_tail(self._on_disk().layout, maps, self.walked.end, self.walked.verdict)
             maps.close()
         if not self.walked.cuts:
             return start
@@ -180,15 +181,12 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- the store ------------------------------------------------------------------------------
 
-    def _store(self) -> StoreLayout:
-        if self._layout is None:
-            self._layout = find_store(self.options.path, self.options.config)
-        return self._layout
-
     def _on_disk(self) -> StoreOnDisk:
         """Return the store as it is now."""
-        tolerant = not self.options.fail_on_data_loss
-        return StoreOnDisk(self._store(), self.options.config, Purpose.SCAN, tolerant=tolerant)
+        if self._found is None:
+            tolerant = not self.options.fail_on_data_loss
+            self._found = StoreOnDisk.find(self.options.path, self.options.config, Purpose.SCAN, tolerant=tolerant)
+        return replace(self._found)
 
     def _decode(self) -> DecodeSettings:
         if self._settings is None:
@@ -229,7 +227,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return walk.run(last.start, Limits(confirmed=whole))
 
     def _place(self, offset: int, log: LogFiles, mark: int | None) -> Place:
-        place: Place = {_STORE: _store_id(self._store()), _OFFSET: offset}
+        place: Place = {_STORE: _store_id(self._on_disk().layout), _OFFSET: offset}
         crc = None if mark is None else _crc_at(log, mark)
         return place if crc is None else {**place, _MARK: mark, _CRC: crc}
 
@@ -239,10 +237,10 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             ConfigError: it is another store's, or the log was cut since.
         """
-        here = _store_id(self._store())
+        here = _store_id(self._on_disk().layout)
         if start.get(_STORE) and here and start[_STORE] != here:
             raise ConfigError(
-                f"the checkpoint belongs to the store {start[_STORE]}, and {self._store().root} is {here}. Begin "
+                f"the checkpoint belongs to the store {start[_STORE]}, and {self.options.path} is {here}. Begin "
                 "with a new checkpoint"
             )
         mark = start.get(_MARK)

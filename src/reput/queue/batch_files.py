@@ -119,6 +119,11 @@ class BatchQueueFiles:
         ]
         return QueueOddities([], damage)
 
+    def entry_count(self) -> int:
+        """Return the number of its entries; each has a batch of messages."""
+        span = self.span()
+        return span.end - span.first
+
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> BatchSpan:
         """Return its span, up to the first entry that is not valid or whose record is at or above `below`.
 

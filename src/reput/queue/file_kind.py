@@ -111,6 +111,10 @@ class FileQueue:
         span = self.span(log_min_offset)
         return QueueBounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
 
+    def entry_count(self) -> int:
+        """Return the number of its entries, blank ones included."""
+        return self.bounds().max_offset - self.lowest
+
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """See `queue_span`."""
         return queue_span(self.folder, log_min_offset, below)

@@ -118,6 +118,10 @@ class AnyQueue(Protocol):
         """Return its span and last entry; entries of records from log offset `below` on do not count."""
         ...
 
+    def entry_count(self) -> int:
+        """Return the number of its entries, blank ones included."""
+        ...
+
 
 class QueueOnDisk(AnyQueue, Protocol):
     """One queue on disk, of a kind with an entry for each message."""

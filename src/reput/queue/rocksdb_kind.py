@@ -240,6 +240,10 @@ class RocksdbQueue:
         is_empty = stored.min_offset >= stored.max_offset
         return QueueBounds(stored.min_offset, stored.max_offset, -1 if is_empty else self._last.physical_offset)
 
+    def entry_count(self) -> int:
+        """Return the number of its entries, blank ones included."""
+        return self.bounds().max_offset - self.lowest
+
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """Return its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)

@@ -35,7 +35,6 @@ from reput.pipeline.split.parts import key_order
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
-from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.recover.recovery import find_start
 
 _ENTRIES_A_TASK = 1 << 20
@@ -81,8 +80,7 @@ def _source(run: Rebuild, kind: QueueKind) -> Source:
         ConfigError: nothing says how far; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
-    store = StoreOnDisk(run.layout, StoreConfig(), Purpose.LOOK)
-    covered = find_start(store, log, [kind], run.settings.index_enabled).frontiers.queue_offset
+    covered = find_start(run.as_found(), log, [kind], run.settings.index_enabled).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
             f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as after a crash. "

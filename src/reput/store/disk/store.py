@@ -63,6 +63,8 @@ class Purpose(Enum):
     """Replace the queues, and the IndexFiles unless they are left alone."""
     BUILD_INDEX = auto()
     """Replace the IndexFiles alone."""
+    DELETE = auto()
+    """Remove queues: found for a dry run, since the owner that removes them opens the store to write."""
 
 
 _BUILDS = frozenset({Purpose.BUILD, Purpose.BUILD_INDEX})
@@ -249,9 +251,11 @@ _EARLY = (
         _READS_OR_EXTENDS | _BUILDS | {Purpose.CHECK},
         lambda store: refuse_what_we_cannot_build(store.layout, store.config),
     ),
-    _Refusal(_BUILDS, lambda store: refuse_linked_indexes(store.layout)),
+    _Refusal(_BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
     # A follower asks once: a writer that comes and goes meanwhile has settings of its own.
-    _Refusal(frozenset({Purpose.FOLLOW}), lambda store: refuse_contradictions(store.layout, store.config)),
+    _Refusal(
+        frozenset({Purpose.FOLLOW, Purpose.DELETE}), lambda store: refuse_contradictions(store.layout, store.config)
+    ),
 )
 
 _OF_FILES = (

@@ -26,7 +26,7 @@ from reput.log.scan import LogRecord
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.store.disk.contradictions import contradictions
-from reput.store.disk.layout import StoreLayout, find_store, unsupported_kinds
+from reput.store.disk.layout import StoreLayout, unsupported_kinds
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
@@ -59,11 +59,11 @@ def store_info(
         DamagedStoreError: files of the log overlap.
     """
     config = config or StoreConfig()
-    layout = find_store(path, config)
+    store = StoreOnDisk.find(path, config, Purpose.LOOK, tolerant=True)
     # Before the log is listed: its files then hold what is confirmed now.
-    use = look_at_use(layout)
-    store = StoreOnDisk(layout, config, Purpose.LOOK, tolerant=True, below=use.confirmed)
-    log = store.log
+    use = look_at_use(store.layout)
+    store = replace(store, below=use.confirmed)
+    layout, log = store.layout, store.log
     info = StoreInfo(str(layout.root), _log_info(log))
     info.held_by, info.held_by_pid, info.follower_pid = use.holder.who, use.holder.pid, use.follower_pid
     info.damage += [note for note in log.notes if "ignored" not in note]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,17 +14,16 @@ from reput.files import fs
 from reput.formats import index_file
 from reput.formats import properties as props
 from reput.formats.consume_queue import ENTRY_SIZE
-from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
 from reput.log.scan import LogWalk, checking
 from reput.nearest import unknown_topic
 from reput.pipeline.build.rebuild.options import INDEX, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import PreparedRebuild, choose_source, find_buildable, prepare
-from reput.queue.batch_files import BatchFiles
-from reput.store.disk.contradictions import refuse_contradictions
-from reput.store.disk.kinds import store_kinds
-from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes
+from reput.queue.kinds import AnyKind
+from reput.store.disk.kinds import every_kind
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 
@@ -111,17 +110,16 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
         ConfigError: there is no such topic, or no such queue.
         ReputError: the deletion would be refused.
     """
-    layout = find_store(root, config)
-    refuse_contradictions(layout, config)
+    store = StoreOnDisk.find(root, config, Purpose.DELETE)
+    layout = store.layout
     refuse_owned(layout)
-    refuse_linked_indexes(layout)
-    entries = _entries(layout, config, topic)
+    kinds = every_kind(layout, store.kinds)
+    entries = _entries(kinds, topic)
     folders = [layout.consume_queue, layout.batch_consume_queue, layout.consume_queue_ext]
     there = sorted({*entries, *(one for folder in folders for one in _ids(folder / topic))})
     chosen = [one for one in there if queue_id in {None, one}]
     if not there:
-        topics = {queue.key.topic for kind in store_kinds(layout, config) for queue in kind.queues()}
-        topics |= {queue.key.topic for queue in BatchFiles(layout.batch_consume_queue).queues()}
+        topics = {queue.key.topic for kind in kinds for queue in kind.queues()}
         known = sorted(name.decode("utf-8", "replace") for name in topics)
         raise ConfigError(unknown_topic(layout.root, topic, known))
     if not chosen:
@@ -132,16 +130,13 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
     return DryDeletion(str(layout.root), topic, chosen, held, [one for one in removed if one.files])
 
 
-def _entries(layout: StoreLayout, config: StoreConfig, topic: str) -> dict[int, int]:
+def _entries(kinds: Sequence[AnyKind], topic: str) -> dict[int, int]:
     """Return the number of entries of each queue of a topic, in the kind that is read first; a batch is one entry."""
-    name, found = topic.encode("utf-8", "surrogateescape"), dict[int, int]()
-    if is_topic_folder_name(name):
-        for batch_queue in BatchFiles(layout.batch_consume_queue).queues(name):
-            span = batch_queue.span()
-            found[batch_queue.key.queue_id] = span.end - span.first
-    for kind in store_kinds(layout, config):
-        for queue in kind.queues(name):
-            found.setdefault(queue.key.queue_id, queue.bounds().max_offset - queue.lowest)
+    found: dict[int, int] = {}
+    for kind in kinds:
+        for queue in kind.queues(topic.encode("utf-8", "surrogateescape")):
+            if queue.key.queue_id not in found:
+                found[queue.key.queue_id] = queue.entry_count()
     return found
 
 

@@ -54,7 +54,6 @@ from reput.store.disk.kinds import present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.retained import Retained
-from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.owner import swap
 from reput.store.owner.owner import Ownership, own_store
 from reput.store.owner.strays import refuse_lost_log
@@ -221,8 +220,7 @@ def _frontier_of_others(run: Rebuild, whole: bool) -> own.Frontier:
         return nothing
     log = LogMaps(run.layout.commit_log, run.log.file_size)
     try:
-        store = StoreOnDisk(run.layout, StoreConfig(), Purpose.LOOK)
-        found = find_start(store, log, kinds, run.settings.index_enabled, run.job.types).frontiers
+        found = find_start(run.as_found(), log, kinds, run.settings.index_enabled, run.job.types).frontiers
         of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
     except DamagedStoreError:
         return nothing

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from reput.config import StoreConfig
 from reput.log.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.stages.state import Build
 from reput.store.disk.report import RebuildReport
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.metadata import Metadata
 
 
@@ -40,6 +42,10 @@ class Rebuild(Build):
         begin = time.perf_counter()
         yield
         self.clock[name] = round(self.clock.get(name, 0) + time.perf_counter() - begin, 4)
+
+    def as_found(self) -> StoreOnDisk:
+        """Return the store with the indexes that are live until the swap, to see how far they are complete."""
+        return StoreOnDisk(self.layout, StoreConfig(), Purpose.LOOK)
 
     def note(self, text: str) -> None:
         """Add a line to the report."""
