@@ -42,6 +42,20 @@ def test_small_work_takes_the_plain_ones() -> None:
 
 
 @pytest.mark.usefixtures("_without_numba")
+def test_a_block_inside_a_block_changes_nothing() -> None:
+    """A block inside another one neither adds to the bytes that are left nor ends them."""
+    with small_work():
+        expect_work(SMALL_BYTES - 1)
+        with small_work():
+            assert kind_in_use() == REFERENCE
+        assert kind_in_use() == REFERENCE
+        expect_work(1)
+        with small_work():
+            assert kind_in_use() == COMPILED
+        assert kind_in_use() == COMPILED
+
+
+@pytest.mark.usefixtures("_without_numba")
 def test_a_named_kind_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where REPUT_KERNELS names a kind, or numba is there already, small work changes nothing."""
     monkeypatch.setenv(SWITCH, COMPILED)

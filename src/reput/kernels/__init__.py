@@ -34,6 +34,8 @@ SMALL_STEP = 64 << 10
 class _SmallWork:
     """The bytes of log that the plain kernels may still decode in this process; 0 outside `small_work`."""
 
+    is_expected = False
+    """True inside a `small_work` block, even when no bytes are left."""
     left = 0
 
 
@@ -41,16 +43,16 @@ class _SmallWork:
 def small_work() -> Iterator[None]:
     """Expect little work inside the block; see the module's docstring.
 
-    Nothing changes if REPUT_KERNELS names a kind, or if numba is loaded already.
+    Nothing changes if REPUT_KERNELS names a kind, if numba is loaded already, or inside another such block.
     """
-    if SWITCH in os.environ or "numba" in sys.modules:
+    if SWITCH in os.environ or "numba" in sys.modules or _SmallWork.is_expected:
         yield
         return
-    _SmallWork.left = SMALL_BYTES
+    _SmallWork.is_expected, _SmallWork.left = True, SMALL_BYTES
     try:
         yield
     finally:
-        _SmallWork.left = 0
+        _SmallWork.is_expected, _SmallWork.left = False, 0
 
 
 def is_small_work() -> bool:

@@ -16,6 +16,7 @@ from reput.files.holes import Holes
 from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
 from reput.formats.record import (
+    CHECK_BODY,
     FLAG_BORN_HOST_V6,
     HEAD,
     HOST_V4_SIZE,
@@ -23,6 +24,8 @@ from reput.formats.record import (
     MIN_RECORD_SIZE,
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
+    Verdict,
+    examine,
 )
 from reput.log.files import LogFile
 
@@ -188,6 +191,14 @@ class LogMaps:
         if _PHYSICAL_OFFSET.unpack_from(data, position + _PHYSICAL_OFFSET_AT)[0] != offset:
             return None
         return data[position : position + size]
+
+    def is_record(self, offset: int, crc_check: int = CHECK_BODY) -> bool:
+        """Return True if a good record begins at a log offset; `reader.record_at` returns the record or the reason."""
+        start = self.file_at(offset) if offset >= 0 else None
+        if start is None:
+            return False
+        data = self.array(start).data
+        return examine(data, offset - start, len(data), offset, crc_check)[0] is Verdict.GOOD
 
     def store_time(self, offset: int) -> int:
         """Return the store time (ms) of the record at a log offset; -1 if none can be read there."""

@@ -60,8 +60,10 @@ class SparkIndexer:
 
     def _keep_frontier(self, task: CatchUpTask, log: LogFiles) -> None:
         if read_frontier(task.layout) is None:
-            with closing(Grower.begin(task, self.engine, self.listener)) as grower:
-                maps = LogMaps(log.folder, log.file_size)
+            with (
+                closing(Grower.begin(task, self.engine, self.listener)) as grower,
+                closing(LogMaps(log.folder, log.file_size)) as maps,
+            ):
                 publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
 
     def _publish(self, task: CatchUpTask, growths: list[Growth], leaves_index_files: bool) -> Frontiers:

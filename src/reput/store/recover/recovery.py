@@ -28,7 +28,7 @@ from reput.files import names as folder_names
 from reput.formats import own
 from reput.formats.index_database import IndexMarks
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
-from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
+from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict
 from reput.kernels import kernels
 from reput.kernels.columns import Columns
 from reput.log.maps import LogMaps
@@ -158,7 +158,7 @@ def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -
     trusted = checkpoint.min_timestamp
     for start in reversed(log.starts):
         data = log.array(start).data
-        if _is_record(log, start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
+        if log.is_record(start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
             begin = start
             break
     index_begin = begin
@@ -186,7 +186,7 @@ def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
     end = log.min_offset
     for queue in kind.queues():
         last = queue.span(log.min_offset).last
-        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
+        if last is not None and last.physical_offset + last.size > end and log.is_record(last.physical_offset):
             end = last.physical_offset + last.size
     return end
 
@@ -258,14 +258,6 @@ def _chain_from(data: NDArray[np.uint8], start: int, begin: int, end: int) -> _C
         last, last_size = offset, size
     # A blank ends the chain at the file's end only.
     return _Chain(last, last_size, walk.offset if walk.offset <= end else last + last_size)
-
-
-def _is_record(log: LogMaps, offset: int, checks: int = CHECK_BODY) -> bool:
-    start = log.file_at(offset) if offset >= 0 else None
-    if start is None:
-        return False
-    data = log.array(start).data
-    return examine(data, offset - start, len(data), offset, checks)[0] is Verdict.GOOD
 
 
 class LogTail(NamedTuple):
