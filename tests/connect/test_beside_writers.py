@@ -122,5 +122,5 @@ def test_a_log_file_that_a_writer_begins_meanwhile_is_no_damage(
         assert len(placed) > len(first_file)
         assert (seen.end, seen.bad_end) == (CONFIG.mapped_file_size_commit_log, None)
         (span,) = seen.tails.values()
-        assert (span.begin, span.end) == (0, len(first_file))
+        assert (span.min_offset, span.max_offset) == (0, len(first_file))
     assert_sound(tmp_path, CONFIG)

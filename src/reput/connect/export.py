@@ -199,7 +199,7 @@ def _add_what_is_missing(report: ExportReport, snapshot: Snapshot, end: int, sal
     bad = snapshot.bad_end
     if bad is not None and bad.end > end:
         # No range has it: if it is restored, the next run reads it.
-        [gap] = _gap_list(snapshot, [bad._replace(begin=max(bad.begin, end))])
+        [gap] = _gap_list(snapshot, [(max(bad.begin, end), bad.end, bad.verdict.meaning)])
         if salvage:
             report.gaps.append(gap)
         else:

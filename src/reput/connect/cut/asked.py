@@ -27,13 +27,13 @@ from typing import NamedTuple
 
 from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.queue_cuts import MOST_QUEUES
-from reput.connect.cut.snapshot import Snapshot, StoredSpan, open_snapshot, walk_log
+from reput.connect.cut.snapshot import Snapshot, open_snapshot, walk_log
 from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options.options import ReadOptions, Strategy
 from reput.connect.options.selection import is_light
 from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.nearest import near_it, quoted, some
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
 
@@ -41,6 +41,7 @@ OPTION = "failOnMissingTopic"
 _SHOWN = 6
 _SAID = 3
 _QUEUES_NAMED = 1 << 10
+_NO_QUEUE = OffsetRange(0, 0), -1
 _LOST = "If queues were lost, `reput rebuild --only queue` brings them back"
 _WALK_BYTES = 2 << 30
 """Bytes of log that the start of a stream walks at most to look for a topic: a few seconds."""
@@ -92,9 +93,9 @@ def refuse_gone(options: ReadOptions, snapshot: Snapshot, queues: DiskQueues) ->
         return
     for edge in (options.starting, options.ending):
         for queue, value in edge.queues.items():
-            span = _whole_span(snapshot, queues, queue)
-            if span is not None or options.fail_on_missing_topic is not False:
-                _refuse_outside(edge, queue, value, span or StoredSpan(0, 0, -1), options.strategy)
+            found = _whole_queue(snapshot, queues, queue)
+            if found is not None or options.fail_on_missing_topic is not False:
+                _refuse_outside(edge, queue, value, *(found or _NO_QUEUE), options.strategy)
 
 
 def refuse_unknown_to_stream(options: ReadOptions) -> None:
@@ -259,29 +260,36 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
-def _whole_span(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> StoredSpan | None:
-    """Return what there is of a queue, on disk and after the frontier; None if there is no such queue."""
+def _whole_queue(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> tuple[OffsetRange, int] | None:
+    """Return a queue's offsets, on disk and after the frontier, and the store time of its last message (ms).
+
+    The time is -1 without a message. None if there is no such queue.
+    """
     key = QueueKey(queue[0].encode("utf-8", "surrogateescape"), queue[1])
     tail, found = snapshot.tails.get(key), queues.one(key)
-    if found is None:
-        return tail
     if tail is None:
-        stored = queues.maps.store_time(found.last_offset) if found.last_offset >= 0 else -1
-        return StoredSpan(found.begin, found.end, stored)
-    begin = found.begin if found.end > found.begin else tail.begin
-    return StoredSpan(begin, max(found.end, tail.end), tail.last_stored_ms)
+        if found is None:
+            return None
+        stored_ms = queues.maps.store_time(found.last_offset) if found.last_offset >= 0 else -1
+        return OffsetRange(found.begin, found.end), stored_ms
+    if found is not None:
+        begin = found.begin if found.end > found.begin else tail.min_offset
+        tail = OffsetRange(begin, max(found.end, tail.max_offset))
+    return tail, snapshot.stored_ms[key]
 
 
-def _refuse_outside(edge: Edge, queue: QueueId, value: int, span: StoredSpan, strategy: Strategy) -> None:
+def _refuse_outside(
+    edge: Edge, queue: QueueId, value: int, there: OffsetRange, stored_ms: int, strategy: Strategy
+) -> None:
     where = f"{edge.option}: {queue[0]}, queue {queue[1]}"
     if edge.kind is Kind.TIMESTAMPS:
-        if strategy is Strategy.ERROR and edge.option.startswith("starting") and span.last_stored_ms < value:
+        if strategy is Strategy.ERROR and edge.option.startswith("starting") and stored_ms < value:
             raise DataLossError(
                 f"{where}: no message was stored at {value} or later. Give an earlier time, or "
                 "startingOffsetsByTimestampStrategy=latest"
             )
-    elif value not in (EARLIEST, LATEST) and not span.begin <= value <= span.end:
+    elif value not in (EARLIEST, LATEST) and not there.min_offset <= value <= there.max_offset:
         raise DataLossError(
-            f"{where}: offset {value} lies outside the queue, {span.begin} to {span.end}. Give offsets within it, or "
-            "failOnDataLoss=false to read what is there"
+            f"{where}: offset {value} lies outside the queue, {there.min_offset} to {there.max_offset}. Give offsets "
+            "within it, or failOnDataLoss=false to read what is there"
         )

@@ -131,10 +131,10 @@ def _damage(snapshot: Snapshot, queue: DiskQueue) -> str:
     """Return a text if a queue lacks entries of records below the frontier; "" else."""
     found = queue.damage(snapshot.settings.queue_file_size)
     tail = snapshot.tails.get(queue.key)
-    if not found and tail is not None and tail.begin > queue.end:
+    if not found and tail is not None and tail.min_offset > queue.end:
         found = (
             f"topic {name_of(queue)}, queue {queue.key.queue_id}: its entries end at queue offset {queue.end}, and the "
-            f"log goes on with {tail.begin}. Run `reput rebuild --only queue`"
+            f"log goes on with {tail.min_offset}. Run `reput rebuild --only queue`"
         )
     return found
 

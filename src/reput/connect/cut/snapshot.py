@@ -8,21 +8,20 @@ itself is walked there, in pieces, so memory does not grow with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from reput.config import StoreConfig
 from reput.connect.cut.disk_queues import IndexedQueues
 from reput.errors import DamagedLogError
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.record import Verdict
 from reput.kernels import small_work
 from reput.kernels.columns import IN_QUEUE, Columns
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import place, record_at, written_bytes
-from reput.log.scan import LogWalk, WalkRules
+from reput.log.scan import Gap, LogWalk, WalkRules
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
@@ -36,29 +35,14 @@ CUT_BYTES = 8 << 20
 """Distance of the boundaries that a walk notes, at least."""
 
 
-class StoredSpan(NamedTuple):
-    """Queue offsets [begin, end) of a queue, and the store time of its last message (ms, -1 for none)."""
-
-    begin: int
-    end: int
-    last_stored_ms: int
-
-
-class BadEnd(NamedTuple):
-    """Bytes after the last record that are no record, log offsets [begin, end), and why: damaged, or torn."""
-
-    begin: int
-    end: int
-    why: str
-
-
 @dataclass
 class Snapshot:
     """A store as it is read; offsets are log offsets.
 
     Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
     `frontiers.index_offset`. `boundaries`: places above the queues' frontier where a record begins, in order;
-    `tails`: the queues that have records there. `bad_end`: bytes that are written after `end`.
+    `tails`: the queue offsets that have records there; `stored_ms`: the store time of each queue's last one.
+    `bad_end`: bytes that are written after `end`, though there no record follows.
     """
 
     store: StoreOnDisk
@@ -67,9 +51,10 @@ class Snapshot:
     end: int
     writer: Writer
     boundaries: list[int] = field(default_factory=list)
-    tails: dict[QueueKey, StoredSpan] = field(default_factory=dict)
+    tails: dict[QueueKey, OffsetRange] = field(default_factory=dict)
+    stored_ms: dict[QueueKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    bad_end: BadEnd | None = None
+    bad_end: Gap | None = None
 
     @property
     def layout(self) -> StoreLayout:
@@ -180,10 +165,10 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     maps.close()
 
 
-def _bad_end(log: LogFiles, end: int, after: int) -> BadEnd | None:
+def _bad_end(log: LogFiles, end: int, after: int) -> Gap | None:
     """Return the bytes that are written from the last record's end on; None for none."""
     found = record_at(log, end) if after > end else None
-    return BadEnd(end, after, found.meaning) if isinstance(found, Verdict) else None
+    return Gap(end, after, found) if isinstance(found, Verdict) else None
 
 
 def confirmed_by(writer: Writer, store: StoreOnDisk, maps: LogMaps) -> int | None:
@@ -207,8 +192,9 @@ class _TailNotes:
             noted.append(offset)
 
     def _note_queue(self, key: QueueKey, first: int, last: int, stored_ms: int) -> None:
-        known = self.snapshot.tails.get(key, StoredSpan(_NO_OFFSET, 0, -1))
-        self.snapshot.tails[key] = StoredSpan(min(known.begin, first), max(known.end, last + 1), stored_ms)
+        known = self.snapshot.tails.get(key, OffsetRange(_NO_OFFSET, 0))
+        self.snapshot.tails[key] = OffsetRange(min(known.min_offset, first), max(known.max_offset, last + 1))
+        self.snapshot.stored_ms[key] = stored_ms
 
     def add(self, columns: Columns) -> None:
         """Note the records of a piece of the log."""
