@@ -192,13 +192,17 @@ class LogMaps:
             return None
         return data[position : position + size]
 
-    def is_record(self, offset: int, crc_check: int = CHECK_BODY) -> bool:
-        """Return True if a good record begins at a log offset; `reader.record_at` returns the record or the reason."""
+    def record_end(self, offset: int, crc_check: int = CHECK_BODY) -> int:
+        """Return the log offset after the good record at a log offset, -1 if there is none.
+
+        `reader.record_at` returns the record itself, or the verdict.
+        """
         start = self.file_at(offset) if offset >= 0 else None
         if start is None:
-            return False
+            return -1
         data = self.array(start).data
-        return examine(data, offset - start, len(data), offset, crc_check)[0] is Verdict.GOOD
+        verdict, size = examine(data, offset - start, len(data), offset, crc_check)
+        return offset + size if verdict is Verdict.GOOD else -1
 
     def store_time(self, offset: int) -> int:
         """Return the store time (ms) of the record at a log offset; -1 if none can be read there."""

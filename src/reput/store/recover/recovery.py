@@ -158,7 +158,7 @@ def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -
     trusted = checkpoint.min_timestamp
     for start in reversed(log.starts):
         data = log.array(start).data
-        if log.is_record(start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
+        if log.record_end(start) >= 0 and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
             begin = start
             break
     index_begin = begin
@@ -186,7 +186,7 @@ def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
     end = log.min_offset
     for queue in kind.queues():
         last = queue.span(log.min_offset).last
-        if last is not None and last.physical_offset + last.size > end and log.is_record(last.physical_offset):
+        if last is not None and last.physical_offset + last.size > end and log.record_end(last.physical_offset) >= 0:
             end = last.physical_offset + last.size
     return end
 
@@ -196,13 +196,8 @@ def end_of_indexed(log: LogMaps, marks: IndexMarks) -> int:
 
     It is the end of the last record that was indexed; or, if the log has no record there, that of the chain before.
     """
-    start = log.file_at(marks.offset)
-    if marks.offset >= log.min_offset and start is not None:
-        data = log.array(start).data
-        verdict, size = examine(data, marks.offset - start, len(data), marks.offset, CHECK_NONE)
-        if verdict is Verdict.GOOD:
-            return marks.offset + size
-    return end_believed(log, marks.offset)
+    end = log.record_end(marks.offset, CHECK_NONE) if marks.offset >= log.min_offset else -1
+    return end if end >= 0 else end_believed(log, marks.offset)
 
 
 def end_believed(log: LogMaps, offset: int) -> int:
