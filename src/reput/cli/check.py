@@ -51,7 +51,8 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
         f"log {report.log_min_offset} to {report.log_max_offset}: {output.counted(report.messages, 'record')}, "
         f"{output.counted(report.queue_entries, 'entry', 'entries')} for "
         f"{output.counted(report.queue_messages, 'message')} in {output.counted(report.queues, 'queue')}, "
-        f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}; "
+        f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}"
+        f"{_entries_text(report)}; "
         f"checked in {report.seconds['total']:.1f} s"
     )
     if not job.quiet:
@@ -59,6 +60,11 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
             output.say(text)
     output.show(_verdict(report))
     return report.exit_code
+
+
+def _entries_text(report: CheckReport) -> str:
+    counted = output.counted(report.index_entries, "entry", "entries")
+    return f", {counted} in the index database" if report.index_entries else ""
 
 
 def _verdict(report: CheckReport) -> str:

@@ -43,6 +43,7 @@ from reput.pipeline.check.index import (
     check_index_file,
     find_uncovered,
 )
+from reput.pipeline.check.index_database import check_index_database
 from reput.pipeline.check.items import IndexPart
 from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.queues import (
@@ -271,6 +272,7 @@ def _run(check: Check, split_mb: float) -> None:
         _check_index(check, results)
     elif check.settings.index_kinds.builds_files and any(result.items for result in results):
         folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
+    check_index_database(check, results)
     if check.job.judged_to is None:
         # A holder writes the checkpoint from time to time, and makes and removes files.
         check_checkpoint(check)

@@ -139,6 +139,7 @@ class CheckReport:
     queue_entries: int = 0
     queue_messages: int = 0
     index_items: int = 0
+    index_entries: int = 0
     queues: int = 0
     index_files: int = 0
     assumed: list[str] = field(default_factory=list)
