@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -130,8 +131,27 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         for name, value in found.checkpoint.items():
             text = output.time_text(value) if name.endswith("timestamp") and value else str(value)
             yield f"checkpoint  {name} {text}"
+    yield from _metadata_lines(found)
     yield from _use_lines(found)
     yield f"reput       {_own_text(found)}"
+
+
+def _metadata_lines(found: StoreInfo) -> Iterator[str]:
+    """Yield where topics, groups and offsets are, unless all is in JSON as with most brokers."""
+    for table, places in () if found.metadata.is_plain else found.metadata.tables.items():
+        for one in places:
+            what = table
+            if one.entries is not None:
+                pairs = f"{table} of {output.counted(one.entries, 'pair')} of topic and group"
+                what = pairs if table == "offsets" else f"{one.entries:,} {table}"
+            version = f", data version {one.version['counter']}" if one.version else ""
+            place = os.path.relpath(one.place, found.store)
+            held = ", held by another process: read as far as that has flushed" if one.is_held else ""
+            counts = "" if one.counts else "; does not count"
+            yield (
+                f"metadata    {what} in {place} ({one.words}), written {output.time_text(one.written_ms)}"
+                f"{version}{held}{counts}"
+            )
 
 
 def _use_lines(found: StoreInfo) -> Iterator[str]:

@@ -20,6 +20,7 @@ from reput.formats.layout import INT64_MAX
 
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
+CONSUME_QUEUE_ROCKSDB = "consumequeue_rocksdb"
 CONSUME_QUEUE_EXT = "consumequeue_ext"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"

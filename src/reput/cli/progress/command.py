@@ -12,6 +12,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.cli.progress.changes import Change
+    from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.store.read.view import StoreQueue
 
@@ -71,8 +72,9 @@ def progress(
 ) -> int:
     """Show how far the groups of STORE have read, and their lag in messages and in time.
 
-    The lag in time is from the next message that the group reads to the queue's last message. The offsets are those of
-    config/consumerOffset.json, which a broker writes every 5 seconds. Showing changes nothing.
+    The lag in time is from the next message that the group reads to the queue's last message. The offsets are those
+    that the broker keeps, in config/consumerOffset.json or in RocksDB, and writes every 5 seconds. Showing changes
+    nothing. `reput info` says where a broker keeps them; a note says so here if that is RocksDB.
 
     --commit, --reset-to, --clone, --clean-group and --clean-topic change offsets instead, and show the changes. Stop
     the broker first: a change writes the store.
@@ -96,12 +98,28 @@ def progress(
     with stores.reading(store, config, with_progress=True) as opened:
         lags = lags_of(opened, group, topic, queue_id)
         now_ms = stores.now_ms()
+        _say_source(opened, config)
     if as_json:
         output.emit_json({"ok": True, "now": now_ms, "groups": _groups(lags)})
     else:
         _show(lags, now_ms)
     _say_oddities(lags)
     return 0
+
+
+def _say_source(opened: MessageStore, config: StoreConfig) -> None:
+    """Say where the offsets are and how old they are, unless they are in JSON as with most brokers."""
+    from reput.store.metadata.metadata import Metadata
+    from reput.store.metadata.tables import Table
+
+    metadata = Metadata(opened.layout.root, config)
+    source = metadata.source(Table.OFFSETS)
+    if source.is_database:
+        held = "; another process has it open, so they are read as far as that has flushed"
+        output.say(
+            f"note: offsets of {source.place(Table.OFFSETS)}, written "
+            f"{output.time_text(source.written_ms(Table.OFFSETS))}{held if source.is_held(Table.OFFSETS) else ''}"
+        )
 
 
 # --- what there is --------------------------------------------------------------------------------

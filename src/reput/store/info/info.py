@@ -31,6 +31,7 @@ from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
 from reput.store.info.values import IndexDatabaseInfo, IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
+from reput.store.metadata.state import metadata_state
 from reput.store.owner import swap
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
 from reput.store.owner.holders import Who
@@ -82,7 +83,9 @@ def store_info(
         known = {topic.topic for topic in info.topics}
         named = {name.decode("utf-8", "surrogateescape") for name in store.topics.names}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
-    info.notes += [one.text for one in contradictions(layout, config)]
+    info.metadata = metadata_state(store.metadata)
+    info.notes += [*info.metadata.notes, *(one.text for one in contradictions(layout, config))]
+    info.damage += info.metadata.damage
     if strays := list_strays(layout, in_queues=only is None):
         info.notes.append(strays_text(strays))
     return info

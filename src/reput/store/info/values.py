@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.formats.queue_types import SIMPLE
+from reput.store.metadata.state import MetadataState
 
 CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
 
@@ -119,7 +120,8 @@ class StoreInfo:
 
     `out_of_date` lists what indexes lack, `damage` what is wrong, `unsupported` the kinds that reput does not build.
     `queue_kinds` are the kinds of queues in the store; `topics` has the queues of the first one. `unread_topics` counts
-    the topics whose queues were not read. `broker_running` is None if this user has no access to the lock.
+    the topics whose queues were not read. `metadata` says where topics, groups and committed offsets are, and how old
+    that is. `broker_running` is None if this user has no access to the lock.
 
     `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.owner.holders`; pid 0 is
     unknown), `follower_pid` the follower that builds indexes beside it. While a writer or a broker holds the store, the
@@ -147,6 +149,7 @@ class StoreInfo:
     waiting_messages: int = 0
     waiting_is_exact: bool = True
     own: OwnInfo = field(default_factory=OwnInfo)
+    metadata: MetadataState = field(default_factory=MetadataState)
     unsupported: list[str] = field(default_factory=list)
     out_of_date: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)

@@ -6,8 +6,9 @@ The settings decide where they are given, as in a broker (`BrokerController`):
     else storeType=defaultRocksDB           config/topics and others, or config/metadata (useSingleRocksDBForAllConfigs)
     else                                    JSON; with enableLmq offsets in lmqConsumerOffset.json
 
-Without them the source that was written last counts, by its files' times. Copies may have lost these: within a minute
-the later data version counts, and with none a database.
+Without them the queues show the storeType: all in RocksDB, or not. Among the sources that fit that, or else all, the
+one that was written last counts, by its files' times. Copies may have lost these: within a minute the later data
+version counts, and with none a database.
 
 A broker that starts on databases of version 1 takes JSON in if its data version counts more changes than the
 database's (`merge` of the managers). With one database for all it then takes in those of a table each by the same rule
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
+from reput.files import names as folder_names
 from reput.formats import metadata_v1, paths
 from reput.formats.consumer_offset import DataVersion
 from reput.store.metadata.json_files import JsonFiles
@@ -61,8 +63,26 @@ class Metadata:
     @cached_property
     def chosen(self) -> MetadataSource:
         """The source that counts."""
-        fitting = [source for source in self.present if self._fits(source)]
-        return _written_last(fitting or self.present or (self.json,))
+        found = [source for source in self.present if self._fits(source)] or self.present or (self.json,)
+        likely = [source for source in found if isinstance(source, V2Database) or source.is_database == self._likely]
+        return _written_last(likely or found)
+
+    @property
+    def _likely(self) -> bool | None:
+        """True if the queues show `storeType=defaultRocksDB`, None if they show nothing: asked if no setting is given.
+
+        With double write the storeType is `default`.
+        """
+        if self.config.store_type is not None or len(self.present) < 2:
+            return None
+        queues = self.folder.parent / paths.CONSUME_QUEUE
+        if next(folder_names.sub_folders(queues), None) is not None:
+            return False
+        return (
+            True
+            if any(folder_names.is_database(place) for place in (queues, queues.with_name(paths.CONSUME_QUEUE_ROCKSDB)))
+            else None
+        )
 
     @property
     def is_as_configured(self) -> bool:

@@ -24,6 +24,7 @@ import java.util.stream.Stream;
  * turn    STORE                                            puts and questions on stdin, until killed; see Turn
  * bench-put STORE N [--queues Q] [--warm-up W] [--threads T] [--body BYTES]   puts into a new store, timed
  * bench-read STORE [--pull MAX ...] [--questions FILE] [--milliseconds MS]     pulls, look-ups by time and by key, timed
+ * metadata STORE v1|v1-single|v2|lmq                       the offsets that a broker starts with
  * offsets FILE                                             a consumerOffset.json read and written again
  * unwrap                                                   records with batches, base64 lines on stdin, as a client takes them apart
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
@@ -73,6 +74,7 @@ public final class Peer {
             case "bench-read" -> out.println(Json.text(BenchReading.read(args)));
             case "ask" -> Asking.ask(args, out);
             case "dump" -> Asking.dump(args, out);
+            case "metadata" -> out.println(Json.text(Metadata.metadata(args)));
             case "offsets" -> out.println(Json.text(Offsets.offsets(args)));
             case "sql" -> Filtering.sql(System.in, out);
             case "filters" -> Filters.filters(System.in, out);

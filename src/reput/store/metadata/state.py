@@ -1,0 +1,133 @@
+"""The sources of a store's metadata as `reput info` shows them: which counts, how old each is, and contradictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from reput.errors import DamagedStoreError
+from reput.formats.consumer_offset import DataVersion
+from reput.store.metadata.json_files import JsonFiles
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.tables import Content, MetadataSource, Table
+
+
+@dataclass(slots=True)
+class SourceState:
+    """One place of a table. `written_ms`: when it was last written; `entries` and `version` are None if not read.
+
+    `is_held`: another process has the database open, so it is read as far as that has flushed.
+    """
+
+    source: str
+    words: str
+    place: str
+    written_ms: int
+    is_held: bool
+    counts: bool
+    entries: int | None = None
+    version: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
+class MetadataState:
+    """The places of each table, that which counts first; `notes` on what a broker does, `damage` of what counts."""
+
+    tables: dict[str, list[SourceState]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if all is in JSON, and nothing is there twice."""
+        return all(len(places) == 1 and places[0].source == JsonFiles.name for places in self.tables.values())
+
+
+def metadata_state(metadata: Metadata) -> MetadataState:
+    """Look at all sources. Those of a table that has only one, in JSON, are not read."""
+    state = MetadataState()
+    for table in Table:
+        source = metadata.source(table)
+        if not source.is_present(table):
+            continue
+        shown = [_state(source, table, counts=True)]
+        others = _others(metadata, table)
+        state.tables[table.value] = shown
+        if not others and not source.is_database and metadata.is_as_configured:
+            continue
+        counting = _counting(metadata, table, state)
+        if counting is not None:
+            _fill(shown[0], counting)
+            state.notes += counting.notes
+        for other in others:
+            found = _state(other, table, counts=False)
+            shown.append(found)
+            state.notes += _compared(metadata, table, counting, other, found)
+    return state
+
+
+def _counting(metadata: Metadata, table: Table, state: MetadataState) -> Content | None:
+    try:
+        return metadata.read(table)
+    except DamagedStoreError as error:
+        state.damage.append(str(error))
+        return None
+
+
+def _state(source: MetadataSource, table: Table, *, counts: bool) -> SourceState:
+    place, written_ms = source.place(table), source.written_ms(table)
+    return SourceState(source.name, source.words, str(place), written_ms, source.is_held(table), counts)
+
+
+def _fill(state: SourceState, content: Content) -> None:
+    state.entries = len(content.values)
+    state.version = None if content.version is None else content.version._asdict()
+
+
+def _others(metadata: Metadata, table: Table) -> list[MetadataSource]:
+    """Return the sources with another place of a table, in which there is something."""
+    candidates = [*metadata.present, *(JsonFiles(metadata.folder, light) for light in (False, True))]
+    found: dict[Path, MetadataSource] = {metadata.place(table): metadata.source(table)}
+    for source in candidates:
+        if source.is_present(table):
+            found.setdefault(source.place(table), source)
+    return list(found.values())[1:]
+
+
+def _compared(
+    metadata: Metadata, table: Table, counting: Content | None, other: MetadataSource, found: SourceState
+) -> Iterator[str]:
+    """Yield a note if another source has other content than the one that counts, or cannot be read."""
+    try:
+        content = other.read(table)
+    except DamagedStoreError as error:
+        yield f"{error}. It does not count"
+        return
+    _fill(found, content)
+    if counting is None:
+        return
+    names = {*counting.values, *content.values}
+    if not metadata.source(table).has_every_topic:
+        # The broker also has others, which it makes at its start.
+        names = set(counting.values)
+    differing = sorted(name for name in names if counting.values.get(name) != content.values.get(name))
+    if differing:
+        name = differing[0]
+        yield (
+            f"{table.value} differ between {_dated(counting, metadata.source(table), table)} and "
+            f"{_dated(content, other, table)}: {len(differing)} of {len(names)}, such as {name[:80]}. "
+            f"{counting.place} counts"
+        )
+
+
+def _dated(content: Content, source: MetadataSource, table: Table) -> str:
+    written = source.written_ms(table)
+    version = content.version or DataVersion(0, 0, 0)
+    return f"{content.place} (written {time_of(written)}, data version {version.counter})"
+
+
+def time_of(time_ms: int) -> str:
+    """Return a time in milliseconds as local date and time."""
+    return datetime.fromtimestamp(time_ms // 1000).isoformat(sep=" ")  # noqa: DTZ006 - local time

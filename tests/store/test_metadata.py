@@ -1,0 +1,329 @@
+"""The source of metadata that counts, how old the others are, and bad input in each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import reput
+from reput.cli.info import info
+from reput.cli.progress.command import progress
+from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
+from reput.files.database import DatabaseOwner
+from reput.files.fs import owner_of
+from reput.formats import metadata_v1, metadata_v2
+from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, encode
+from reput.formats.metadata_v2 import CommittedKey, TableId
+from reput.store.metadata.homes import offsets_home
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.state import metadata_state
+from reput.store.metadata.tables import Table
+from reput.store.progress.progress import ConsumerProgress, wall_clock_ms
+from support import golden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DATABASES = {"config-v1": "consumerOffsets", "config-v1-single": "metadata", "config-v2": "rdb"}
+ROCKSDB = StoreConfig(store_type="defaultRocksDB")
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A golden store of one's own, config-v1 unless a test names another."""
+    return golden.unpack(getattr(request, "param", "config-v1"), tmp_path)
+
+
+def all_kinds(test: object) -> object:
+    """Run a test on a store with each kind of database."""
+    return pytest.mark.parametrize("store", DATABASES, indirect=True)(test)  # type: ignore[arg-type]
+
+
+def database(store: Path, table: Table = Table.OFFSETS) -> Path:
+    """The database that counts."""
+    return Metadata(store).place(table)
+
+
+def progress_of(store: Path, config: StoreConfig | None = None) -> ConsumerProgress:
+    """The progress of a store."""
+    home = offsets_home(Metadata(store, config), store / "reput" / "rocksdb-log", wall_clock_ms)
+    return ConsumerProgress.load(home)
+
+
+def stale_json(store: Path, table: dict[str, dict[int, int]], counter: int = 0) -> Path:
+    """A JSON file of offsets that an earlier broker left there, newer by its time than the database."""
+    path = store / "config" / "consumerOffset.json"
+    path.write_bytes(encode(ConsumerOffsets(table, None, DataVersion(counter, 0, 1))))
+    return path
+
+
+@contextmanager
+def opened_to_write(folder: Path, families: list[str], logs: Path) -> Iterator[DatabaseOwner]:
+    """A database as its broker has it."""
+    with DatabaseOwner(folder, families, logs, owner_of(folder)) as owner:
+        yield owner
+
+
+@all_kinds
+def test_json_that_is_left_over_does_not_count(store: Path) -> None:
+    """Queues in RocksDB show that the broker keeps metadata there, whatever time JSON has; `info` names both."""
+    before = dict(Metadata(store).read(Table.OFFSETS).values)
+    stale = stale_json(store, {"orders@billing": {1: 999}})
+    assert dict(Metadata(store).read(Table.OFFSETS).values) == before
+    assert reput.info(store).metadata.tables["offsets"][1].place == str(stale)
+    (note,) = [note for note in reput.info(store).notes if note.startswith("offsets differ between")]
+    assert f"and {stale} (written " in note
+    assert note.endswith(f"{database(store)} counts")
+
+
+@all_kinds
+def test_settings_decide(store: Path) -> None:
+    """With storeType=default a broker reads JSON, however old, and in v2 nothing but config/rdb."""
+    path = stale_json(store, {"orders@billing": {1: 999}})
+    os.utime(path, (1, 1))
+    plain = StoreConfig(store_type="default", config_manager_version="v1")
+    assert Metadata(store, plain).read(Table.OFFSETS).values == {"orders@billing": {1: 999}}
+    second = StoreConfig(config_manager_version="v2")
+    found = Metadata(store, second)
+    assert found.is_as_configured == (database(store).name == "rdb")
+
+
+def test_times_decide_without_queues(store: Path) -> None:
+    """Where neither settings nor queues show the source, the one that was written last counts."""
+    shutil.rmtree(store / "consumequeue")
+    path = stale_json(store, {"orders@billing": {1: 999}})
+    assert Metadata(store).chosen.name == "json"
+    os.utime(path, (1, 1))
+    assert Metadata(store).chosen.name == "v1"
+
+
+def test_copies_that_lost_their_times(store: Path) -> None:
+    """Within a minute data versions decide: here the database's is later."""
+    shutil.rmtree(store / "consumequeue")
+    stale_json(store, {"orders@billing": {1: 999}})
+    for folder in ("topics", "subscriptionGroups", "consumerOffsets"):
+        for path in (store / "config" / folder).iterdir():
+            os.utime(path)
+    assert Metadata(store).chosen.name == "v1"
+
+
+@all_kinds
+def test_a_live_broker(store: Path) -> None:
+    """A database that another process has open is read as far as that has flushed, without a trace; changes wait."""
+    place = database(store)
+    code = (
+        "import sys; from pathlib import Path; from reput.files.database import DatabaseOwner; "
+        "from reput.files.fs import owner_of; place = Path(sys.argv[1]); "
+        "owner = DatabaseOwner(place, ['default'], Path(sys.argv[2]), owner_of(place)); print('open', flush=True); "
+        "sys.stdin.read(); owner.close()"
+    )
+    words = [sys.executable, "-c", code, str(place), str(store.parent / "logs")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        names = sorted(place.iterdir())
+        state = metadata_state(Metadata(store)).tables["offsets"][0]
+        assert (state.is_held, state.entries) == (True, 9)
+        changed = progress_of(store)
+        changed.commit("billing", "orders", 0, 5)
+        with pytest.raises(StoreLockedError, match=r"A broker or another reput process has it open"):
+            changed.persist()
+        assert sorted(place.iterdir()) == names
+        holder.communicate()
+    assert changed.persist()
+    changed.close()
+    assert progress_of(store).query("billing", "orders", 0) == 5
+
+
+@all_kinds
+@pytest.mark.parametrize("missing", ["CURRENT", "MANIFEST", ".sst"])
+def test_half_a_database(store: Path, missing: str) -> None:
+    """A database that is only half there is damage with its name; the messages can be read, and nothing is written."""
+    place = database(store)
+    for path in [path for path in place.iterdir() if missing in path.name]:
+        path.unlink()
+    with pytest.raises(DamagedStoreError, match=str(place)):
+        Metadata(store).read(Table.OFFSETS)
+    info = reput.info(store)
+    assert [text for text in info.damage if str(place) in text]
+    assert info.queue_messages > 0
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        topic = opened.topics()[0]
+        assert opened.queues(topic)
+        with pytest.raises(DamagedStoreError, match="Put a copy in its place"):
+            _ = opened.progress
+
+
+@all_kinds
+def test_garbage_in_one_value(store: Path) -> None:
+    """A value that is not the broker's is left out by name; the others count, and a change keeps it as it is."""
+    place = database(store)
+    family, key = _some_key(store)
+    with opened_to_write(place, [family], store.parent / "logs") as owner:
+        batch = owner.batch()
+        batch.put(family, key, b"\xff is garbage")
+        owner.write(batch)
+    content = Metadata(store).read(Table.OFFSETS)
+    (note,) = content.notes
+    assert str(place) in note
+    assert "left out" in note
+    assert len(content.values) == 9
+    changed = progress_of(store)
+    changed.commit("billing", "orders", 0, 5)
+    changed.persist()
+    changed.close()
+    assert progress_of(store).query("billing", "orders", 0) == 5
+    assert Metadata(store).read(Table.OFFSETS).notes == (note,)
+
+
+def _some_key(store: Path) -> tuple[str, bytes]:
+    name = Metadata(store).chosen.name
+    if name == "v2":
+        return "default", metadata_v2.offset_key(TableId.OFFSETS, CommittedKey(b"group", b"topic", 0))
+    return ("consumerOffset" if name == "v1-single" else "default"), b"topic@group"
+
+
+def test_a_newer_layout(tmp_path: Path) -> None:
+    """A topic in a form that this RocketMQ does not write is left out by name, and with the remedy."""
+    store = golden.unpack("config-v2", tmp_path)
+    with opened_to_write(database(store), ["default"], tmp_path / "logs") as owner:
+        batch = owner.batch()
+        batch.put("default", metadata_v2.name_key(TableId.TOPICS, b"orders"), b"\x02protobuf")
+        owner.write(batch)
+    content = Metadata(store).read(Table.TOPICS)
+    assert "orders" not in content.values
+    assert "orders: its value has type 2; RocketMQ 5.5.1 writes type 1 (JSON)" in content.notes[0]
+    assert "payments" in content.values
+
+
+def test_both_are_missing(tmp_path: Path) -> None:
+    """Without JSON and without a database there is nothing, and nothing to say."""
+    store = golden.unpack("json", tmp_path)
+    for path in (store / "config").glob("*.json*"):
+        path.unlink()
+    metadata = Metadata(store)
+    assert [dict(metadata.read(table).values) for table in Table] == [{}, {}, {}]
+    assert metadata_state(metadata).tables == {}
+    assert reput.info(store).damage == []
+
+
+def test_no_database_where_v2_is_set(tmp_path: Path) -> None:
+    """With configManagerVersion=v2 a broker takes JSON in nowhere: offsets are shown with a note, and not changed."""
+    store = golden.unpack("json", tmp_path)
+    config = StoreConfig(config_manager_version="v2")
+    note = Metadata(store, config).read(Table.OFFSETS).notes[0]
+    assert "offsets are read here, since there is no" in note
+    assert "A broker takes nothing in there, and begins without them" in note
+    changed = progress_of(store, config)
+    before = (store / "config" / "consumerOffset.json").read_bytes()
+    changed.commit("billing", "orders", 0, 5)
+    with pytest.raises(ConfigError, match="Nothing was changed"):
+        changed.persist()
+    assert (store / "config" / "consumerOffset.json").read_bytes() == before
+
+
+def test_light_queues_turned_on(tmp_path: Path) -> None:
+    """With enableLmq a broker reads lmqConsumerOffset.json: a change writes the whole table there."""
+    store = golden.unpack("json", tmp_path)
+    config = StoreConfig(enable_lmq=True)
+    before = Metadata(store, config).read(Table.OFFSETS)
+    assert "since there is no" in before.notes[0]
+    changed = progress_of(store, config)
+    changed.commit("billing", "orders", 0, 5)
+    with pytest.raises(ConfigError, match="a light group has one offset in a topic"):
+        changed.commit("%LMQ%group", "orders", 1, 5)
+    changed.persist()
+    again = Metadata(store, config).read(Table.OFFSETS)
+    assert again.place.name == "lmqConsumerOffset.json"
+    assert again.values == {**before.values, "orders@billing": {**before.values["orders@billing"], 0: 5}}
+    assert not again.notes
+
+
+@all_kinds
+def test_bytes_are_the_brokers(store: Path) -> None:
+    """What is written again by reput has the bytes that the broker wrote."""
+    changed = progress_of(store)
+    key, queues = next(iter(changed.snapshot().offset_table.items()))
+    topic, group = key.split("@")
+    records = _records(store)
+    for value in (12345, queues[min(queues)]):
+        changed.commit(group, topic, min(queues), value)
+        changed.persist()
+    changed.close()
+    again = _records(store)
+    changed = {key for key in again if again[key] != records.get(key)}
+    assert all(b"ersion" in key or b"data_version" in key for key in changed)
+
+
+def _records(store: Path) -> dict[bytes, bytes]:
+    from reput.files.database import DatabaseReader
+
+    metadata = Metadata(store)
+    families = ("consumerOffset", metadata_v1.OWN_VERSION_FAMILY, "consumerOffsetVersion")
+    with DatabaseReader(metadata.place(Table.OFFSETS), ("default",), optional=families) as reader:
+        return {key: value for family in reader.families.values() for key, value in family.walk()}
+
+
+def test_a_store_in_json_says_nothing_new(tmp_path: Path) -> None:
+    """Where all is in JSON `info` says nothing of it, and no library of databases is loaded to find that."""
+    store = golden.unpack("json", tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from reput.store.metadata.metadata import Metadata; "
+        "from reput.store.metadata.state import metadata_state; "
+        "assert metadata_state(Metadata(Path(sys.argv[1]))).is_plain; print('rocksdict' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    shown = CliRunner().invoke(info, [str(store)], standalone_mode=False)
+    assert "metadata" not in shown.output
+    assert json.loads(json.dumps(reput.info(store).to_dict()["metadata"]))["tables"].keys() == {
+        "topics",
+        "groups",
+        "offsets",
+    }
+
+
+@pytest.mark.parametrize("counter", [0, 3])
+def test_databases_that_one_takes_in(counter: int, tmp_path: Path) -> None:
+    """With one database for all a broker takes in those of a table each if they count more changes."""
+    store = golden.unpack("config-v1-single", tmp_path)
+    other = golden.unpack("config-v1", tmp_path)
+    shutil.copytree(other / "config" / "consumerOffsets", store / "config" / "consumerOffsets")
+    each, one = (StoreConfig(use_single_rocksdb_for_all_configs=is_single) for is_single in (False, True))
+    before = dict(Metadata(store, one).read(Table.OFFSETS).values)
+    if counter:
+        home = offsets_home(Metadata(store, each), tmp_path / "logs", wall_clock_ms)
+        separate = ConsumerProgress.load(home, version_step=1)
+        for number in range(counter):
+            separate.commit("separate", "orders", 0, number)
+        separate.persist()
+        separate.close()
+    found = Metadata(store, one).read(Table.OFFSETS)
+    added = dict(Metadata(store, each).read(Table.OFFSETS).values) if counter else {}
+    assert found.values == before | added
+    assert bool(found.notes) == bool(counter)
+
+
+@all_kinds
+def test_the_command_changes_what_counts(store: Path) -> None:
+    """`reput progress --commit` on a stopped broker's store: the offset is where the broker reads it, and is shown."""
+    topic = "orders"
+    asked = [str(store), "-g", "billing", "-t", topic, "-q", "0", "--json"]
+    done = CliRunner().invoke(progress, [*asked, "--commit", "5"], standalone_mode=False)
+    assert done.exception is None, done.output
+    assert Metadata(store).read(Table.OFFSETS).values[f"{topic}@billing"][0] == 5
+    shown = CliRunner().invoke(progress, asked, standalone_mode=False)
+    (group,) = json.loads(shown.stdout)["groups"]
+    assert [queue["offset"] for queue in group["queues"]] == [5]
+    assert not (store / "config" / "consumerOffset.json").exists()
+    assert reput.check(store, spark=False).exit_code == 0
