@@ -68,7 +68,8 @@ def test_names_are_the_peers() -> None:
             "brokerIP1": "10.1.2.3", "listenPort": "23", "autoMessageVersionOnTopicLen": "false",
             "commitCommitLogThoroughInterval": "0", "flushConsumerOffsetInterval": "24",
             "consumerOffsetUpdateVersionStep": "25", "deleteExpired": "true", "forceSetting": "true",
-            "maxDecodedBodySize": "26",
+            "useSingleRocksDBForAllConfigs": "true", "configManagerVersion": "v2",
+            "maxDecodedBodySize": "26", "readOnlyCommitLogStorePaths": "/d",
         }
     )  # fmt: skip
     assert [field.name for field in fields(found) if getattr(found, field.name) is None] == []

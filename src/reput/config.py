@@ -31,7 +31,9 @@ class StoreConfig:
     store_path_root_dir: str | None = None
     """The store's folder. A broker.conf of another store is refused."""
     store_path_commit_log: str | None = None
-    """The folder of the log. The default is `commitlog` in the store."""
+    """The folder of the log, or several with commas between. The default is `commitlog` in the store."""
+    read_only_commit_log_store_paths: str | None = None
+    """Further folders of a log over several paths, with commas between, to which RocketMQ adds no file."""
     mapped_file_size_commit_log: int | None = None
     """Size of a log file (bytes)."""
     mapped_file_size_consume_queue: int | None = None

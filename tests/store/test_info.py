@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import NotAStoreError, UnsupportedStoreError
+from reput.errors import NotAStoreError
 from reput.formats import own, paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
 from reput.log.files import list_log_files
@@ -328,7 +328,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path / paths.COMMIT_LOG, tmp_path / "file"):
         with pytest.raises(NotAStoreError, match=r"storePathRootDir|give the one above"):
             store_info(path)
-    with pytest.raises(UnsupportedStoreError, match="multi-path"):
+    with pytest.raises(NotAStoreError, match="none of these folders is there"):
         store_info(tmp_path, reput.StoreConfig(store_path_commit_log="/a,/b"))
 
 

@@ -99,6 +99,11 @@ def list_dir(path: Path | str) -> list[DirEntry]:
     return sorted(entries)
 
 
+def size_in(folder: Path | str, entry: DirEntry) -> int:
+    """Return the size of a file that a listing of `folder` has, for a link that of its target."""
+    return size_of(Path(folder) / entry.name) if entry.is_link else entry.size
+
+
 def exists(path: Path | str) -> bool:
     """Return True if the name exists; a broken link counts.
 

@@ -32,6 +32,8 @@ CONFIG = "config"
 REPUT = "reput"
 
 MULTI_PATH_SEPARATOR = ","
+LOG_LINKS_PREFIX = "reput-log-"
+"""The beginning of the name of a folder in TMPDIR with links to the files of a log over several paths."""
 MAX_TOPIC_BYTES = 255
 """The longest name of a folder in today's file systems."""
 

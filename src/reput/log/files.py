@@ -102,8 +102,7 @@ def list_log_files(
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
         if start is not None and (below is None or start < below):
             # RocketMQ allows a link to a file on another disk.
-            size = fs.size_of(folder / entry.name) if entry.is_link else entry.size
-            named.append((start, folder / entry.name, size))
+            named.append((start, _shown(folder, entry), fs.size_in(folder, entry)))
     notes: list[str] = []
     if named and named[-1][2] == 0:
         notes.append(f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored")
@@ -122,6 +121,12 @@ def list_log_files(
         files.append(LogFile(path, start, size, start + fs.end_of_data(path, size)))
     _refuse_dledger(files)
     return LogFiles(folder, tuple(files), file_size, _gaps(files, tolerant, notes), tuple(notes))
+
+
+def _shown(folder: Path, entry: fs.DirEntry) -> Path:
+    """Return the path of a file as errors name it: of a log over several paths the one that its link leads to."""
+    path = folder / entry.name
+    return path.readlink() if folder.parent.name.startswith(paths.LOG_LINKS_PREFIX) and entry.is_link else path
 
 
 def written_end(path: Path, begin: int, end: int) -> int:

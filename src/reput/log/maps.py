@@ -66,7 +66,7 @@ class LogMaps:
         starts = []
         for entry in fs.list_dir(self.folder):
             start = None if entry.is_dir else paths.parse_offset_name(entry.name)
-            if start is not None and entry.size == self.file_size:
+            if start is not None and fs.size_in(self.folder, entry) == self.file_size:
                 starts.append(start)
         if starts != self._starts:
             self._starts, self._table = starts, None

@@ -124,7 +124,7 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
     """
     layout, owner = owned.layout, fs.owner_of(owned.layout.root)
     # The log first, in case it is on another disk: an index is never durable before what it points to.
-    fs.sync_tree(layout.commit_log)
+    layout.sync_log()
     fs.sync_tree(layout.root)
     last = reached.last
     fields: dict[str, int] = {}
@@ -170,7 +170,7 @@ def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexE
     fingerprint = fingerprint_before(log, offset)
     if fingerprint is None:
         return False
-    fs.sync_tree(layout.commit_log)
+    layout.sync_log()
     fs.sync_tree(layout.root)
     frontier = own.Frontier(
         owned.watermarks.store_id,

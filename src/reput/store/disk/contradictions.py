@@ -102,7 +102,7 @@ def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradicti
     """Compare only if all files have one length: of several, one may be a cut file, which readers of the log report."""
     if config.mapped_file_size_commit_log is not None:
         sizes = {
-            entry.size if not entry.is_link else fs.size_of(layout.commit_log / entry.name)
+            fs.size_in(layout.commit_log, entry)
             for entry in fs.list_dir(layout.commit_log)
             if not entry.is_dir and paths.parse_offset_name(entry.name) is not None
         } - {0}
@@ -143,7 +143,8 @@ def _other_paths(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradic
         yield Contradiction(("store_path_root_dir",), layout.root, text, is_of_size=False)
     inside = layout.root / paths.COMMIT_LOG
     log = config.store_path_commit_log
-    if not log or not Path(log).is_absolute() or Path(log).resolve() == inside.resolve():
+    folders = layout.log_folders or ((Path(log),) if log and Path(log).is_absolute() else ())
+    if not folders or inside.resolve() in [folder.resolve() for folder in folders]:
         return
     if any(paths.parse_offset_name(entry.name) is not None for entry in fs.list_dir(inside)):
         text = (

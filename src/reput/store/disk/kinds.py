@@ -45,7 +45,7 @@ def _log_end(commit_log: Path) -> int:
     ends = [0]
     for entry in fs.list_dir(commit_log):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
-        ends.append(0 if start is None else start + entry.size)
+        ends.append(0 if start is None else start + fs.size_in(commit_log, entry))
     return max(ends)
 
 

@@ -13,6 +13,7 @@ from reput.errors import ConfigError, NotAStoreError, ReputError, UnsupportedSto
 from reput.files import fs
 from reput.formats import own, paths
 from reput.nearest import similar
+from reput.store.disk.log_paths import linked_log, log_folders
 
 _SWAPPED_BY_RENAMES = (
     "New indexes are swapped in by renames within the store's file system: put the folder itself here, or the whole "
@@ -22,10 +23,20 @@ _SWAPPED_BY_RENAMES = (
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """The paths of a store; `commit_log` may be elsewhere (storePathCommitLog)."""
+    """The paths of a store; `commit_log` may be elsewhere (storePathCommitLog).
+
+    Of a log over several paths `log_folders` are these, and `commit_log` is a folder of links to their files.
+    """
 
     root: Path
     commit_log: Path
+    log_folders: tuple[Path, ...] = ()
+
+    def sync_log(self) -> None:
+        """Make the file systems durable that hold the log."""
+        for folder in self.log_folders or (self.commit_log,):
+            if fs.exists(folder):
+                fs.sync_tree(folder)
 
     @property
     def consume_queue(self) -> Path:
@@ -86,15 +97,12 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
 
     Raises:
         NotAStoreError: there is no folder, or no commitlog in it.
-        UnsupportedStoreError: the log has several paths.
+        DamagedStoreError: the log has several paths, and two of them have one file.
     """
     root = _path_of(root).absolute()
+    folders = log_folders(config)
     commit_log = root / paths.COMMIT_LOG
-    if config.store_path_commit_log:
-        if paths.MULTI_PATH_SEPARATOR in config.store_path_commit_log:
-            raise UnsupportedStoreError(
-                f"storePathCommitLog={config.store_path_commit_log}: a multi-path log, which reput does not read yet"
-            )
+    if config.store_path_commit_log and not folders:
         commit_log = Path(config.store_path_commit_log).absolute()
     if not fs.exists(root):
         raise NotAStoreError(
@@ -102,6 +110,13 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
         )
     if not fs.is_dir(root):
         raise NotAStoreError(f"{root}: not a folder. Give a store's root (storePathRootDir, often ~/store)")
+    if folders:
+        if not any(fs.is_dir(folder) for folder in folders):
+            raise NotAStoreError(
+                f"{config.given('store_path_commit_log')}: none of these folders is there, so {root} has no log. Are "
+                "their disks mounted?"
+            )
+        return StoreLayout(root, linked_log(folders), folders)
     if not fs.is_dir(commit_log):
         _refuse_dledger_folder(root)
         hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
@@ -132,6 +147,19 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
     """
     for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
+
+
+def refuse_several_log_paths(layout: StoreLayout) -> None:
+    """Refuse to write messages into a log over several paths: only a broker chooses where its next file goes.
+
+    Raises:
+        UnsupportedStoreError: the log has several paths.
+    """
+    if layout.log_folders:
+        raise UnsupportedStoreError(
+            f"{layout.root}: the log has {len(layout.log_folders)} paths (storePathCommitLog), and reput puts messages "
+            "into a log in one folder only. It reads such a log, and checks and builds its indexes"
+        )
 
 
 def refuse_linked_indexes(layout: StoreLayout) -> None:
@@ -188,7 +216,7 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
 
     Raises:
         NotAStoreError: there is no store, and none is to be made, or the folder holds something else.
-        UnsupportedStoreError: the log has several paths.
+        UnsupportedStoreError: a new store is to have its log in several paths.
     """
     is_new = bool(create) and _make_folders(_path_of(root), config)
     try:
@@ -201,6 +229,8 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
 
 def _make_folders(root: Path, config: StoreConfig) -> bool:
     """Make the folders of a new store if `root` is empty or missing; returns True if it did."""
+    if log_folders(config):
+        return False
     commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
     if fs.is_dir(commit_log):
         return False

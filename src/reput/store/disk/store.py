@@ -35,7 +35,13 @@ from reput.store.disk.kinds import (
     refuse_odd_queue_files,
     store_kinds,
 )
-from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
+from reput.store.disk.layout import (
+    StoreLayout,
+    find_store,
+    refuse_linked_indexes,
+    refuse_several_log_paths,
+    refuse_what_we_cannot_build,
+)
 from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.disk.settings import StoreSettings, resolve_settings
 from reput.store.metadata.metadata import Metadata
@@ -251,6 +257,7 @@ _EARLY = (
         _READS_OR_EXTENDS | _BUILDS | {Purpose.CHECK},
         lambda store: refuse_what_we_cannot_build(store.layout, store.config),
     ),
+    _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),
     _Refusal(_BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
     # A follower asks once: a writer that comes and goes meanwhile has settings of its own.
     _Refusal(

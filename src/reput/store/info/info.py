@@ -14,7 +14,7 @@ from typing import Any
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
-from reput.formats import own
+from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
@@ -65,7 +65,7 @@ def store_info(
     use = look_at_use(store.layout)
     store = replace(store, below=use.confirmed)
     layout, log = store.layout, store.log
-    info = StoreInfo(str(layout.root), _log_info(log))
+    info = StoreInfo(str(layout.root), _log_info(layout, log))
     info.held_by, info.held_by_pid, info.follower_pid = use.holder.who, use.holder.pid, use.follower_pid
     info.damage += [note for note in log.notes if "ignored" not in note]
     info.notes += [note for note in log.notes if "ignored" in note]
@@ -91,10 +91,10 @@ def store_info(
     return info
 
 
-def _log_info(log: LogFiles) -> LogInfo:
+def _log_info(layout: StoreLayout, log: LogFiles) -> LogInfo:
     first = record_at(log, log.min_offset, CHECK_NONE)
     return LogInfo(
-        folder=str(log.folder),
+        folder=paths.MULTI_PATH_SEPARATOR.join(map(str, layout.log_folders or (log.folder,))),
         files=len(log.files),
         file_size=log.file_size,
         bytes=sum(file.size for file in log.files),

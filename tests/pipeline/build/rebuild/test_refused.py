@@ -34,7 +34,6 @@ def assert_refused(store: Path, name: str, config: StoreConfig | None = None) ->
 @pytest.mark.parametrize(
     ("setting", "name"),
     [
-        ({"store_path_commit_log": "a,b"}, "multi-path"),
         ({"enable_dledger_commit_log": True}, "DLedger"),
     ],
 )

@@ -1,0 +1,71 @@
+"""A log over several paths: its files as one folder of links, by which everything else reads it.
+
+RocketMQ takes storePathCommitLog for several folders if it has a comma (the Java property
+`rocketmq.broker.multiPathSplitter` names another text). Only then it also loads the files in the folders of
+readOnlyCommitLogStorePaths. It loads all files by their names, wherever they are, and passes over a folder that is not
+there. A new file goes to the folder number `offset / file size % folders`, in the order of their names, among those
+that are not full. A file that two folders have is loaded twice, and offsets then lead to the wrong file: here that is
+refused.
+
+Source: `CommitLog()`, `MultiPathMappedFileQueue.load`, `tryCreateMappedFile`, `MixAll.MULTI_PATH_SPLITTER`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.files.scratch import ScratchFolder
+from reput.formats import paths
+
+_links: dict[tuple[Path, ...], ScratchFolder] = {}
+"""The folders of links of this process: each is one log, and goes when the process ends."""
+
+
+def log_folders(config: StoreConfig) -> tuple[Path, ...]:
+    """Return the folders of a log over several paths, each once; none if the log has one folder."""
+    text = (config.store_path_commit_log or "").strip()
+    if paths.MULTI_PATH_SEPARATOR not in text:
+        return ()
+    names = [*text.split(paths.MULTI_PATH_SEPARATOR)]
+    names += (config.read_only_commit_log_store_paths or "").strip().split(paths.MULTI_PATH_SEPARATOR)
+    found: dict[Path, Path] = {}
+    for name in names:
+        if name:
+            # RocketMQ knows a folder by its text, and loads its files twice if two texts lead there.
+            found.setdefault(Path(name).resolve(), Path(name).absolute())
+    return tuple(found.values())
+
+
+def linked_log(folders: tuple[Path, ...]) -> Path:
+    """Return a folder with a link to each file that these folders have now.
+
+    The folder is in TMPDIR, since a reader leaves the store as it is. The next call for the same log renews the links.
+
+    Raises:
+        DamagedStoreError: Two of the folders have a file of the log.
+    """
+    wanted: dict[str, Path] = {}
+    for folder in folders:
+        for entry in fs.list_dir(folder):
+            if entry.is_dir:
+                continue
+            other = wanted.setdefault(entry.name, folder / entry.name)
+            if other.parent != folder and paths.parse_offset_name(entry.name) is not None:
+                raise DamagedStoreError(
+                    f"{folder / entry.name}: the log has this file in {other.parent}, too, and RocketMQ would load "
+                    "both. Move the one away that is not the log's"
+                )
+    scratch = _links.get(folders)
+    if scratch is None or not fs.exists(scratch.path):
+        scratch = _links[folders] = ScratchFolder(paths.LOG_LINKS_PREFIX)
+    linked = scratch.path / paths.COMMIT_LOG
+    fs.make_dirs(linked)
+    there = {entry.name for entry in fs.list_dir(linked)}
+    for name in there.difference(wanted):
+        fs.remove_file(linked / name)
+    for name in sorted(set(wanted).difference(there)):
+        fs.symlink(wanted[name], linked / name)
+    return linked
