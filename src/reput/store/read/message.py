@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from reput.errors import DamagedLogError
+from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths, properties
+from reput.formats.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.record import Record, decode_record
 
 
@@ -63,8 +64,32 @@ class StoredMessage:
 
     @property
     def body(self) -> bytes:
-        """The body as stored, perhaps compressed (see `sys_flag`)."""
+        """The body as stored, perhaps compressed (see `sys_flag`); `decoded_body` is what a consumer gets."""
         return self.record.body
+
+    @cached_property
+    def decoded_body(self) -> bytes:
+        """The body as a consumer gets it: decompressed, at most 64 MiB.
+
+        Raises:
+            DamagedStoreError: It cannot be decompressed.
+        """
+        return self.decode_body()
+
+    def decode_body(self, max_size: int = MAX_DECODED_BODY_SIZE) -> bytes:
+        """Return the body as a consumer gets it: decompressed, at most `max_size` bytes.
+
+        Raises:
+            DamagedStoreError: It cannot be decompressed.
+        """
+        try:
+            return decode_body(self.record.body, self.record.sys_flag, max_size)
+        except BodyError as error:
+            start, position = self._place
+            raise DamagedStoreError(
+                f"{paths.COMMIT_LOG}/{paths.offset_name(start)} at {position} (log offset {start + position}): the "
+                f"body cannot be decompressed: {error}. `body` has the stored bytes"
+            ) from error
 
     @property
     def sys_flag(self) -> int:
