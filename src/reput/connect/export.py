@@ -49,6 +49,7 @@ from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.reader import record_at
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
+from reput.store.disk.report import LogGap
 
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
@@ -64,24 +65,15 @@ _US_PER_DAY = 86_400_000_000
 _NO_TIME_US = 100_000_000 * _US_PER_DAY
 
 
-@dataclass(frozen=True)
-class ExportGap:
-    """Bytes of the log that are no record and were skipped: log offsets [begin, end) in `file`, and why.
+@dataclass(slots=True)
+class ExportGap(LogGap):
+    """Bytes of the log that are no record and were skipped.
 
     `marker`: the file that marks the range as done, if an earlier run skipped the bytes; without it the next run reads
     the range again.
     """
 
-    file: str
-    begin: int
-    end: int
-    why: str
     marker: str = ""
-
-    @property
-    def size(self) -> int:
-        """The number of bytes."""
-        return self.end - self.begin
 
 
 @dataclass
@@ -269,7 +261,7 @@ def _gaps(snapshot: Snapshot, done: RangeDone, marker: str = "") -> list[ExportG
 def _gap_list(snapshot: Snapshot, gaps: Iterable[tuple[int, int, str]], marker: str = "") -> list[ExportGap]:
     size, folder = snapshot.log.file_size, snapshot.layout.commit_log
     return [
-        ExportGap(str(folder / paths.offset_name(begin // size * size)), begin, end, why, marker)
+        ExportGap(begin, end, str(folder / paths.offset_name(begin // size * size)), why, marker)
         for begin, end, why in gaps
     ]
 
