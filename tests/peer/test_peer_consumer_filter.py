@@ -10,7 +10,7 @@ import pytest
 
 from reput.formats import consumer_filter
 from support.bloom import BloomFilter
-from support.registry import FilterRegistry, encode
+from support.registry import FilterRegistry, encode, is_dead
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def some_steps(count: int) -> list[list[Any]]:
 def of_file(data: bytes) -> dict[Any, Any]:
     """The filters of a file but for their times."""
     return {
-        (one.topic, one.group): (*one._replace(born_ms=0, dead_ms=0), one.is_dead)
+        (one.topic, one.group): (*one._replace(born_ms=0, dead_ms=0), is_dead(one))
         for one in consumer_filter.decode(data, "peer")
     }
 

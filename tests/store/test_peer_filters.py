@@ -17,7 +17,7 @@ from reput.queue.ext import ExtReader
 from support import golden, stores
 from support.bloom import BloomFilter, filter_key
 from support.filters import raw
-from support.registry import FilterRegistry
+from support.registry import FilterRegistry, is_dead
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,9 +134,9 @@ def test_persist(tmp_path: Path) -> None:
     register(tmp_path / "store", 1000, **GROUPS)
     registry = FilterRegistry.load(tmp_path / "store" / paths.CONFIG, BLOOM, clock_ms=lambda: 2_000_000)
     assert {one.group: one.expression for one in registry.all()} == GROUPS
-    assert all(one.is_dead for one in registry.all())
+    assert all(is_dead(one) for one in registry.all())
     assert registry.register("t", "group-1", GROUPS["group-1"], 1)
-    assert [one.group for one in registry.all() if not one.is_dead] == ["group-1"]
+    assert [one.group for one in registry.all() if not is_dead(one)] == ["group-1"]
 
 
 # --- LmqConsumerOffsetManagerTest ------------------------------------------------------------------

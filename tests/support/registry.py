@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 KEPT_DEAD_MS = 24 * 3600 * 1000
 
 
+def is_dead(one: FilterData) -> bool:
+    """Return True if the group of a filter has gone (`ConsumerFilterData.isDead`)."""
+    return one.dead_ms >= one.born_ms
+
+
 class FilterRegistry(ConsumerFilters):
     """The registry of a broker; new filters are born at the time of registration."""
 
@@ -40,7 +45,7 @@ class FilterRegistry(ConsumerFilters):
             return False
         old = self._filters.get((topic, group))
         if old is not None and client_version <= old.client_version:
-            if client_version == old.client_version and old.is_dead:
+            if client_version == old.client_version and is_dead(old):
                 self._filters[topic, group] = old._replace(dead_ms=0)
                 return True
             return False
@@ -64,14 +69,14 @@ class FilterRegistry(ConsumerFilters):
     def unregister(self, group: str) -> None:
         """Let a group go: its filters are dead from now on."""
         for key, one in self._filters.items():
-            if one.group == group and not one.is_dead:
+            if one.group == group and not is_dead(one):
                 self._filters[key] = one._replace(dead_ms=self._clock_ms())
 
     def persist(self) -> None:
         """Write the file; filters that have been dead for a day go, and the old file becomes its .bak."""
         now_ms = self._clock_ms()
         self._filters = {
-            key: one for key, one in self._filters.items() if not (one.is_dead and now_ms - one.dead_ms >= KEPT_DEAD_MS)
+            key: one for key, one in self._filters.items() if not is_dead(one) or now_ms - one.dead_ms < KEPT_DEAD_MS
         }
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / consumer_filter.FILE_NAME
@@ -99,7 +104,7 @@ def _filter(one: FilterData) -> str:
         ("bornTime", str(one.born_ms)),
         ("clientVersion", str(one.client_version)),
         ("consumerGroup", _text(one.group)),
-        ("dead", "true" if one.is_dead else "false"),
+        ("dead", "true" if is_dead(one) else "false"),
         ("deadTime", str(one.dead_ms)),
         ("expression", _text(one.expression)),
         ("expressionType", _text(one.expression_type)),

@@ -38,11 +38,6 @@ class FilterData(NamedTuple):
     bit_positions: tuple[int, ...] = ()
     client_version: int = 0
 
-    @property
-    def is_dead(self) -> bool:
-        """True if the group has gone."""
-        return self.dead_ms >= self.born_ms
-
 
 def decode(data: bytes, where: str) -> list[FilterData]:
     """Return the filters in a file's bytes.
