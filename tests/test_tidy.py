@@ -499,6 +499,17 @@ def test_sentences_of_helpers_are_plain(top: str) -> None:
     assert not [found for path in paths for found in unplain(path)]
 
 
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_sentences_of_pages_are_plain(page: Path) -> None:
+    """Pages for users keep the same words; names in backticks are those of code, and of RocketMQ's tests."""
+    lines = enumerate(page.read_text().splitlines(), 1)
+    found = {number: PRIVATE.findall(re.sub(r"`[^`]*`", "", line)) for number, line in lines}
+    assert not {number: words for number, words in found.items() if words}
+
+
 def test_packages_are_packages() -> None:
     """Each folder of modules has an __init__.py, where its docstring says what the room is for."""
     folders = {path.parent for path in modules()}
