@@ -23,10 +23,13 @@ from reput.files.fs import owner_of
 from reput.formats import metadata_v1, metadata_v2
 from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, encode
 from reput.formats.metadata_v2 import CommittedKey, TableId
+from reput.store.disk.layout import find_store
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.homes import offsets_home
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.state import metadata_state
 from reput.store.metadata.tables import Table
+from reput.store.metadata.topics import topics_of
 from reput.store.progress.progress import ConsumerProgress, wall_clock_ms
 from support import golden
 
@@ -327,3 +330,62 @@ def test_the_command_changes_what_counts(store: Path) -> None:
     assert [queue["offset"] for queue in group["queues"]] == [5]
     assert not (store / "config" / "consumerOffset.json").exists()
     assert reput.check(store, spark=False).exit_code == 0
+
+
+@all_kinds
+def test_a_rebuild_keeps_numbers_by_the_database(store: Path) -> None:
+    """A queue without records and without files goes on at the highest offset that the database has."""
+    changed = progress_of(store)
+    changed.commit("billing", "quiet", 1, 3)
+    changed.commit("shipping", "quiet", 1, 7)
+    changed.persist()
+    changed.close()
+    place = database(store)
+    report = reput.rebuild(store, spark=False)
+    assert [line for line in report.retained_queues if line.startswith("quiet/1")] == [
+        f"quiet/1 goes on at 7 (from config/{place.name})"
+    ]
+    assert any(f"the highest committed offset in config/{place.name}" in text for text in report.warnings)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert opened.max_offset("quiet", 1) == 7
+    assert reput.check(store, spark=False).exit_code == 0
+
+
+@all_kinds
+def test_queue_types_come_from_the_database(store: Path) -> None:
+    """A topic's attribute queue.type counts wherever the topic is kept; one that RocketMQ does not know is refused."""
+    metadata = Metadata(store)
+    place, name = metadata.place(Table.TOPICS), metadata.chosen.name
+    family = "topic" if name == "v1-single" else "default"
+    for kind in ("BatchCQ", "OddCQ"):
+        value = json.dumps({"topicName": "batches", "attributes": {"queue.type": kind}}).encode()
+        key = metadata_v2.name_key(TableId.TOPICS, b"batches") if name == "v2" else b"batches"
+        with opened_to_write(place, [family], store.parent / "logs") as owner:
+            batch = owner.batch()
+            batch.put(family, key, b"\x01" + value if name == "v2" else value)
+            owner.write(batch)
+        on_disk = StoreOnDisk(find_store(store, StoreConfig()), StoreConfig(), Purpose.LOOK)
+        if kind == "BatchCQ":
+            assert on_disk.settings.types.batch == {b"batches"}
+        else:
+            with pytest.raises(ConfigError, match=f"{place}: topic batches: queue.type=OddCQ"):
+                _ = on_disk.settings
+
+
+def test_deleted_topics_are_judged_by_whole_tables(tmp_path: Path) -> None:
+    """A database of version 2 lacks topics that a broker makes by itself, so nothing there counts as deleted."""
+    first, second = (topics_of(Metadata(golden.unpack(name, tmp_path))) for name in ("config-v1", "config-v2"))
+    assert first.was_deleted(b"gone")
+    assert not first.was_deleted(b"orders")
+    assert not first.was_deleted(b"rmq_sys_wheel_timer")
+    assert not second.was_deleted(b"gone")
+
+
+@all_kinds
+def test_check_names_a_damaged_database(store: Path) -> None:
+    """The log, queues and index are checked all the same, and the report says what is unknown."""
+    place = database(store, Table.TOPICS)
+    (place / "CURRENT").unlink()
+    report = reput.check(store, spark=False)
+    assert any(str(place) in text for text in report.assumed)
+    assert report.messages == golden.facts(store.name).messages

@@ -3,13 +3,13 @@
 The store has a topic if one of these has it:
 
 1. its queues on disk,
-2. config/topics.json (with as many queues as it is configured for),
+2. the broker's topics (with as many queues as they are configured for),
 3. the log after the queues' frontier.
 
 A batch's snapshot has walked the log there anyway, so the answer needs no pass of its own. A stream's start does not
 walk it: only if the first two do not have a topic, and the part is not too long, the stream walks it once.
 
-A topic whose queues were lost while others are there, and that topics.json does not have, counts as unknown: the error
+A topic whose queues were lost while others are there, and that the broker does not have, counts as unknown: the error
 names the rebuild, and `failOnMissingTopic=false` reads its messages from the log.
 
 An offset outside its queue is an error, too, so that no message that is gone is passed over in silence.

@@ -141,7 +141,7 @@ class Reading(NotPickled):
         Memory does not grow with the number of messages.
 
         Args:
-            topic: The topic. A topic of config/topics.json without a queue has no message.
+            topic: The topic. A topic of the broker's without a queue has no message.
             queue_id: Only this queue, or these; all queues by default.
             since: Only messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
             until: Only messages stored at this time or before.
