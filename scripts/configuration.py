@@ -27,7 +27,7 @@ from reput.formats.record import LOCALHOST
 from reput.log.settings import LogSettings
 from reput.store.disk import kinds, settings
 from reput.store.progress import progress
-from reput.store.read import follower
+from reput.store.read import follower, lite_topics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 BEGIN, END = "<!-- made by scripts/configuration.py -->\n", "<!-- end of what it made -->\n"
@@ -54,6 +54,13 @@ DEFAULTS = {
     "use_single_rocksdb_for_all_configs": "as the files show",
     "config_manager_version": "as the files show, else v1",
     "rocksdb_cq_double_write_enable": "as the files show",
+    "use_separate_store_path_for_rocksdb_cq": "as the files show",
+    "combine_cq_loading_cq_types": "default;defaultRocksDB",
+    "combine_cq_prefer_cq_type": "default",
+    "combine_assign_offset_cq_type": "default",
+    "combine_cq_use_rocksdb_for_lmq": "as the files show",
+    "rocksdb_cq_selective_double_write_enable": "as the files show",
+    "min_lite_ttl": str(lite_topics.DEFAULT_MIN_TTL_MS),
     "enable_multi_dispatch": "true",
     "enable_dledger_commit_log": "false",
     "broker_ip1": ".".join(map(str, LOCALHOST.address)),
@@ -128,6 +135,9 @@ JOB_ARGUMENTS = (
 )  # fmt: skip
 MESSAGE_ARGUMENTS = (
     Argument("topics, topic", "--topic", "topic, subscribe", "all", "these topics, or the topic"),
+    Argument("lite_topics", "", "liteTopic", "all", "`scan`: only these lite topics of the topic"),
+    Argument("at_ms", "--at", "", "now", "`lite_topics`, `lite`: the time at which lite topics are expired or not"),
+    Argument("", "--expired", "", "off", "`lite`: only lite topics that are expired at that time"),
     Argument("queue_id", "--queue-id", "assign", "all", "only these queues, or the queue"),
     Argument("offset", "--offset", "startingOffsets", "", "a queue offset (`dump log`: a log offset)"),
     Argument("begin", "", "", "", "`estimate`: the first queue offset"),

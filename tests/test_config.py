@@ -70,6 +70,9 @@ def test_names_are_the_peers() -> None:
             "consumerOffsetUpdateVersionStep": "25", "deleteExpired": "true", "forceSetting": "true",
             "useSingleRocksDBForAllConfigs": "true", "configManagerVersion": "v2",
             "maxDecodedBodySize": "26", "readOnlyCommitLogStorePaths": "/d",
+            "useSeparateStorePathForRocksdbCQ": "true", "combineCQLoadingCQTypes": "default",
+            "combineCQPreferCQType": "default", "combineAssignOffsetCQType": "default",
+            "combineCQUseRocksdbForLmq": "true", "rocksdbCQSelectiveDoubleWriteEnable": "true", "minLiteTTl": "27",
         }
     )  # fmt: skip
     assert [field.name for field in fields(found) if getattr(found, field.name) is None] == []

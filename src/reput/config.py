@@ -76,10 +76,24 @@ class StoreConfig:
     """With `storeType=defaultRocksDB` topics, groups and offsets are in one RocksDB."""
     config_manager_version: str | None = None
     """`v2`: topics, groups and offsets are in a RocksDB of the second form."""
+    use_separate_store_path_for_rocksdb_cq: bool | None = None
+    """Keep the RocksDB of queues in `consumequeue_rocksdb`, not in `consumequeue`."""
+    combine_cq_loading_cq_types: str | None = None
+    """With double write: the store types whose queues are written, with ";" between."""
+    combine_cq_prefer_cq_type: str | None = None
+    """With double write: the store type whose queues answer reads."""
+    combine_assign_offset_cq_type: str | None = None
+    """With double write: the store type whose queues give queue offsets."""
+    combine_cq_use_rocksdb_for_lmq: bool | None = None
+    """With double write: keep light queues in RocksDB alone."""
+    rocksdb_cq_selective_double_write_enable: bool | None = None
+    """With double write: keep only topics of type LITE in RocksDB, too; the others are in files alone."""
     enable_lmq: bool | None = None
     """Let a put name light queues (INNER_MULTI_DISPATCH)."""
     enable_multi_dispatch: bool | None = None
     """Give messages entries in the light queues that they name."""
+    min_lite_ttl: int | None = None
+    """Age below which no lite topic expires (ms)."""
     enable_dledger_commit_log: bool | None = None
     """The log is a DLedger log, which reput refuses. RocketMQ spells the name this way."""
 
@@ -270,6 +284,13 @@ _FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")
 _FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
 _FIELDS["useSingleRocksDBForAllConfigs"] = _FIELDS.pop("useSingleRocksdbForAllConfigs")
 _FIELDS["indexRocksDBEnable"] = _FIELDS.pop("indexRocksdbEnable")
+_FIELDS["useSeparateStorePathForRocksdbCQ"] = _FIELDS.pop("useSeparateStorePathForRocksdbCq")
+_FIELDS["combineCQLoadingCQTypes"] = _FIELDS.pop("combineCqLoadingCqTypes")
+_FIELDS["combineCQPreferCQType"] = _FIELDS.pop("combineCqPreferCqType")
+_FIELDS["combineAssignOffsetCQType"] = _FIELDS.pop("combineAssignOffsetCqType")
+_FIELDS["combineCQUseRocksdbForLmq"] = _FIELDS.pop("combineCqUseRocksdbForLmq")
+_FIELDS["rocksdbCQSelectiveDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqSelectiveDoubleWriteEnable")
+_FIELDS["minLiteTTl"] = _FIELDS.pop("minLiteTtl")
 _FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
 _OF_DELETION = frozenset(
     {
@@ -283,7 +304,7 @@ _MAY_BE_ZERO = frozenset(
     {
         "flushCommitLogLeastPages", "flushCommitLogThoroughInterval", "commitCommitLogLeastPages",
         "commitCommitLogThoroughInterval", "syncFlushTimeout", "fileReservedTime", "diskMaxUsedSpaceRatio",
-        "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio",
+        "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio", "minLiteTTl",
     }
 )  # fmt: skip
 _KINDS = {field.name: str(field.type).split(" ")[0] for field in fields(StoreConfig)}

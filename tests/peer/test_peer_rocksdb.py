@@ -12,8 +12,10 @@ import pytest
 
 import reput
 from peer import peer as program
+from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
+from reput.queue.file_kind import FileKind
 from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound
 
@@ -157,3 +159,36 @@ def test_killed(peer: ModuleType, tmp_path: Path) -> None:
         spans = {(topic, queue): (begin, end) for topic, queue, begin, end in store.queues()}
     _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
     assert {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues} == spans
+
+
+PLACED = {
+    "light alone": ("rocksdbCQDoubleWriteEnable=true", "combineCQUseRocksdbForLmq=true"),
+    "separate": ("storeType=defaultRocksDB", "useSeparateStorePathForRocksdbCQ=true"),
+}
+
+
+@pytest.mark.parametrize("placed", PLACED)
+def test_placed_queues(placed: str, peer: ModuleType, tmp_path: Path) -> None:
+    """Both sides put turn about into queues of one placement, find every queue alike, and leave each in its place."""
+    store, sets = tmp_path / "store", PLACED[placed]
+    config = kinds.CONFIG.updated([*sets, "enableLmq=true", "enableMultiDispatch=true"])
+    options = (*peer.GOLDEN_SETTINGS, *(word for one in sets for word in ("--set", one)), *LIGHT)
+    for seed in (1, 3):
+        lines = "\n".join(json.dumps(one) for one in light_messages(seed, 200)).encode()
+        assert {one["status"] for one in peer.run("put", store, *options, stdin=lines)} == {"PUT_OK"}
+        assert_sound(store, config)
+        with reput.MessageStore.open(store, config, create=True) as opened:
+            for one in light_messages(seed + 1, 150):
+                message = reput.Message(one["topic"], one["body"].encode(), properties=one["properties"])
+                assert opened.put_message(message, one["queue"]).status is reput.PutStatus.PUT_OK
+            spans = {(topic, queue): (begin, end) for topic, queue, begin, end in opened.queues()}
+            pulled = {key: opened.get_message(*key, begin, 1000) for key, (begin, _) in spans.items()}
+            places = {key: got.physical_offsets.tolist() for key, got in pulled.items()}
+        _, *queues = peer.run("dump", stores.copy(store, tmp_path / f"asked-{seed}"), *options, *named(spans))
+        assert {tuple(one["queue"]): (one["min"], one["max"]) for one in queues} == spans
+        assert {tuple(one["queue"]): [entry[1] for entry in one["entries"]] for one in queues} == places
+    files = {queue.key.topic for queue in FileKind(store / paths.CONSUME_QUEUE, 0).queues()}
+    assert files == (set() if placed == "separate" else {b"orders"})
+    built = stores.copy(store, tmp_path / "built")
+    reput.rebuild(built, spark=False, config=config)
+    assert without_begins(databases.queues_content(built)) == without_begins(databases.queues_content(store))

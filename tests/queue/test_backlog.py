@@ -39,7 +39,7 @@ class NothingDurable:
         """No queues."""
         return iter(())
 
-    def block_end(self, _offset: int) -> int:
+    def block_end(self, _key: QueueKey, _offset: int) -> int:
         """Nothing ends a read."""
         return 1 << 62
 

@@ -14,6 +14,7 @@ from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.queue.file_kind import FileKind
 from reput.queue.rocksdb_kind import RocksdbKind, open_reader
+from reput.store.disk.layout import StoreLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
     from reput.queue.kinds import QueueKind
 
 
+def folder_of(store: Path) -> Path:
+    """The folder of a store's database of queues."""
+    return StoreLayout(store, store / paths.COMMIT_LOG).queue_database
+
+
 def content(store: Path) -> dict[str, dict[bytes, bytes]]:
     """Every key and value, by column family."""
-    with open_reader(store / paths.CONSUME_QUEUE) as reader:
+    with open_reader(folder_of(store)) as reader:
         return {name: dict(family.walk()) for name, family in reader.families.items()}
 
 
@@ -48,7 +54,7 @@ def queues_content(store: Path) -> dict[str, dict[bytes, bytes]]:
 
 def rocksdb(store: Path) -> RocksdbKind:
     """The RocksDB kind of a store."""
-    return RocksdbKind(store / paths.CONSUME_QUEUE, store / "logs")
+    return RocksdbKind(folder_of(store), store / "logs")
 
 
 def entries(kind: QueueKind) -> dict[QueueKey, dict[int, Entry]]:

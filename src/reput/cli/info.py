@@ -115,6 +115,8 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"{output.size_text(found.queue_bytes)}"
         f"{f', {KINDS_IN_WORDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in KINDS_IN_WORDS else ''}"
     )
+    if found.placement:
+        yield f"placed      {', '.join(found.placement)}"
     if found.ext_files:
         yield f"ext         {output.counted(found.ext_files, 'file')}, {output.size_text(found.ext_bytes)}"
     yield (

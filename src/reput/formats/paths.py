@@ -2,6 +2,7 @@
 
     commitlog/00000000000000000000            start offset of the file, 20 digits
     consumequeue/TOPIC/QUEUE/0000...          byte offset in the queue, 20 digits
+    consumequeue  consumequeue_rocksdb        the files of a RocksDB of queues, in one of these
     consumequeue_ext/TOPIC/QUEUE/0000...      byte offset in the queue's units, 20 digits
     index/20261121023731573                   local time of creation, 17 digits
     rocksdbstore/                             a RocksDB: the index by key, pending timers and transactions
@@ -23,6 +24,8 @@ CONSUME_QUEUE = "consumequeue"
 CONSUME_QUEUE_ROCKSDB = "consumequeue_rocksdb"
 CONSUME_QUEUE_EXT = "consumequeue_ext"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
+QUEUE_FOLDERS = (CONSUME_QUEUE, CONSUME_QUEUE_ROCKSDB, CONSUME_QUEUE_EXT, BATCH_CONSUME_QUEUE)
+"""The folders of queues of every kind, and of their ext units."""
 INDEX = "index"
 INDEX_DATABASE = "rocksdbstore"
 CHECKPOINT = "checkpoint"

@@ -129,6 +129,11 @@ def topic_bounds(topic: bytes) -> tuple[bytes, bytes]:
     return begin, begin[:-1] + CONTROL_2
 
 
+def topic_begin(prefix: bytes, length: int) -> bytes:
+    """Return the beginning of all keys of topics of `length` bytes that begin with `prefix`, in either family."""
+    return _LENGTH.pack(length) + CONTROL_1 + prefix
+
+
 def _queue(queue: QueueKey) -> bytes:
     return _topic(queue.topic) + _QUEUE_ID.pack(queue.queue_id)
 

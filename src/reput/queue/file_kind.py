@@ -276,7 +276,7 @@ class FileQueues:
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
         self.file_size = file_size
-        self.entries_per_file = file_size // ENTRY_SIZE
+        self.file_entries = file_size // ENTRY_SIZE
         self._found: dict[QueueKey, _Found | None] = {}
         self._frontier = self._log_min = 0
         self._is_empty = True
@@ -351,13 +351,13 @@ class FileQueues:
         found = self._look(key)
         return found.stored if found else None
 
-    def block_end(self, offset: int) -> int:
+    def block_end(self, key: QueueKey, offset: int) -> int:  # noqa: ARG002 - as DurableQueues has it
         """Return the end of the file that holds a queue offset: as in RocketMQ a read stops there."""
-        return (offset // self.entries_per_file + 1) * self.entries_per_file
+        return (offset // self.file_entries + 1) * self.file_entries
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """Return the entries [begin, end) of one file; empty if no file holds `begin`."""
-        number = begin // self.entries_per_file
+        number = begin // self.file_entries
         array = self._maps.get((key, number))
         if array is None:
             found = self._look(key)
@@ -367,7 +367,7 @@ class FileQueues:
             if not path.exists():
                 return _NO_ENTRIES
             array = self._maps.open((key, number), str(path), self.file_size)
-        at = number * self.entries_per_file
+        at = number * self.file_entries
         return array[(begin - at) * ENTRY_SIZE : (end - at) * ENTRY_SIZE]
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
@@ -375,8 +375,8 @@ class FileQueues:
         stored = self.find(key)
         if stored is None or offset >= stored.max_offset:
             return None
-        begin = offset // self.entries_per_file * self.entries_per_file
-        entries = self.entries(key, begin, min(begin + self.entries_per_file, stored.max_offset))
+        begin = offset // self.file_entries * self.file_entries
+        entries = self.entries(key, begin, min(begin + self.file_entries, stored.max_offset))
         return (begin, entries) if len(entries) else None
 
     def close(self) -> None:

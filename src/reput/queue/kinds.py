@@ -194,6 +194,9 @@ class DurableQueues(Protocol):
     most_blocks: int
     """The maximum number of blocks that a caller may keep."""
 
+    file_entries: int
+    """The number of entries in a file of a queue; the maximum (INT64_MAX) if not all queues have files."""
+
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
         """Forget everything. Each queue is read again on demand, up to the frontier."""
         ...
@@ -227,8 +230,8 @@ class DurableQueues(Protocol):
         """
         ...
 
-    def block_end(self, offset: int) -> int:
-        """Return the queue offset at which a read from `offset` on stops at the latest (the end of a queue file)."""
+    def block_end(self, key: QueueKey, offset: int) -> int:
+        """Return the queue offset at which a read of a queue from `offset` on stops at the latest (a file's end)."""
         ...
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
@@ -251,6 +254,9 @@ class AnyKind(Protocol):
     """One kind of queues in a store's folder, batches included."""
 
     name: str
+
+    folder: Path
+    """The folder of its files."""
 
     def is_present(self) -> bool:
         """Return True if the folder has queues of this kind."""
@@ -315,7 +321,7 @@ class QueueKind(AnyKind, Protocol):
         ...
 
     def owns(self, names: Sequence[str]) -> bool:
-        """Return True if a file below the consumequeue folder, given by its path there, is one of this kind."""
+        """Return True if a file below the kind's folder, given by its path there, is one of this kind."""
         ...
 
     def topics(self) -> Iterator[bytes]:

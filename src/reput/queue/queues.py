@@ -154,7 +154,7 @@ class Queues:
         As in RocketMQ a read stops at the end of a queue file; the tail's entries count as if they were in files. The
         answer is empty if nothing holds `begin`.
         """
-        end = min(end, self.durable.block_end(begin), self.max_offset(key))
+        end = min(end, self.durable.block_end(key, begin), self.max_offset(key))
         tail = self.find_tail(key)
         stored = None if tail is not None and tail.restarted else self.durable.find(key)
         durable_to = 0 if stored is None else stored.max_offset

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from reput.errors import StoreLockedError
 from reput.files import database, fs, locks
 from reput.files import names as folder_names
-from reput.files.database import DatabaseOwner, DatabaseReader
+from reput.files.database import DatabaseOwner, DatabaseReader, Family
 from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
@@ -81,6 +82,7 @@ class RocksdbQueues:
 
     name = ROCKSDB
     most_blocks = _MOST_BLOCKS
+    file_entries = INT64_MAX
 
     def __init__(self, folder: Path, log_end: Callable[[], int] = no_bound) -> None:
         self.folder = folder
@@ -149,7 +151,7 @@ class RocksdbQueues:
         """
         return max(FILTER_ENTRIES if has_filter else 1, max_messages)
 
-    def block_end(self, offset: int) -> int:  # noqa: ARG002 - as DurableQueues has it
+    def block_end(self, key: QueueKey, offset: int) -> int:  # noqa: ARG002 - as DurableQueues has it
         """Return the maximum: only the queue ends a read."""
         return INT64_MAX
 
@@ -277,6 +279,25 @@ class RocksdbQueue:
         return self._table.store_time(self._key, offset)
 
 
+class KnownTopics(NamedTuple):
+    """The topics that have queues in an open database."""
+
+    ends: Family
+
+    def has(self, topic: bytes) -> bool:
+        """Return True if a topic has queues."""
+        return self._begins(fmt.topic_bounds(topic)[0])
+
+    def any_with(self, prefix: bytes) -> bool:
+        """Return True if a topic that begins with these bytes has queues; a look-up for each length of a name."""
+        lengths = range(len(prefix), paths.MAX_TOPIC_BYTES + 1)
+        return any(self._begins(fmt.topic_begin(prefix, length)) for length in lengths)
+
+    def _begins(self, begin: bytes) -> bool:
+        found = self.ends.some(begin, 1)
+        return bool(found) and found[0][0].startswith(begin)
+
+
 class RocksdbKind:
     """The database in a consumequeue folder.
 
@@ -328,6 +349,16 @@ class RocksdbKind:
             table = EntryTable(reader.families, self._log_end)
             for key, last, first in table.ends(topic):
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
+
+    @contextmanager
+    def topics_known(self) -> Iterator[KnownTopics]:
+        """Return the topics of a present database, to ask for some of them.
+
+        Raises:
+            DamagedStoreError: the database cannot be read.
+        """
+        with open_reader(self.folder) as reader:
+            yield KnownTopics(reader.families[fmt.OFFSET_FAMILY])
 
     def topics(self) -> Iterator[bytes]:
         """Yield the topics of all queues."""

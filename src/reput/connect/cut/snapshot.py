@@ -79,13 +79,13 @@ class Snapshot:
     @property
     def kinds_read(self) -> list[AnyKind]:
         """The kinds that answer reads: the first kind of plain queues, and the queues of batches."""
-        return [self.kinds[0], self.store.batches]
+        return [self.store.reading, self.store.batches]
 
     @property
     def queues(self) -> IndexedQueues:
         """The queues as far as they can be believed."""
         return IndexedQueues(
-            self.kinds[0], self.store.batches, str(self.layout.commit_log), self.log.file_size, self.begin,
+            self.store.reading, self.store.batches, str(self.layout.commit_log), self.log.file_size, self.begin,
             self.frontiers.queue_offset,
         )  # fmt: skip
 

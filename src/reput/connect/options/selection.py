@@ -15,7 +15,7 @@ from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options.options import ReadOptions, TopicChoice
 from reput.formats.hashing import index_key_hash, java_string_hash
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import LMQ_PREFIX
+from reput.formats.lite_topics import is_light
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,6 @@ class Selection:
         """Return the IndexFile's hashes of the searched keys."""
         name = topic.encode("utf-8", "surrogateescape")
         return [index_key_hash(name + b"#" + key.encode("utf-8", "surrogateescape")) for key in self.searched_keys]
-
-
-def is_light(topic: str) -> bool:
-    """Return True if a topic is a light message queue."""
-    return topic.startswith(LMQ_PREFIX.decode())
 
 
 def selection_of(options: ReadOptions) -> Selection:

@@ -12,9 +12,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from reput.connect.cut.queue_cuts import QueueCut
-from reput.connect.options.selection import Selection, is_light
+from reput.connect.options.selection import Selection
 from reput.connect.scan.arrays import Rows, topics_of
 from reput.errors import DamagedStoreError
+from reput.formats.lite_topics import is_light
 from reput.kernels.columns import Columns, FurtherRecords
 from reput.kernels.field_columns import FieldRow
 from reput.log.decode import further_entries

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from reput.connect.cut.disk_queues import DiskQueues, Entries, IndexedQueues, missing_entry
 from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.options.schemas import Need
-from reput.connect.options.selection import NumberRange, is_light
+from reput.connect.options.selection import NumberRange
 from reput.connect.scan.arrays import LogBuffer, Rows, topics_of
 from reput.connect.scan.log_scan import BATCH_ROWS, ScanJob, batches
 from reput.connect.scan.queue_members import members
@@ -24,6 +24,7 @@ from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import INT64_MAX
+from reput.formats.lite_topics import is_light
 from reput.formats.record import (
     FLAG_INNER_BATCH,
     MIN_RECORD_SIZE,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reput.files import fs
+from reput.files.names import is_empty_dir
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.log.files import LogFiles, list_log_files
@@ -93,6 +94,10 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
     swap.swap_in(owned.layout, owned.epoch, tuple(parts))
     with swap.new_indexes_live():
         owned.indexes_replaced()
+        separate = owned.layout.root / paths.CONSUME_QUEUE_ROCKSDB
+        if is_empty_dir(separate):
+            # The database has moved out of it.
+            fs.remove_tree(separate)
 
 
 @dataclass(slots=True)

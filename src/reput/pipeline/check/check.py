@@ -30,6 +30,7 @@ from reput.pipeline.check import deletions as check_deletions
 from reput.pipeline.check.decode import decode_and_compare
 from reput.pipeline.check.findings import (
     check_checkpoint,
+    folder_findings,
     folder_missing,
     index_findings,
     log_findings,
@@ -59,6 +60,7 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched, inferred_topics, stitch
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
+from reput.store.disk.kinds import contradicted_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import NOTE, SETTING, CheckReport
 from reput.store.disk.settings import StoreSettings
@@ -113,6 +115,8 @@ def check_store(
             report.remark(SETTING, "setting-contradicted", str(one.place), 1, f"{one.text}: correct the setting")
         else:
             report.notes.insert(0, one.text)
+    for text in contradicted_kinds(layout, config) if not config.force_setting else ():
+        report.remark(SETTING, "setting-contradicted", str(layout.root), 1, text)
     report.findings.sort(key=lambda one: (one.severity != SETTING, one.severity, one.rule, one.file))
     return report
 
@@ -207,7 +211,7 @@ def _prepare(
     job = replace(
         Job.of_store(layout, settings, store.kinds, work, epoch=0),
         owner=fs.owner_of(work),
-        build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
+        build_queues=any(map(fs.exists, layout.queue_folders)),
         build_index=settings.index_kinds.builds_files and bool(store.index_files),
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
@@ -257,6 +261,7 @@ def _ext_to_check(
 def _run(check: Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
+    folder_findings(check)
     log_findings(check, stitched)
     report = check.report
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end

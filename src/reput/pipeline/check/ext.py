@@ -24,8 +24,9 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
+from reput.formats.lite_topics import is_light
 from reput.formats.paths import offset_name
-from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
+from reput.formats.record import MIN_RECORD_SIZE
 from reput.log.maps import LogMaps
 from reput.pipeline.build.queues.ext import are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit
@@ -202,7 +203,7 @@ class _UnitWalk:
     def _should_have_units(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return a mask of the log offsets that have a record of the queue's topic."""
         own = np.zeros(len(positions), dtype=np.bool_)
-        if self.key.topic.startswith(LMQ_PREFIX):
+        if is_light(self.key.topic):
             return own
         for array, rows, start in self.log.by_file(positions):
             mine = rows[positions[rows] - start + MIN_RECORD_SIZE <= len(array)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
 from reput.formats.paths import offset_name
 from reput.formats.record import Verdict
 from reput.log.files import LogFiles
@@ -23,12 +25,20 @@ from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
+from reput.store.disk.kinds import misplaced_database
 from reput.store.disk.report import LEFTOVER, NOTE
 from reput.store.owner.holders import marks_of
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
 
 _NAMED = 5
+
+
+def folder_findings(check: Check) -> None:
+    """Report a second database of queues, with which RocketMQ does not start."""
+    layout = check.layout
+    if why := misplaced_database(layout):
+        check.report.damage("two-databases", str(layout.other_queue_database), None, 1, why)
 
 
 def log_findings(check: Check, stitched: Stitched) -> None:
@@ -89,7 +99,6 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
     for one in found:
         by_queue.setdefault(one.key, []).append(one)
     absent = []
-    topics = check.store.topics
     for key, ones in by_queue.items():
         folder = queue_path(str(check.layout.consume_queue), key)
         entries = [one.entries for one in ones]
@@ -102,9 +111,8 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
         if not missing or key in check.half_deleted:
             continue
-        if not fs.exists(folder) and topics.was_deleted(key.topic):
-            detail = f"the topic was deleted, {missing} of its messages are still in the log"
-            report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
+        last = max(one.missing_to for one in ones)
+        if not fs.exists(folder) and note_gone_on_purpose(check, key, folder, missing, last):
             continue
         if not fs.exists(folder) and not is_unindexed(
             check, min(one.missing_from for one in ones if one.entries.missing)
@@ -128,6 +136,44 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             len(absent),
             f"queues without a folder: {named}; {total} messages cannot be consumed",
         )
+
+
+def note_gone_on_purpose(check: Check, key: QueueKey, place: str, missing: int, last_record: int) -> bool:
+    """Note a queue that a broker has deleted, though the log has records of it; return True if it has.
+
+    A broker's configuration lists all topics but light queues. Lite topics are deleted when they expire: those whose
+    last record, at log offset `last_record`, is older than their parent allows.
+
+    Source: `AbstractLiteLifecycleManager.cleanExpiredLiteTopic`.
+    """
+    topics, report = check.store.topics, check.report
+    if not is_light(key.topic):
+        if not topics.was_deleted(key.topic):
+            return False
+        detail = f"{key}: the topic was deleted, {missing} of its messages are still in the log"
+        report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
+        return True
+    lite = decode_lite_topic(key.topic)
+    minutes = topics.lite_expirations.get(lite.parent, NEVER) if lite is not None else NEVER
+    if minutes <= 0:
+        return False
+    maps = LogMaps(check.log.folder, check.log.file_size)
+    age_ms = time.time_ns() // 1_000_000 - maps.store_time(last_record)
+    maps.close()
+    if age_ms <= minutes * 60_000:
+        return False
+    detail = f"{key}: the lite topic expired after {minutes} minutes, {missing} of its messages are still in the log"
+    report.remark(NOTE, "queue-of-expired-lite-topic", place, 1, detail)
+    return True
+
+
+def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:
+    """Note queues in a kind that does not hold them: no broker with these settings reads or extends them."""
+    if unused:
+        named = ", ".join(map(str, unused[:_NAMED])) + (", ..." if len(unused) > _NAMED else "")
+        said = " and ".join(check.job.placement.settings)
+        detail = f"queues that {said} places elsewhere: {named}. They were not compared; a rebuild removes them"
+        check.report.remark(NOTE, "queue-not-used", place, len(unused), detail)
 
 
 def folder_missing(check: Check, index: str, what: str, first: int) -> None:

@@ -13,7 +13,7 @@ from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain
-from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, outside_finding
+from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, note_unused, outside_finding
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import (
     Mismatch,
@@ -29,6 +29,7 @@ from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.compare import Compared, compare_entries
+from reput.queue.file_kind import FILE
 from reput.queue.files import list_queues
 
 _QUEUES_A_TASK = 256
@@ -59,7 +60,7 @@ def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
     found = []
     for row, key in batch.queues():
         # A queue out of order is compared as a whole, later.
-        if not batch.steady[row]:
+        if not batch.steady[row] or not job.holds(FILE, key):
             continue
         expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
         comparison = _Comparison(job, live_folder, key)
@@ -77,7 +78,7 @@ class _Comparison:
         self._key = key
         self._folder = queue_path(live_folder, key)
         self._compared = Compared()
-        self._missing_from = -1
+        self._missing_from = self._missing_to = -1
 
     def add(self, first: int, expected: NDArray[np.uint8]) -> None:
         """Compare the entries from queue offset `first` on."""
@@ -85,15 +86,19 @@ class _Comparison:
         found = compare_entries(expected, plain(self._job, self._key, present))
         if not self._compared.missing:
             self._missing_from = place_of(expected, found.missing)
+        if len(found.missing):
+            self._missing_to = place_of(expected, found.missing[-1:])
         self._compared.add(first, found)
 
     def mismatch(self) -> Mismatch | None:
         """Return the differences; None if there are none."""
-        return None if self._compared.is_equal else Mismatch(self._key, self._compared, self._missing_from)
+        if self._compared.is_equal:
+            return None
+        return Mismatch(self._key, self._compared, self._missing_from, self._missing_to)
 
 
 def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
-    unordered = table.out_of_order()
+    unordered = [key for key in table.out_of_order() if check.job.holds(FILE, key)]
     if unordered:
         with check.stage("reorder"):
             _check_out_of_order(check, stitched, table, unordered)
@@ -132,12 +137,16 @@ def _compare_out_of_order(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch 
 
 
 def _outside_findings(check: Check, table: SplitQueues, log_end: int) -> None:
-    queues = []
+    queues, unused = [], list[QueueKey]()
     for queue in list_queues(check.layout.consume_queue):
         key = queue.key
+        if not check.job.holds(FILE, key):
+            unused.append(key)
+            continue
         row = table.rows.get(key)
         first, end = (int(table.first[row]), int(table.next[row])) if row is not None else (0, 0)
         queues.append(QueueToCheck(key, str(queue.path), first, end))
+    note_unused(check, str(check.layout.consume_queue), unused)
     chunks = [tuple(queues[at : at + _QUEUES_A_TASK]) for at in range(0, len(queues), _QUEUES_A_TASK)]
     task = partial(_outside_task, check.job, check.log.min_offset)
     for found in check.engine.run(task, chunks, check.listener.advance):

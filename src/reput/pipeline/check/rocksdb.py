@@ -7,10 +7,11 @@ from functools import partial
 
 from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
+from reput.formats.consume_queue import QueueKey
 from reput.formats.record import queue_offset_bound
 from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
-from reput.pipeline.check.findings import note_out_of_order
+from reput.pipeline.check.findings import note_gone_on_purpose, note_out_of_order, note_unused
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
@@ -56,31 +57,36 @@ def _check_rocksdb(check: Check, stitched: Stitched, table: SplitQueues) -> None
     try:
         _hold_against_log(check, stitched, table)
     except DamagedStoreError as error:
-        check.report.damage("rocksdb-unreadable", str(check.layout.consume_queue), None, 1, str(error))
+        check.report.damage("rocksdb-unreadable", str(check.layout.queue_database), None, 1, str(error))
 
 
 def _hold_against_log(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     stretches = plan_stretches(check.job, stitched.results, table)
-    task = partial(compare_stretch, check.job, str(check.layout.consume_queue))
+    task = partial(compare_stretch, check.job, str(check.layout.queue_database))
     found = check.engine.run(task, stretches, check.listener.advance)
     for one in found:
         for outcome in one.outcomes:
             row = table.rows[outcome.key]
             table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
             # An earlier kind has reported it.
-            if check.job.kinds[0] == ROCKSDB:
+            if not any(check.job.holds(kind, outcome.key) for kind in check.job.kinds[: _turn(check)]):
                 note_out_of_order(check, outcome)
-    _findings(check, [different for one in found for different in one.different])
-    with open_reader(check.layout.consume_queue) as reader:
+    with open_reader(check.layout.queue_database) as reader:
         entries = EntryTable(reader.families)
+        _findings(check, [different for one in found for different in one.different], entries.restart_offset() or 0)
         _queues_outside(check, table, entries, stitched.end)
         _restart_point(check, entries, stitched.end)
 
 
-def _findings(check: Check, found: list[Different]) -> None:
-    report, place = check.report, str(check.layout.consume_queue)
-    topics = check.store.topics
-    absent = []
+def _turn(check: Check) -> int:
+    """Return the number of kinds that were checked before this one."""
+    return check.job.kinds.index(ROCKSDB)
+
+
+def _findings(check: Check, found: list[Different], restart: int) -> None:
+    """Report the queues that differ; a record at or above the `restart` point waits for its entry."""
+    report, place = check.report, str(check.layout.queue_database)
+    absent, waiting = list[Different](), list[Different]()
     for one in found:
         missing, wrong = one.entries.missing, one.entries.wrong
         if wrong:
@@ -91,11 +97,8 @@ def _findings(check: Check, found: list[Different]) -> None:
         if missing and one.key in check.half_deleted:
             continue
         if one.ends == "no max" and missing and one.lacks_its_end:
-            if topics.was_deleted(one.key.topic):
-                detail = f"{one.key}: the topic was deleted, {missing} of its messages are still in the log"
-                report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
-            else:
-                absent.append(one)
+            if not note_gone_on_purpose(check, one.key, place, missing, one.last_record):
+                (waiting if one.first_record >= restart else absent).append(one)
             continue
         if missing and one.lacks_its_end:
             detail = f"{one.key} ends at offset {one.entries.first_missing}, its records at {one.next}"
@@ -105,6 +108,13 @@ def _findings(check: Check, found: list[Different]) -> None:
             report.damage("queue-entry-missing", place, None, missing, detail)
         elif one.ends:
             report.damage("queue-end-wrong", place, None, 1, f"{one.key} ends at {one.next}: {one.ends}")
+    if waiting:
+        total = sum(one.entries.missing for one in waiting)
+        detail = (
+            f"{len(waiting)} queues without an entry: the database is complete up to log offset {restart}, and the "
+            f"{total} messages of these queues come after that"
+        )
+        check.out_of_date("queue-out-of-date", place, None, total, detail)
     if absent:
         named = ", ".join(str(one.key) for one in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
         total = sum(one.entries.missing for one in absent)
@@ -115,8 +125,11 @@ def _findings(check: Check, found: list[Different]) -> None:
 
 def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_end: int) -> None:
     """Check queues without a record in the log: the record of their last entry must have expired."""
-    place = str(check.layout.consume_queue)
+    place, unused = str(check.layout.queue_database), list[QueueKey]()
     for key, last, _ in entries.ends():
+        if not check.job.holds(ROCKSDB, key):
+            unused.append(key)
+            continue
         row = table.rows.get(key)
         if row is not None and table.count[row]:
             continue
@@ -136,12 +149,13 @@ def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_e
             check.report.after_crash("queue-entry-past-end", place, None, 1, f"{detail}; the log ends at {log_end}")
         else:
             check.report.damage("queue-entry-without-record", place, None, 1, detail)
+    note_unused(check, place, unused)
 
 
 def _restart_point(check: Check, entries: EntryTable, log_end: int) -> None:
     if check.job.judged_to is not None:
         return
-    place, restart = str(check.layout.consume_queue), entries.restart_offset()
+    place, restart = str(check.layout.queue_database), entries.restart_offset()
     if restart is None and log_end > check.log.min_offset:
         detail = "RocketMQ goes through the whole log when it opens the store"
         check.report.remark(NOTE, "restart-point-missing", place, 1, detail)

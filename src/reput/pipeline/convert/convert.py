@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
+from reput.formats.queue_kinds import TARGETS
 from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
 from reput.pipeline.build.rebuild.rebuild import rebuild_store
@@ -20,9 +20,11 @@ from reput.pipeline.convert.queues import convert_queues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.contradictions import contradictions
-from reput.store.disk.kinds import present_kinds
+from reput.store.disk.kinds import broker_settings, find_placement, present_kinds
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.report import RebuildReport
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.topics import topics_of
 from reput.store.owner import swap
 from reput.store.owner.owner import own_store
 
@@ -75,6 +77,9 @@ def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreCon
     present = {kind.name for kind in present_kinds(layout)}
     if present != set(TARGETS[options.to]) or (options.source != LOG and len(present) == 1):
         return None
+    lite = topics_of(Metadata(layout.root, config)).lite
+    if find_placement(layout, config, lite, []) != find_placement(layout, StoreConfig(), lite, []):
+        return None
     if contradictions(layout, config):
         return None
     report = RebuildReport(str(layout.root), salvage=False)
@@ -110,7 +115,8 @@ def convert_store(
     build = partial(convert_queues, config=config) if options.source == QUEUES else None
     report = rebuild_store(root, engine, config, rebuild_options, listener, build)
     report.notes[:0] = notes
-    report.notes.append(f"a broker uses these queues if its broker.conf says {TARGET_SETTINGS[options.to]}")
+    made = broker_settings(find_store(root, config), config, options.to)
+    report.notes.append(f"a broker uses these queues if its broker.conf says {made}")
     return report
 
 

@@ -32,6 +32,7 @@ from reput.pipeline.convert.source import (
 )
 from reput.pipeline.split.job import SplitOddities, SplitResult
 from reput.pipeline.split.parts import key_order
+from reput.queue.combined import parts_of
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
@@ -51,7 +52,7 @@ def convert_queues(run: Rebuild, config: StoreConfig) -> None:
         tasks = plan_tasks(_queues(run, chosen, source.covered), _ENTRIES_A_TASK, _QUEUES_A_TASK)
     if not tasks:
         raise DamagedStoreError(
-            f"{run.layout.consume_queue}: the {chosen.name} queues have no entry of a record that the log still has. "
+            f"{chosen.folder}: the {chosen.name} queues have no entry of a record that the log still has. "
             "Convert from the log: --source log"
         )
     with run.stage("read"):
@@ -80,16 +81,16 @@ def _source(run: Rebuild, kind: QueueKind) -> Source:
         ConfigError: nothing says how far; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
-    covered = find_start(run.as_found(), log, [kind], run.settings.index_enabled).frontiers.queue_offset
+    covered = find_start(run.as_found(), log, parts_of(kind), run.settings.index_enabled).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
-            f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as after a crash. "
+            f"{kind.folder}: nothing says how far the {kind.name} queues are complete, as after a crash. "
             "Convert from the log: --source log"
         )
     settings = run.settings
     return Source(
         run.layout,
-        kind.name,
+        kind,
         settings.queue_file_size,
         settings.ext_file_size,
         run.job.ext is not None,

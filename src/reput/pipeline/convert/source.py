@@ -8,7 +8,7 @@ whose record is gone is kept, with the time of the entry before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
+from reput.formats import paths
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueRange, is_blank
 from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from reput.log.maps import LogMaps
@@ -44,17 +45,13 @@ class Source:
     """
 
     layout: StoreLayout
-    kind: str
+    kind: QueueKind
     queue_file_size: int
     ext_file_size: int | None
     needs_records: bool
     log_file_size: int
     log_end: int
     covered: int
-
-    def open(self) -> QueueKind:
-        """Return the kind that is read."""
-        return all_kinds(self.layout, self.queue_file_size)[self.kind]
 
 
 class QueuePart(NamedTuple):
@@ -112,7 +109,8 @@ def _ranges(task: SourceTask) -> QueueRanges:
 
 def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
     """Read the same again, and compare it with what is staged; return a line for each queue that differs."""
-    staged = StoreLayout(Path(job.staging), source.layout.commit_log)
+    is_separate = job.database_part != paths.CONSUME_QUEUE
+    staged = replace(source.layout, root=Path(job.staging), separate_database=is_separate)
     kinds = [all_kinds(staged, job.queue_file_size)[name] for name in job.kinds]
     ext = ExtReader(Path(job.ext_folder), job.ext.file_size) if job.ext is not None else None
     different = []
@@ -121,7 +119,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
         different += [
             f"{part.entries.key} ({kind.name}): {found.get(part.entries.key, 'is not there')}"
             for part in task.parts
-            if found.get(part.entries.key, "is not there")
+            if job.holds(kind.name, part.entries.key) and found.get(part.entries.key, "is not there")
         ]
     return different
 
@@ -159,11 +157,11 @@ def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, Queue
     Raises:
         DamagedStoreError: a queue has gone.
     """
-    with source.open().asked() as source_queue:
+    with source.kind.asked() as source_queue:
         for part in task.parts:
             queue = source_queue(part.entries.key)
             if queue is None:
-                raise DamagedStoreError(f"{source.layout.consume_queue}: {part.entries.key} has gone while it was read")
+                raise DamagedStoreError(f"{source.kind.folder}: {part.entries.key} has gone while it was read")
             yield part, queue
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from reput.errors import StaleEpochError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own
+from reput.formats import own, paths
 from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.queue_kinds import DEFAULT_KINDS
@@ -22,6 +22,7 @@ from reput.log.decode import DecodeSettings
 from reput.log.scan import Gap
 from reput.pipeline.split.ext_job import ExtJob
 from reput.queue.kinds import QueueKind
+from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 
@@ -68,6 +69,10 @@ class Job:
     checked: str = ""
     judged_to: int | None = None
     deleted: dict[QueueKey, int] = field(default_factory=dict, hash=False)
+    database_part: str = paths.CONSUME_QUEUE
+    """The folder of the database, as it is called in the store."""
+    placement: QueuePlacement = EVERYWHERE
+    """Which of the kinds hold which queues."""
 
     @classmethod
     def of_store(
@@ -81,6 +86,7 @@ class Job:
         tag_items: bool = True,
     ) -> Job:
         """Return a job with a store's sizes, types, decoding and kinds; callers set the rest with `replace`."""
+        names = tuple(kind.name for kind in kinds) or DEFAULT_KINDS
         return cls(
             reput_folder=str(layout.reput),
             staging=str(staging),
@@ -92,7 +98,9 @@ class Job:
             index_slots=settings.index_slots,
             index_items=settings.index_items,
             owner=fs.owner_of(layout.root),
-            kinds=tuple(kind.name for kind in kinds) or DEFAULT_KINDS,
+            kinds=names,
+            placement=settings.placement.of_kinds(names),
+            database_part=layout.queue_database.name,
         )
 
     @property
@@ -108,6 +116,14 @@ class Job:
         """Return those of these queues that are built."""
         return {key: value for key, value in queues.items() if self.wants(key.topic)}
 
+    def holds(self, kind: str, key: QueueKey) -> bool:
+        """Return True if a kind of the job holds this queue."""
+        return self.placement.holds(kind, key.topic)
+
+    def places(self, key: QueueKey) -> bool:
+        """Return True if entries of a queue have places in files."""
+        return self.placement.in_files(key.topic)
+
     @cached_property
     def parts_folder(self) -> str:
         """The folder in which tasks leave parts for a later stage; it is removed before the swap."""
@@ -116,7 +132,12 @@ class Job:
     @cached_property
     def queue_folder(self) -> str:
         """The consumequeue folder that is written."""
-        return f"{self.live or self.staging}/consumequeue"
+        return f"{self.live or self.staging}/{paths.CONSUME_QUEUE}"
+
+    @cached_property
+    def database_folder(self) -> str:
+        """The folder of the database that is written."""
+        return f"{self.live or self.staging}/{self.database_part}"
 
     @cached_property
     def ext_folder(self) -> str:

@@ -64,6 +64,8 @@ class FileSink:
         written = set()
         for row in rows:
             key, first, entries = batch.key(row), int(batch.first[row]), batch.queue_entries(row)
+            if not job.holds(FILE, key):
+                continue
             if batch.steady[row] and job.live and would_overwrite(job, key, first, len(entries)):
                 batch.steady[row] = 0
             # A queue that is out of order is reordered later, by a task that sees all of it in log order.
@@ -74,13 +76,14 @@ class FileSink:
 
     def take_rows(self, job: Job, number: int, rows: Sequence[QueueRows]) -> None:  # noqa: ARG002 - a QueueSink
         """See `QueueSink`."""
-        for one in rows:
+        held = [one for one in rows if job.holds(FILE, one.key)]
+        for one in held:
             write_entries(job, one.key, one.first, one.entries.data)
-        finish_folders(job, {queue_path(job.queue_folder, one.key) for one in rows})
+        finish_folders(job, {queue_path(job.queue_folder, one.key) for one in held})
 
 
 class RocksdbSink:
-    """Leaves values for the stage that makes tables of them."""
+    """Leaves values for the stage that makes tables of them; it leaves out the queues that RocksDB does not hold."""
 
     def take(self, job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) -> None:
         """See `QueueSink`."""

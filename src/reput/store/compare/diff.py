@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats.consume_queue import QueueKey
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.queue.batch_files import BatchFiles
+from reput.queue.combined import kind_to_read
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
+from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.compare.batch_diff import batch_differences
 from reput.store.compare.queue_diff import QueueDifference, queue_differences, whole
 from reput.store.disk.kinds import kinds_named
@@ -31,6 +35,7 @@ class DiffSide(NamedTuple):
     log_min_offset: int
     ext: ExtReader | None = None
     batches: BatchFiles | None = None
+    placement: QueuePlacement = EVERYWHERE
 
     def __str__(self) -> str:
         return f"{self.store} ({self.kind.name})"
@@ -44,9 +49,9 @@ def diff_sides(
     Raises:
         ConfigError: the store has no two kinds, or a store has no queues.
     """
-    sides = _sides(path, config)
     if other is not None:
-        return sides[0], _sides(other, config)[0]
+        return _sides(path, config, as_read=True)[0], _sides(other, config, as_read=True)[0]
+    sides = _sides(path, config)
     if len(sides) < 2:
         raise ConfigError(
             f"{sides[0].store}: has {sides[0].kind.name} queues alone, so there is nothing to compare "
@@ -55,7 +60,8 @@ def diff_sides(
     return sides[0], sides[1]
 
 
-def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
+def _sides(path: Path | str, config: StoreConfig | None, *, as_read: bool = False) -> list[DiffSide]:
+    """Return a side for each kind of a store; with `as_read` one for all its queues."""
     store = StoreOnDisk.find(path, config, Purpose.LOOK, tolerant=True)
     layout, settings, kinds = store.layout, store.settings, store.kinds
     ext = ExtReader(layout.consume_queue_ext, settings.ext_file_size) if settings.ext_file_size else None
@@ -64,7 +70,10 @@ def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
         kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    return [DiffSide(str(layout.root), kind, store.log.min_offset, ext, store.batches) for kind in kinds]
+    placement = settings.placement.of_kinds([kind.name for kind in kinds])
+    if as_read:
+        kinds = [kind_to_read(kinds, placement)]
+    return [DiffSide(str(layout.root), kind, store.log.min_offset, ext, store.batches, placement) for kind in kinds]
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
@@ -73,9 +82,16 @@ def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
     with contextlib.closing(left.kind.open()) as one, contextlib.closing(right.kind.open()) as other:
         whole(one, log_min_offset)
         whole(other, log_min_offset)
-        yield from queue_differences(one, other, left.ext, right.ext)
+        compared = partial(_are_in_both, left, right)
+        yield from queue_differences(one, other, left.ext, right.ext, compared)
     if left.store != right.store and left.batches is not None and right.batches is not None:
         yield from batch_differences(left.batches, right.batches, log_min_offset)
+
+
+def _are_in_both(left: DiffSide, right: DiffSide, key: QueueKey) -> bool:
+    """Return True for a queue that belongs to both sides; all belong to both of two stores."""
+    names = (left.kind.name, right.kind.name) if left.store == right.store else ()
+    return all(left.placement.holds(name, key.topic) for name in names)
 
 
 def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:

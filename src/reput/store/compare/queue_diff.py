@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,19 +37,26 @@ class QueueDifference(NamedTuple):
 
 
 def queue_differences(
-    left: DurableQueues, right: DurableQueues, left_ext: ExtReader | None = None, right_ext: ExtReader | None = None
+    left: DurableQueues,
+    right: DurableQueues,
+    left_ext: ExtReader | None = None,
+    right_ext: ExtReader | None = None,
+    compared: Callable[[QueueKey], bool] = lambda _: True,
 ) -> Iterator[QueueDifference]:
     """Yield the differences between two sides, queue by queue; both must be loaded.
 
-    A queue that one side lacks has the range 0 to 0 there. Only entries whose records the log still has are compared,
-    and a missing entry counts as a pre-blank. With ext the tags code of a unit is compared, not its address.
+    A queue that one side lacks has the range 0 to 0 there; queues that are not `compared` are left out. Only entries
+    whose records the log still has are compared, and a missing entry counts as a pre-blank. With ext the tags code of
+    a unit is compared, not its address.
     """
     exts = (left_ext, right_ext)
     for key, one in left.spans():
+        if not compared(key):
+            continue
         other = right.find(key)
         yield from _of_queue(key, (left, right), exts, one, other or _NONE)
     for key, other in right.spans():
-        if left.find(key) is None:
+        if left.find(key) is None and compared(key):
             yield from _of_queue(key, (left, right), exts, _NONE, other)
 
 
@@ -76,7 +83,7 @@ def _of_queue(
     begin, end = max(one[0], other[0]), min(one[1], other[1])
     pending: QueueDifference | None = None
     while begin < end:
-        until = min(end, begin + _AT_ONCE, *(side.block_end(begin) for side in sides))
+        until = min(end, begin + _AT_ONCE, *(side.block_end(key, begin) for side in sides))
         ours, theirs = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
         for first, after in runs(np.sort(np.concatenate(compare(ours, theirs)))):
             if pending is not None and pending.end == begin + first:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError, NotAStoreError, ReputError, UnsupportedStoreError
-from reput.files import fs
+from reput.files import fs, names
 from reput.formats import own, paths
 from reput.nearest import similar
 from reput.store.disk.log_paths import linked_log, log_folders
@@ -26,11 +26,14 @@ class StoreLayout:
     """The paths of a store; `commit_log` may be elsewhere (storePathCommitLog).
 
     Of a log over several paths `log_folders` are these, and `commit_log` is a folder of links to their files.
+    `separate_database`: the RocksDB of queues has a folder of its own (useSeparateStorePathForRocksdbCQ); None if the
+    files decide.
     """
 
     root: Path
     commit_log: Path
     log_folders: tuple[Path, ...] = ()
+    separate_database: bool | None = None
 
     def sync_log(self) -> None:
         """Make the file systems durable that hold the log."""
@@ -44,9 +47,30 @@ class StoreLayout:
         return self.root / paths.CONSUME_QUEUE
 
     @property
+    def queue_database(self) -> Path:
+        """Folder of the RocksDB of queues, beside queue files or alone.
+
+        Source: `RocksDBConsumeQueueStore`, which refuses a store whose other folder has the file CURRENT.
+        """
+        separate = self.root / paths.CONSUME_QUEUE_ROCKSDB
+        is_separate = names.is_database(separate) if self.separate_database is None else self.separate_database
+        return separate if is_separate else self.consume_queue
+
+    @property
+    def other_queue_database(self) -> Path:
+        """The folder that may hold such a database, too, and must not."""
+        separate = self.root / paths.CONSUME_QUEUE_ROCKSDB
+        return self.consume_queue if self.queue_database == separate else separate
+
+    @property
     def batch_consume_queue(self) -> Path:
         """Folder of the batch ConsumeQueues."""
         return self.root / paths.BATCH_CONSUME_QUEUE
+
+    @property
+    def queue_folders(self) -> tuple[Path, ...]:
+        """Every folder that queues of any kind may be in, with the folder of their ext units."""
+        return tuple(self.root / name for name in paths.QUEUE_FOLDERS)
 
     @property
     def consume_queue_ext(self) -> Path:
@@ -83,6 +107,10 @@ class StoreLayout:
         """The folder of reput's own files."""
         return self.root / paths.REPUT
 
+    def as_found(self) -> StoreLayout:
+        """Return these paths with the database of queues where it is, whatever the settings say."""
+        return replace(self, separate_database=None)
+
     def own(self, name: str) -> Path:
         """Return the path of one of reput's own files or folders."""
         return self.reput / name
@@ -116,12 +144,12 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
                 f"{config.given('store_path_commit_log')}: none of these folders is there, so {root} has no log. Are "
                 "their disks mounted?"
             )
-        return StoreLayout(root, linked_log(folders), folders)
+        return StoreLayout(root, linked_log(folders), folders, config.use_separate_store_path_for_rocksdb_cq)
     if not fs.is_dir(commit_log):
         _refuse_dledger_folder(root)
         hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
         raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
-    return StoreLayout(root, commit_log)
+    return StoreLayout(root, commit_log, separate_database=config.use_separate_store_path_for_rocksdb_cq)
 
 
 def _near(root: Path) -> str:
@@ -168,18 +196,12 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
     Raises:
         UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
     """
-    for folder in (
-        layout.consume_queue,
-        layout.consume_queue_ext,
-        layout.batch_consume_queue,
-        layout.index,
-        layout.index_database,
-    ):
+    for folder in (*layout.queue_folders, layout.index, layout.index_database):
         if folder.is_symlink():
             raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
         if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):
             raise UnsupportedStoreError(f"{folder}: another file system is mounted here. {_SWAPPED_BY_RENAMES}")
-    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue):
+    for folder in layout.queue_folders:
         for path in _no_folders_among_queues(folder):
             if path.is_symlink() and path.is_dir():
                 raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")

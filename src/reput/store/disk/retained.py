@@ -51,7 +51,7 @@ def retained_queues(layout: StoreLayout, metadata: Metadata, present: set[QueueK
 
 
 def _old_queues(layout: StoreLayout) -> Iterator[QueueOnDisk]:
-    for kind in present_kinds(layout):
+    for kind in present_kinds(layout.as_found()):
         # Queues that cannot be read are left out; `unreadable_kinds` reports them.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.queues()
@@ -60,7 +60,7 @@ def _old_queues(layout: StoreLayout) -> Iterator[QueueOnDisk]:
 def unreadable_kinds(layout: StoreLayout) -> list[str]:
     """List why old queues cannot be read, a line for each kind; their numbering is then unknown."""
     errors = []
-    for kind in present_kinds(layout):
+    for kind in present_kinds(layout.as_found()):
         try:
             kind.complete_to()
         except DamagedStoreError as error:

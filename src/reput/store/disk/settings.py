@@ -22,7 +22,9 @@ from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import found_file_size, some_queues
+from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.index_kinds import IndexKinds
+from reput.store.disk.kinds import find_placement
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
 from reput.store.metadata.topics import Topics
@@ -37,7 +39,7 @@ class StoreSettings:
 
     `notes` name files that cannot be read. `ext_file_size` is None if the queues have no ConsumeQueueExt.
     `calc_bitmaps`: its units get the bits, by `bloom`, of the registered SQL92 filters that match. `index_kinds`: the
-    kinds of index that are extended, and the one that answers.
+    kinds of index that are extended, and the one that answers. `placement`: which kinds of queues hold which.
     """
 
     queue_file_size: int
@@ -55,6 +57,7 @@ class StoreSettings:
     types: QueueTypes = UNKNOWN_TYPES
     multi_dispatch: bool = True
     notes: tuple[str, ...] = ()
+    placement: QueuePlacement = EVERYWHERE
 
     def decoding(self, tag_items: bool) -> DecodeSettings:
         """Return the settings for decoding the log."""
@@ -107,6 +110,7 @@ def resolve_settings(
         # After the sizes above: the order of `assumed`.
         batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),
         types=types,
+        placement=find_placement(layout, config, topics.lite, assumed),
         # A record has offsets in further queues only if the broker gave them; the setting can only leave them out.
         multi_dispatch=config.enable_multi_dispatch is not False,
         assumed=tuple(assumed),

@@ -21,6 +21,7 @@ from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.log.files import LogFiles, list_log_files
 from reput.queue.batch_files import BatchFiles
+from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind
 from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.frontier import decoded_frontier, frontier_bytes
@@ -119,7 +120,10 @@ class StoreOnDisk:
             ReputError: see `refuse_early`.
         """
         config = config or StoreConfig()
-        store = cls(find_store(root, config), config, purpose, tolerant=tolerant, below=below)
+        layout = find_store(root, config)
+        if purpose in _NEEDS_PRESENT_KINDS_ONLY:
+            layout = layout.as_found()
+        store = cls(layout, config, purpose, tolerant=tolerant, below=below)
         store.refuse_early()
         return store
 
@@ -174,7 +178,7 @@ class StoreOnDisk:
     @cached_property
     def present(self) -> list[QueueKind]:
         """The kinds of which the store has queues, to list them; `kinds` has them with their file size, to open."""
-        return present_kinds(self.layout)
+        return present_kinds(self.layout.as_found())
 
     @cached_property
     def kinds(self) -> list[QueueKind]:
@@ -190,6 +194,11 @@ class StoreOnDisk:
             names = [*self.built] or configured_kinds(self.config) or [kind.name for kind in self.present]
             return kinds_named(names or DEFAULT_KINDS, self.layout, size)
         return store_kinds(self.layout, self.config, size)
+
+    @cached_property
+    def reading(self) -> QueueKind:
+        """The kind that answers reads, with light queues from another one if that alone has them."""
+        return kind_to_read(self.kinds, self.settings.placement)
 
     @cached_property
     def batches(self) -> BatchFiles:

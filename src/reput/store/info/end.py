@@ -333,7 +333,9 @@ def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -
 def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
     queues = index = ""
     if ends.queue is None and not info.unsupported and not ends.astray and not ends.is_partial:
-        queues = "no queue has an entry" if info.topics else "no queues"
+        # Of the kinds only a database can be there without a queue.
+        none = "the database of queues is empty, as after a kill before its first flush"
+        queues = "no queue has an entry" if info.topics else none if info.queue_kinds else "no queues"
     if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:

@@ -23,9 +23,12 @@ from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
 from reput.log.reader import record_at
 from reput.log.scan import LogRecord
+from reput.queue.combined import kind_to_read
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind, QueueOnDisk
+from reput.queue.placement import QueuePlacement
 from reput.store.disk.contradictions import contradictions
+from reput.store.disk.kinds import find_placement, misplaced_database
 from reput.store.disk.layout import StoreLayout, unsupported_kinds
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
@@ -71,6 +74,8 @@ def store_info(
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(store, info)
+    if misplaced := misplaced_database(layout):
+        info.damage.append(misplaced)
     _read_deleted(layout, log, info)
     ends = Ends()
     only = _chosen_topics(store, info, topics, most_topics)
@@ -110,7 +115,8 @@ def _chosen_topics(
     """Return the topics whose queues are read; None for all."""
     if most_topics is None or not store.present:
         return None
-    known = set(store.present[0].topics())
+    placement = find_placement(store.layout, store.config, store.topics.lite, [])
+    known = set(kind_to_read(store.present, placement).topics())
     if len(known) <= most_topics:
         return None
     chosen = [name for name in sorted({topic.encode("utf-8", "surrogateescape") for topic in topics}) if name in known]
@@ -155,8 +161,10 @@ def _read_indexes(store: StoreOnDisk, info: StoreInfo, ends: Ends, use: Use, onl
 def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence[bytes] | None) -> None:
     kinds, log_min_offset = store.present, store.log.min_offset
     info.queue_kinds = [kind.name for kind in kinds]
+    placement = find_placement(store.layout, store.config, store.topics.lite, []).of_kinds(info.queue_kinds)
+    info.placement = placement.settings
     newest: list[tuple[int, Entry]] = []
-    for queue in _queues_of(kinds[0], only) if kinds else ():
+    for queue in _queues_of(kind_to_read(kinds, placement), only) if kinds else ():
         key, bounds, files = queue.key, queue.bounds(log_min_offset), queue.files
         name = key.topic.decode("utf-8", "surrogateescape")
         if not info.topics or info.topics[-1].topic != name:
@@ -184,7 +192,7 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
     _read_batch_queues(store, info, ends)
     info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
     if only is None:
-        _compare_kinds(kinds, log_min_offset, info)
+        _compare_kinds(kinds, placement, log_min_offset, info)
 
 
 def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
@@ -214,13 +222,24 @@ def _read_batch_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
         info.damage += queue.oddities().damage
 
 
-def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:
-    """Report queues that end differently in the two kinds of a double write."""
+def _compare_kinds(kinds: Sequence[QueueKind], placement: QueuePlacement, log_min_offset: int, info: StoreInfo) -> None:
+    """Report queues that end differently in the two kinds of a double write, of those that belong to both."""
     if len(kinds) < 2:
         return
-    ends = {(topic.topic, queue.queue_id): queue.max_offset for topic in info.topics for queue in topic.queues}
+
+    def is_in_both(topic: bytes) -> bool:
+        return all(placement.holds(kind.name, topic) for kind in kinds)
+
+    ends = {
+        (topic.topic, queue.queue_id): queue.max_offset
+        for topic in info.topics
+        if is_in_both(topic.topic.encode("utf-8", "surrogateescape"))
+        for queue in topic.queues
+    }
     for kind in kinds[1:]:
         for queue in kind.queues():
+            if not is_in_both(queue.key.topic):
+                continue
             key, end = queue.key, queue.bounds(log_min_offset).max_offset
             other = ends.pop((key.topic.decode("utf-8", "surrogateescape"), key.queue_id), 0)
             if end != other:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reput.formats.lite_topics import expiration_of
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
 
@@ -31,6 +32,21 @@ class Topics:
     def names(self) -> frozenset[bytes]:
         """The names of the topics; empty if they are unknown."""
         return frozenset(name.encode("utf-8", "surrogatepass") for name in self.topics)
+
+    @property
+    def lite(self) -> frozenset[bytes]:
+        """The names of the topics of type LITE, which have lite topics."""
+        return frozenset(self.lite_expirations)
+
+    @cached_property
+    def lite_expirations(self) -> dict[bytes, int]:
+        """The time after which the lite topics of each topic of type LITE expire (minutes, -1 never)."""
+        found = {}
+        for name, values in self.topics.items():
+            minutes = expiration_of(values.get("attributes")) if isinstance(values, dict) else None
+            if minutes is not None:
+                found[name.encode("utf-8", "surrogatepass")] = minutes
+        return found
 
     @property
     def queue_counts(self) -> dict[bytes, int]:

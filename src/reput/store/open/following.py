@@ -191,7 +191,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     else:
         store.refuse()
         frontiers = find_start(store, log, kinds, settings.index_enabled, settings.types).frontiers
-    queues = Queues(kinds[0].open())
+    queues = Queues(store.reading.open())
     queues.load(frontiers.both, log.min_offset)
     ends = queues.durable_ends()
     queues.close()

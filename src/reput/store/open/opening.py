@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
@@ -11,6 +11,7 @@ from reput.errors import DamagedLogError
 from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.maps import LogMaps
+from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import refuse_batches_beside
@@ -104,7 +105,7 @@ def open_view(
                 f"the log ends at {tail.end}, and {known.source} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
-    notes += _odd_index_files(view)
+    notes += [*_odd_index_files(view), *_short_databases(kinds if writer is Writer.NOBODY else (), start, view)]
     log.follow_writes()
     view.refresh = refresh
     view.lookups.watched = watched
@@ -115,6 +116,24 @@ def open_view(
     return Opened(
         view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short
     )
+
+
+def _short_databases(kinds: Sequence[QueueKind], start: Start, view: StoreView) -> list[str]:
+    """Return a note on each kind that says up to where it is complete, and ends before the log after a crash.
+
+    RocketMQ writes its database without a log of its own, so a kill loses what was not flushed.
+    """
+    log_end, notes = view.follower.offset, []
+    for kind in kinds:
+        end = kind.complete_to()
+        if end is not None and end < log_end and start.how == "crash":
+            state = f"complete up to log offset {end}" if end else "empty"
+            notes.append(
+                f"{kind.folder}: the database of queues is {state}, as after a kill, and the log goes on to {log_end}: "
+                "messages after that are read from the log alone. `reput rebuild --only queue` fills the database, and "
+                "so does a broker that opens the store"
+            )
+    return notes
 
 
 def _odd_index_files(view: StoreView) -> list[str]:

@@ -11,19 +11,18 @@ from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
 from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import all_kinds, every_kind, present_kinds
+from reput.store.disk.kinds import every_kind, kinds_in_any_folder, present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
 
 _NAMED = 5
-_QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
 
 
 def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
     """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
-    kept, kinds = [], list(all_kinds(layout).values())
+    kept, kinds = [], kinds_in_any_folder(layout)
     for part in swap_parts:
-        if part != paths.INDEX and part.partition("/")[0] not in _QUEUE_FOLDERS:
+        if part != paths.INDEX and part.partition("/")[0] not in paths.QUEUE_FOLDERS:
             continue
         for name in _strays(layout.root / part, part, kinds):
             target = layout.staging(epoch) / name
@@ -39,8 +38,8 @@ def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
 
     Without `in_queues` the folders of queues are left out: there may be very many.
     """
-    kinds = list(all_kinds(layout).values())
-    parts = (*(_QUEUE_FOLDERS if in_queues else ()), paths.INDEX)
+    kinds = kinds_in_any_folder(layout)
+    parts = (*(paths.QUEUE_FOLDERS if in_queues else ()), paths.INDEX)
     found = [name for part in parts for name in _strays(layout.root / part, part, kinds)]
     for entry in fs.list_dir(layout.commit_log):
         if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
@@ -71,8 +70,8 @@ def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
     match name.split("/"):
         case [paths.INDEX, file]:
             return is_index_name(file)
-        case [paths.CONSUME_QUEUE, *names]:
-            return any(kind.owns(names) for kind in kinds)
+        case [paths.CONSUME_QUEUE | paths.CONSUME_QUEUE_ROCKSDB as folder, *names]:
+            return any(kind.folder.name == folder and kind.owns(names) for kind in kinds)
         case [paths.BATCH_CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
             return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
@@ -85,7 +84,7 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
         NotAStoreError: queues or IndexFiles hold entries.
     """
     # Pre-blank entries alone hold a numbering, and that is kept without any record.
-    kinds = every_kind(layout, present_kinds(layout))
+    kinds = every_kind(layout, present_kinds(layout.as_found()))
     queues = any(queue.span().last for kind in kinds for queue in kind.queues())
     items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     if queues or items:

@@ -90,7 +90,7 @@ class EntryReader:
             if span is not queue or wanted is EVERYTHING:
                 self.lookups.add_queue(topic, key, offset, max(1, max_messages), self._known())
         if not len(entries):
-            return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(offset), span)
+            return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(key, offset), span)
         codes = NO_CODES
         if wanted is not EVERYTHING:
             entries, codes = self._filtered(entries, key, wanted, max_messages)
@@ -230,7 +230,7 @@ class EntryReader:
                 entries = self.queues.entries(key, position, min(end, position + _ENTRIES_AT_ONCE))
             read = len(entries) // ENTRY_SIZE
             if not read:
-                position = self.queues.durable.block_end(position)
+                position = self.queues.durable.block_end(key, position)
                 continue
             there = self._have_records(entries)
             entries, codes = self._filtered(entries, key, wanted, read)

@@ -143,7 +143,7 @@ class Lookups:
         self._table = table
         self._log = log
         self._index = index
-        self._file_entries = table.durable.block_end(0)
+        self._file_entries = table.durable.file_entries
         self.can_seek = self._file_entries != INT64_MAX
         """True if kernels find the entries of queues by the numbers of files."""
         self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
@@ -183,7 +183,8 @@ class Lookups:
         made.min_offset, made.max_offset = table.min_offset(key), table.max_offset(key)
         made.begin = max(place, made.min_offset)
         made.end, made.file_end = place + len(entries) // ENTRY_SIZE, stored.max_offset
-        made.is_last = made.end == table.durable.block_end(place) or (tail is None and made.end == stored.max_offset)
+        ends_here = tail is None and made.end == stored.max_offset
+        made.is_last = ends_here or made.end == table.durable.block_end(key, place)
         made.entries = entries[(made.begin - place) * ENTRY_SIZE :]
         if not made.begin <= offset < made.end:
             return

@@ -20,6 +20,7 @@ from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
+from reput.queue.combined import kind_to_read
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
@@ -79,7 +80,7 @@ class StoreView:
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
         self.kinds = kinds
-        self.queues_table = Queues(kinds[0].open())
+        self.queues_table = Queues(kind_to_read(kinds, settings.placement).open())
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)

@@ -92,7 +92,7 @@ def place_split(job: Job, number: int) -> list[QueueKey]:
         for key, first, count, end, steady in zip(
             left.keys, left.first.tolist(), counts, accumulate(counts), left.steady.tolist(), strict=True
         ):
-            if not steady:
+            if not steady or not job.places(key):
                 continue
             piece = entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE]
             if would_overwrite(job, key, first, len(piece)):

@@ -20,13 +20,13 @@ from reput.dispatch.sql.columns import RecordProperties
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
+from reput.formats.lite_topics import is_light
 from reput.formats.paths import offset_name
 from reput.formats.record import (
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
     HOST_V4_SIZE,
     HOST_V6_SIZE,
-    LMQ_PREFIX,
     MAGIC_AT,
     MAGIC_V2,
     STORE_TIMESTAMP_AT_V4,
@@ -58,7 +58,7 @@ class ExtWork(NamedTuple):
 
 def ext_tasks(work: Sequence[ExtWork]) -> list[tuple[ExtWork, ...]]:
     """Cut the work into tasks. Entries of light queues have no units, as in RocketMQ."""
-    work = [one for one in work if not one.key.topic.startswith(LMQ_PREFIX)]
+    work = [one for one in work if not is_light(one.key.topic)]
     return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
 
 

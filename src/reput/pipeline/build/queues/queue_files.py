@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 from reput.files import fs
 from reput.formats import paths
+from reput.formats.consume_queue import QueueKey
 from reput.pipeline.build.queues import blanks
 from reput.pipeline.build.queues.ext import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
-from reput.queue.file_kind import FileKind
+from reput.queue.file_kind import FILE, FileKind
 
 
 class FileBuilder:
@@ -31,7 +33,7 @@ class FileBuilder:
     def place(self, build: Build, queues: RangeQueues) -> list[QueueOutcome]:
         """Build the queues that are out of order in log order; the others are in their places."""
         self._outcomes = []
-        out_of_order = queues.table.out_of_order()
+        out_of_order = [key for key in queues.table.out_of_order() if build.job.holds(FILE, key)]
         if out_of_order:
             with build.stage("reorder"):
                 self._outcomes = reorder_queues(
@@ -41,14 +43,16 @@ class FileBuilder:
 
     def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:
         """Fill fronts of new queues and ends of queues that keep their numbers with blanks; build ext units."""
-        new = [(key, int(queues.table.first[row])) for key, row in queues.present() if not queues.ends.get(key)]
-        fronts = blanks.front_blanks(build.job, new, [(one.key, one.next) for one in kept.retained])
+        new = [(key, int(queues.table.first[row])) for key, row in _held(build, queues) if not queues.ends.get(key)]
+        retained = [(one.key, one.next) for one in kept.retained if build.job.holds(FILE, one.key)]
+        ends = [one for one in kept.ends if build.job.holds(FILE, one.key)]
+        fronts = blanks.front_blanks(build.job, new, retained)
         if fronts:
             with build.stage("pre-blank"):
                 build.run(blanks.blank_fronts, blanks.in_tasks(fronts))
-        if kept.ends:
+        if ends:
             with build.stage("keep-ends"):
-                build.run(blanks.blank_end_of_queue, kept.ends)
+                build.run(blanks.blank_end_of_queue, ends)
         if build.job.ext is not None:
             self._build_ext(build, queues)
 
@@ -61,7 +65,7 @@ class FileBuilder:
                 int(table.next[row]),
                 afresh=key in begun_again or not queues.ends.get(key),
             )
-            for key, row in queues.present()
+            for key, row in _held(build, queues)
         ]
         with build.stage("ext"):
             fs.make_dirs(build.job.ext_folder, build.job.owner)
@@ -71,7 +75,7 @@ class FileBuilder:
 
     def verify(self, build: Build, queues: RangeQueues) -> list[str]:
         """Compare the end of each queue's files, which have no hole, with the end of its records."""
-        ends = {key: int(queues.table.next[row]) for key, row in queues.present()}
+        ends = {key: int(queues.table.next[row]) for key, row in _held(build, queues)}
         wrong = []
         for queue in FileKind(Path(build.job.queue_folder), build.job.queue_file_size).queues():
             end = queue.span().max_offset
@@ -95,3 +99,8 @@ class FileBuilder:
 
     def close(self) -> None:
         """Do nothing: no file is held open."""
+
+
+def _held(build: Build, queues: RangeQueues) -> Iterator[tuple[QueueKey, int]]:
+    """Yield each queue of the range that files hold, with its row."""
+    return ((key, row) for key, row in queues.present() if build.job.holds(FILE, key))

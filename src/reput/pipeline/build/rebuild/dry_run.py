@@ -174,7 +174,7 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
 def _replaced(layout: StoreLayout, of_queues: bool, of_index: bool) -> list[Replaced]:
     folders = [layout.index] if of_index else []
     if of_queues:
-        folders += [layout.consume_queue, layout.batch_consume_queue, layout.consume_queue_ext]
+        folders += layout.queue_folders
     return [_measured(layout, folder) for folder in folders]
 
 

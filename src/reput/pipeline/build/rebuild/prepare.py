@@ -10,13 +10,17 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.log.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
+from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind
+from reput.queue.placement import EVERYWHERE
 from reput.store.disk.index_kinds import IndexDatabaseOnDisk, refuse_held_index_database
-from reput.store.disk.kinds import configured_kinds, present_kinds
+from reput.store.disk.kinds import configured_kinds, find_placement, kind_named, misplaced_database, present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.topics import topics_of
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 from reput.store.owner.strays import refuse_lost_log
@@ -88,6 +92,8 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
         built=options.kinds,
     )
     store.refuse()
+    if (options.topics or options.skip_topics) and (why := misplaced_database(layout)):
+        raise ConfigError(f"{why}. A rebuild of some topics leaves the database where it is")
     log, settings = store.log, store.settings
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += log.notes
@@ -141,15 +147,19 @@ def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int
         ConfigError: the store has no queues, or only those of the one kind to make.
     """
     configured = configured_kinds(config)
-    present = present_kinds(layout, queue_file_size)
+    present = present_kinds(layout.as_found(), queue_file_size)
     present.sort(key=lambda kind: configured.index(kind.name) if kind.name in configured else len(configured))
-    others = [kind for kind in present if kind.name not in made]
+    placement = find_placement(layout.as_found(), StoreConfig(), topics_of(Metadata(layout.root, config)).lite, [])
+    if placement != EVERYWHERE:
+        # Files first: with the light queues that they lack they have every queue.
+        return kind_to_read(present_kinds(layout.as_found(), queue_file_size), placement)
+    # A database that moves to another folder is made from the present one.
+    others = [kind for kind in present if kind.name not in made or kind.folder != kind_named(kind.name, layout).folder]
     if not others and len(made) > 1:
         others = present
     if others:
         return others[0]
     has = f"{' and '.join(kind.name for kind in present)} queues alone" if present else "no queues"
     raise ConfigError(
-        f"{layout.consume_queue}: the store has {has}, so there is no other kind to convert from. Use the log: "
-        "--source log"
+        f"{layout.root}: the store has {has}, so there is no other kind to convert from. Use the log: --source log"
     )

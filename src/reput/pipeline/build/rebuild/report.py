@@ -205,7 +205,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
 
 
 def _old_topics(run: Rebuild) -> Iterator[bytes]:
-    for kind in present_kinds(run.layout):
+    for kind in present_kinds(run.layout.as_found()):
         # What cannot be read has no topic to name.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.topics()
@@ -214,7 +214,7 @@ def _old_topics(run: Rebuild) -> Iterator[bytes]:
 def _has_old_queues(run: Rebuild, topic: str) -> bool:
     if fs.exists(run.layout.consume_queue / topic):
         return True
-    for kind in present_kinds(run.layout):
+    for kind in present_kinds(run.layout.as_found()):
         # What cannot be read has no topic to name.
         with contextlib.suppress(DamagedStoreError), contextlib.closing(kind.queues(os.fsencode(topic))) as queues:
             if next(queues, None) is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import QueueKey
+from reput.formats.queue_kinds import ROCKSDB
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.kernels.table_columns import EntryPieces
 from reput.pipeline.split import parts
@@ -90,10 +91,12 @@ def stretch_columns(job: Job, ranges: Sequence[PartRange]) -> StretchColumns:
     found, sources = list[tuple[NDArray[Any], ...]](), list[_Source]()
     for part in ranges:
         queues = parts.load_ranges(job, part.split, part.row_begin, part.row_end)
-        row = np.array([rows.setdefault(key, len(rows)) for key in queues.keys], dtype=np.int64)
         place = part.entry_begin + np.cumsum(queues.entries) - queues.entries
+        held = np.array([job.holds(ROCKSDB, key) for key in queues.keys], dtype=np.bool_)
+        keys = [key for key, is_held in zip(queues.keys, held.tolist(), strict=True) if is_held]
+        row = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)
         source = np.full(len(row), len(sources), dtype=np.int64)
-        found.append((row, queues.first, queues.entries, source, place, queues.steady))
+        found.append((row, queues.first[held], queues.entries[held], source, place[held], queues.steady[held]))
         sources.append(_Source(*map_values(job, part.split)))
     columns = [np.concatenate(column) for column in zip(*found, strict=True)] or [np.empty(0, dtype=np.int64)] * 6
     keys = sorted(rows, key=key_order)

@@ -28,12 +28,15 @@ class Different(NamedTuple):
     """A queue that differs from its records; entries are counted by queue offset.
 
     `next` is the offset after its last record; `ends` says what is wrong with its ends in the database ("": nothing).
+    `first_record`, `last_record`: the log offsets of its first and its last record.
     """
 
     key: QueueKey
     next: int
     entries: Compared
     ends: str
+    first_record: int
+    last_record: int
 
     @property
     def lacks_its_end(self) -> bool:
@@ -77,7 +80,7 @@ def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], 
         last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + len(rows) - 1)
         compared.add(begin, compare(rows, present, _NO_ENTRY))
     ends = _wrong_ends(entries, key, first, last, grows)
-    return Different(key, last.queue_offset + 1, compared, ends)
+    return Different(key, last.queue_offset + 1, compared, ends, first.physical_offset, last.physical_offset)
 
 
 def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:

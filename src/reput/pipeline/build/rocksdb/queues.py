@@ -18,7 +18,7 @@ import numpy as np
 
 from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
-from reput.formats import own, paths
+from reput.formats import own
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
@@ -38,7 +38,7 @@ from reput.pipeline.build.rocksdb.tables import (
 )
 from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.pipeline.split.job import Job
-from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
+from reput.queue.rocksdb_kind import FAMILIES, ROCKSDB, RocksdbKind, remove_topics
 from reput.store.disk.layout import StoreLayout
 
 ONE_BATCH_ENTRIES = 1 << 18
@@ -55,7 +55,7 @@ class RocksdbBuilder:
     def __init__(self, layout: StoreLayout, job: Job) -> None:
         self._live: DatabaseOwner | None = None
         if job.live:
-            live = RocksdbKind(layout.consume_queue, layout.own(own.ROCKSDB_LOGS))
+            live = RocksdbKind(layout.queue_database, layout.own(own.ROCKSDB_LOGS))
             self._live = live.open_to_write(job.owner)
         self._batch: Batch | None = None
         self._stretches: list[TableQueues] = []
@@ -82,8 +82,11 @@ class RocksdbBuilder:
         if self._live is None and not build.job.of_all_topics:
             restart = min(restart, self._copy_other_topics(build))
         with build.stage("ingest"), self._opened(build.job) as database:
-            batch = self._batch or self._ingest(build.job, database, queues, {one.key: one for one in kept.ends})
+            held = {one.key: one for one in kept.ends if build.job.holds(ROCKSDB, one.key)}
+            batch = self._batch or self._ingest(build.job, database, queues, held)
             for one in kept.retained:
+                if not build.job.holds(ROCKSDB, one.key):
+                    continue
                 _put_ends(batch, one.key, OffsetValue(0, one.next), OffsetValue(0, one.next - 1))
             batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(restart))
             database.write(batch)
@@ -95,7 +98,7 @@ class RocksdbBuilder:
             with job.writing():
                 yield self._live
             return
-        with DatabaseOwner(Path(job.queue_folder), FAMILIES, Path(job.parts_folder) / "log", job.owner) as database:
+        with DatabaseOwner(Path(job.database_folder), FAMILIES, Path(job.parts_folder) / "log", job.owner) as database:
             if not job.of_all_topics:
                 remove_topics(database, job.wants)
             yield database
@@ -124,8 +127,8 @@ class RocksdbBuilder:
 
     def _copy_other_topics(self, build: Build) -> int:
         """Copy the live database into staging; returns the log offset up to which it is complete."""
-        live = RocksdbKind(build.layout.consume_queue, build.layout.own(own.ROCKSDB_LOGS))
-        folder = Path(build.job.queue_folder)
+        live = RocksdbKind(build.layout.queue_database, build.layout.own(own.ROCKSDB_LOGS))
+        folder = Path(build.job.database_folder)
         with build.stage("copy"):
             live.copy_to(folder, build.job.owner)
             # The folder is swapped in whole, and other kinds may have queues in it.
@@ -136,7 +139,7 @@ class RocksdbBuilder:
 
     def verify(self, build: Build, queues: RangeQueues) -> list[str]:  # noqa: ARG002 - a QueueBuilder
         """Compare the staged database with what the splits left."""
-        task = partial(compare_stretch, build.job, build.job.queue_folder)
+        task = partial(compare_stretch, build.job, build.job.database_folder)
         compared = build.engine.run(task, self._stretches, build.listener.advance)
         return [
             f"{one.key}: {one.entries.missing} entries missing, {one.entries.wrong} wrong, {one.ends or 'ends right'}"
@@ -145,9 +148,9 @@ class RocksdbBuilder:
         ]
 
     def parts(self, build: Build) -> list[str]:
-        """Return the folder, which holds the database's files beside queues of other kinds."""
-        fs.make_dirs(build.job.queue_folder, build.job.owner)
-        return [paths.CONSUME_QUEUE]
+        """Return the folder, which may hold the database's files beside queues of other kinds."""
+        fs.make_dirs(build.job.database_folder, build.job.owner)
+        return [build.job.database_part]
 
     def close(self) -> None:
         """Close the live database."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.files.names import is_empty_dir
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
@@ -108,8 +110,16 @@ def verify_queues(build: Build, queues: RangeQueues) -> None:
 
 
 def queue_parts(build: Build) -> list[str]:
-    """Return the paths of all staged queues that are swapped in, relative to the store."""
+    """Return the paths of all staged queues that are swapped in, relative to the store.
+
+    An empty folder replaces old queues in a folder where the job's kinds have none, such as a database that moves.
+    """
     found = dict.fromkeys(part for builder in build.builders for part in builder.parts(build))
+    if build.job.of_all_topics:
+        for part in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_ROCKSDB):
+            if part not in found and not is_empty_dir(build.layout.root / part):
+                fs.make_dirs(f"{build.job.staging}/{part}", build.job.owner)
+                found[part] = None
     if paths.CONSUME_QUEUE in found:
         return [part for part in found if not part.startswith(f"{paths.CONSUME_QUEUE}/")]
     return list(found)

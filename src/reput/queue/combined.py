@@ -1,0 +1,186 @@
+"""Two kinds of queues as one to read: light queues from the one, all others from the other.
+
+Source: `CombineConsumeQueueStore.getCurrentReadStoreForTopic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.consume_queue import OffsetRange, QueueKey
+from reput.formats.layout import INT64_MAX
+from reput.formats.lite_topics import is_light
+from reput.formats.record import LMQ_PREFIX
+from reput.queue.kinds import DurableQueues, QueueKind, QueueOnDisk
+from reput.queue.placement import QueuePlacement
+from reput.queue.tail import Trimmed
+
+
+def kind_to_read(kinds: Sequence[QueueKind], placement: QueuePlacement) -> QueueKind:
+    """Return the kind that answers reads: the first one, or with it another one for light queues that it lacks."""
+    first = kinds[0]
+    placement = placement.of_kinds([kind.name for kind in kinds])
+    if not placement.light_in_rocksdb or placement.holds(first.name, LMQ_PREFIX):
+        return first
+    return CombinedKind(first, next(kind for kind in kinds if kind.name != first.name))
+
+
+def parts_of(kind: QueueKind) -> list[QueueKind]:
+    """Return the kinds that a kind to read consists of."""
+    return [kind.main, kind.light] if isinstance(kind, CombinedKind) else [kind]
+
+
+class CombinedKind:
+    """Two kinds, to read: `light` has the light queues, `main` all others. See `QueueKind`."""
+
+    def __init__(self, main: QueueKind, light: QueueKind) -> None:
+        self.main = main
+        self.light = light
+        self.name = f"{main.name} and {light.name}"
+        self.folder: Path = main.folder
+        self.has_ext = main.has_ext
+        self.allows_batches = main.allows_batches and light.allows_batches
+
+    def _of(self, topic: bytes) -> QueueKind:
+        return self.light if is_light(topic) else self.main
+
+    def is_present(self) -> bool:
+        """Return True if there are queues of one of the kinds."""
+        return self.main.is_present() or self.light.is_present()
+
+    def is_held(self) -> bool:
+        """Return True if another process has one of the kinds open to write."""
+        return self.main.is_held() or self.light.is_held()
+
+    def refuse_in_fork(self) -> None:
+        """Refuse to write if one of the kinds cannot be written in this process."""
+        self.main.refuse_in_fork()
+        self.light.refuse_in_fork()
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Return True for a file of one of the kinds."""
+        return self.main.owns(names) or self.light.owns(names)
+
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
+        """Yield the queues, or those of a topic: light queues after all others."""
+        if topic is not None:
+            yield from self._of(topic).queues(topic)
+            return
+        for kind in (self.main, self.light):
+            with closing(kind.queues()) as queues:
+                yield from (queue for queue in queues if self._of(queue.key.topic) is kind)
+
+    def topics(self) -> Iterator[bytes]:
+        """Yield the topics of all queues."""
+        for kind in (self.main, self.light):
+            yield from (topic for topic in kind.topics() if self._of(topic) is kind)
+
+    @contextmanager
+    def asked(self) -> Iterator[Callable[[QueueKey], QueueOnDisk | None]]:
+        """Return single queues from the kind that has them."""
+        with self.main.asked() as main, self.light.asked() as light:
+            yield lambda key: light(key) if is_light(key.topic) else main(key)
+
+    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
+        """Return what is wrong with the files of a queue."""
+        return self._of(key.topic).damage_of(key, file_size)
+
+    def shared_bytes(self) -> int:
+        """Return the bytes of files that belong to no single queue."""
+        return self.main.shared_bytes() + self.light.shared_bytes()
+
+    def complete_to(self) -> int | None:
+        """Return None: each of the kinds says it for itself (`parts_of`)."""
+        return None
+
+    def open(self) -> CombinedQueues:
+        """Return the queues for an open store."""
+        return CombinedQueues(self.name, self.main.open(), self.light.open())
+
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
+        """Remove the entries of records at or above a log offset from both kinds."""
+        return [*self.main.cut(end, owner, whole), *self.light.cut(end, owner, whole)]
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:
+        """Remove the queues of a topic from both kinds."""
+        found = {key for kind in (self.main, self.light) for key in kind.delete(topic, queue_id, owner, aside)}
+        return sorted(found)
+
+    def delete_expired(self, log_min_offset: int) -> list[str]:
+        """Remove what refers to expired records from both kinds."""
+        return [*self.main.delete_expired(log_min_offset), *self.light.delete_expired(log_min_offset)]
+
+
+class CombinedQueues:
+    """The queues of an open store whose light queues are in another kind. See `DurableQueues`."""
+
+    # Kernels find entries by the numbers of files only where all queues have files.
+    file_entries = INT64_MAX
+
+    def __init__(self, name: str, main: DurableQueues, light: DurableQueues) -> None:
+        self.name = name
+        self.most_blocks = min(main.most_blocks, light.most_blocks)
+        self._main = main
+        self._light = light
+
+    def _of(self, topic: bytes) -> DurableQueues:
+        return self._light if is_light(topic) else self._main
+
+    def load(self, frontier_offset: int, log_min_offset: int) -> None:
+        """Forget everything, in both kinds."""
+        self._main.load(frontier_offset, log_min_offset)
+        self._light.load(frontier_offset, log_min_offset)
+
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
+        """Note that all entries below the frontier are durable now, each kind with the queues that it has."""
+        found = list(grown)
+        for queues in (self._main, self._light):
+            queues.advance(frontier_offset, [one for one in found if self._of(one.entries.key.topic) is queues])
+
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
+        """Yield every queue, or those of a topic, with its span."""
+        if topic is not None:
+            yield from self._of(topic).spans(topic)
+            return
+        for queues in (self._main, self._light):
+            yield from ((key, span) for key, span in queues.spans() if self._of(key.topic) is queues)
+
+    def topics(self) -> Iterator[bytes]:
+        """Yield the topics of all queues."""
+        for queues in (self._main, self._light):
+            yield from (topic for topic in queues.topics() if self._of(topic) is queues)
+
+    def find(self, key: QueueKey) -> OffsetRange | None:
+        """Return the span of a queue; None if there is no such queue."""
+        return self._of(key.topic).find(key)
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """Return the maximum number of entries that one pull of either kind reads."""
+        return max(queues.pull_entries(max_messages, has_filter) for queues in (self._main, self._light))
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
+        """Return a function from queue offset to store time; None if only the log has times."""
+        return self._of(key.topic).store_times(key)
+
+    def block_end(self, key: QueueKey, offset: int) -> int:
+        """Return the queue offset at which a read of a queue stops at the latest."""
+        return self._of(key.topic).block_end(key, offset)
+
+    def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """Return the entries [begin, end) of a queue."""
+        return self._of(key.topic).entries(key, begin, end)
+
+    def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
+        """Return entries of a queue around an offset that are cheap to keep."""
+        return self._of(key.topic).block(key, offset)
+
+    def close(self) -> None:
+        """Close the files of both kinds."""
+        self._main.close()
+        self._light.close()

@@ -1,0 +1,348 @@
+"""Where queues are: every placement that a broker writes is found, checked, built and converted."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reput
+from reput.config import StoreConfig
+from reput.errors import ConfigError, UnsupportedStoreError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats import rocksdb as fmt
+from reput.queue.file_kind import FileKind
+from support import databases, golden, lite_stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROCKSDB_ALONE = ["storeType=defaultRocksDB"]
+SEPARATE = "useSeparateStorePathForRocksdbCQ=true"
+TOGETHER = "useSeparateStorePathForRocksdbCQ=false"
+MOVES = pytest.mark.parametrize("source", ["log", "queues"])
+
+
+def settings(*given: str) -> StoreConfig:
+    """Settings as `--set` gives them."""
+    return StoreConfig().updated(given)
+
+
+def queues_of(store: Path) -> list[dict[bytes, bytes]]:
+    """The entries of a store's database of queues and the ends of its queues, wherever it is.
+
+    RocketMQ notes the begin of a queue when a client asks for it, also of a queue without messages.
+    """
+    found = databases.queues_content(store)
+    ends = {key: value for key, value in found[fmt.OFFSET_FAMILY].items() if fmt.decode_offset_key(key).kind == fmt.MAX}
+    return [found[fmt.ENTRY_FAMILY], ends]
+
+
+def names_in(folder: Path) -> set[str]:
+    """The names in a folder; none if there is no such folder."""
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+@pytest.mark.golden
+def test_a_database_in_its_own_folder_is_sound(tmp_path: Path) -> None:
+    """`check` and `info` find queues in consumequeue_rocksdb, without any setting."""
+    store = golden.unpack("separate", tmp_path)
+    assert_sound(store)
+    found = reput.info(store)
+    assert found.damage == []
+    assert found.queue_entries == golden.facts("separate").queue_entries
+    assert [note for note in found.notes if "not RocketMQ's" in note] == []
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_rebuild_keeps_the_folder(lost: bool, tmp_path: Path) -> None:
+    """A rebuild writes the database where it was, or where the setting names it, with what RocketMQ had there."""
+    store = golden.unpack("separate", tmp_path)
+    wanted = queues_of(store)
+    if lost:
+        shutil.rmtree(store / paths.CONSUME_QUEUE_ROCKSDB)
+    config = settings(*ROCKSDB_ALONE, SEPARATE) if lost else None
+    reput.rebuild(store, spark=False, config=config)
+    assert queues_of(store) == wanted
+    assert not names_in(store / paths.CONSUME_QUEUE)
+    assert_sound(store)
+
+
+@pytest.mark.golden
+@MOVES
+def test_a_conversion_moves_the_database(source: Any, tmp_path: Path) -> None:
+    """The setting says where `convert` puts the database; the old folder is empty then."""
+    store = golden.unpack("separate", tmp_path)
+    wanted = queues_of(store)
+    together, separate = settings(*ROCKSDB_ALONE, TOGETHER), settings(*ROCKSDB_ALONE, SEPARATE)
+    report = reput.convert(store, to="rocksdb", spark=False, config=together, source=source)
+    assert not (store / paths.CONSUME_QUEUE_ROCKSDB).exists()
+    assert "CURRENT" in names_in(store / paths.CONSUME_QUEUE)
+    assert queues_of(store) == wanted
+    assert any(TOGETHER in note for note in report.notes)
+    assert_sound(store)
+    reput.convert(store, to="rocksdb", spark=False, config=separate, source=source)
+    assert "CURRENT" in names_in(store / paths.CONSUME_QUEUE_ROCKSDB)
+    assert queues_of(store) == wanted
+    assert not names_in(store / paths.CONSUME_QUEUE)
+    assert_sound(store)
+    again = reput.convert(store, to="rocksdb", spark=False, config=separate)
+    assert any("nothing to do" in note for note in again.notes)
+
+
+@pytest.mark.golden
+def test_both_kinds_in_folders_of_their_own(tmp_path: Path) -> None:
+    """Files go to consumequeue and the database to consumequeue_rocksdb; back in RocksDB alone no file is left."""
+    store = golden.unpack("separate", tmp_path)
+    wanted = queues_of(store)
+    reput.convert(store, to="both", spark=False)
+    assert "CURRENT" in names_in(store / paths.CONSUME_QUEUE_ROCKSDB)
+    assert "CURRENT" not in names_in(store / paths.CONSUME_QUEUE)
+    assert list(reput.diff(store)) == []
+    assert queues_of(store) == wanted
+    assert_sound(store)
+    reput.rebuild(store, spark=False, topics=["orders"])
+    assert list(reput.diff(store)) == []
+    assert_sound(store)
+    reput.convert(store, to="file", spark=False)
+    assert not (store / paths.CONSUME_QUEUE_ROCKSDB).exists()
+    assert_sound(store)
+    reput.convert(store, to="rocksdb", spark=False, config=settings(SEPARATE))
+    assert queues_of(store) == wanted
+    assert not names_in(store / paths.CONSUME_QUEUE)
+
+
+@pytest.mark.golden
+def test_a_setting_that_names_the_other_folder_is_refused(tmp_path: Path) -> None:
+    """Readers and partial rebuilds name the folder, as RocketMQ refuses it; `check` judges what is there."""
+    store = golden.unpack("separate", tmp_path)
+    wrong = settings(TOGETHER)
+    with pytest.raises(UnsupportedStoreError, match=r"consumequeue_rocksdb.*reput convert"):
+        reput.MessageStore.open(store, wrong, read_only=True)
+    with pytest.raises(UnsupportedStoreError, match="consumequeue_rocksdb"):
+        reput.scan(store, topics="orders", config=wrong)
+    with pytest.raises(ConfigError, match="some topics"):
+        reput.rebuild(store, spark=False, config=wrong, topics=["orders"])
+    assert reput.check(store, spark=False, config=wrong).sound
+
+
+@pytest.mark.golden
+def test_two_databases_are_refused(tmp_path: Path) -> None:
+    """Two databases of queues are named by every reader, and a rebuild with the setting leaves one."""
+    store = golden.unpack("separate", tmp_path)
+    shutil.copytree(store / paths.CONSUME_QUEUE_ROCKSDB, store / paths.CONSUME_QUEUE, dirs_exist_ok=True)
+    with pytest.raises(UnsupportedStoreError, match="two"):
+        reput.MessageStore.open(store, read_only=True)
+    assert any("two" in one for one in reput.info(store).damage)
+    report = reput.check(store, spark=False)
+    assert [one.rule for one in report.findings if one.severity == "damage"] == ["two-databases"]
+    reput.rebuild(store, spark=False, config=settings(*ROCKSDB_ALONE, SEPARATE), only="queue")
+    assert not names_in(store / paths.CONSUME_QUEUE)
+    assert_sound(store)
+
+
+DOUBLE = "rocksdbCQDoubleWriteEnable=true"
+LIGHT_ALONE = "combineCQUseRocksdbForLmq=true"
+SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable=true"
+PLACEMENTS = {
+    "all in both": (DOUBLE,),
+    "light alone": (DOUBLE, LIGHT_ALONE),
+    "selective": (DOUBLE, SELECTIVE),
+    "light alone and selective": (DOUBLE, LIGHT_ALONE, SELECTIVE),
+}
+
+
+def in_files(store: Path) -> set[bytes]:
+    """The topics that have queue files."""
+    return {queue.key.topic for queue in FileKind(store / paths.CONSUME_QUEUE, 0).queues()}
+
+
+def in_database(store: Path) -> set[bytes]:
+    """The topics that have queues in the database."""
+    return {queue.key.topic for queue in databases.rocksdb(store).queues()}
+
+
+def files_of(store: Path) -> dict[tuple[str, int, int], bytes]:
+    """The bytes of each queue file."""
+    return {(topic, queue, start): data for topic, queue, start, data in golden.queue_files(store)}
+
+
+@pytest.mark.golden
+def test_light_queues_in_rocksdb_alone_are_sound(tmp_path: Path) -> None:
+    """`check` misses nothing and finds nothing where light queues have no files; `info` names the setting."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    report = reput.check(store, spark=False)
+    assert report.findings == []
+    assert any(text.startswith(LIGHT_ALONE) for text in report.assumed)
+    found = reput.info(store)
+    assert found.placement == [LIGHT_ALONE]
+    assert found.out_of_date == []
+    assert found.queue_entries == golden.facts("lmq-rocksdb").queue_entries
+    assert list(reput.diff(store)) == []
+
+
+@pytest.mark.golden
+def test_a_rebuild_places_light_queues(tmp_path: Path) -> None:
+    """From the log alone, with the broker's settings, the files and the database are RocketMQ's."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    files, database = files_of(store), queues_of(store)
+    shutil.rmtree(store / paths.CONSUME_QUEUE)
+    sizes = golden.CONFIG.splitlines()
+    reput.rebuild(store, spark=False, config=settings(DOUBLE, LIGHT_ALONE, *sizes))
+    assert files_of(store) == files
+    assert queues_of(store) == database
+    assert_sound(store)
+    reput.rebuild(store, spark=False)
+    assert files_of(store) == files
+    assert queues_of(store) == database
+
+
+@pytest.mark.golden
+@MOVES
+def test_conversions_of_light_queues(source: Any, tmp_path: Path) -> None:
+    """To files, to both kinds, and back to light queues in RocksDB alone: each holds all that belongs there."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    files, database = files_of(store), queues_of(store)
+    light = {topic for topic in in_database(store) if topic.startswith(b"%LMQ%")}
+    assert light
+    assert not light & in_files(store)
+    reput.convert(store, to="file", spark=False, source=source)
+    assert light < in_files(store)
+    assert_sound(store)
+    reput.convert(store, to="both", spark=False, source=source)
+    assert light < in_files(store) & in_database(store)
+    databases.assert_same_queues(store)
+    assert_sound(store)
+    report = reput.convert(store, to="both", spark=False, config=settings(LIGHT_ALONE), source=source)
+    assert any(LIGHT_ALONE in note for note in report.notes)
+    assert files_of(store) == files
+    assert queues_of(store) == database
+    assert_sound(store)
+    reput.convert(store, to="rocksdb", spark=False, source=source)
+    assert queues_of(store) == database
+    assert_sound(store)
+
+
+@pytest.mark.golden
+def test_settings_say_what_must_be_there(tmp_path: Path) -> None:
+    """By the files a lost database is no loss; with broker.conf it is, and so are light queues that have no files."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    report = reput.check(store, spark=False, config=settings(DOUBLE, "combineCQUseRocksdbForLmq=false"))
+    assert {one.rule for one in report.findings} == {"queue-missing"}
+    reput.convert(store, to="file", spark=False)
+    report = reput.check(store, spark=False, config=settings(DOUBLE, LIGHT_ALONE))
+    assert report.sound
+    assert report.exit_code == 1
+    assert [one.rule for one in report.wrong_settings] == ["setting-contradicted"]
+
+
+@pytest.mark.golden
+def test_lost_light_queues_are_missed(tmp_path: Path) -> None:
+    """A light queue that lost its entries is damage: no list of topics says that it was deleted."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    lost = min(queue.key for queue in databases.rocksdb(store).queues() if queue.key.topic.startswith(b"%LMQ%"))
+    owner = fs.owner_of(store)
+    databases.rocksdb(store).delete(lost.topic, None, owner, tmp_path)
+    report = reput.check(store, spark=False)
+    assert [(one.rule, one.count) for one in report.findings if one.severity == "damage"] == [("queue-missing", 1)]
+    reput.rebuild(store, spark=False, only="queue")
+    assert_sound(store)
+
+
+@pytest.mark.golden
+def test_an_empty_database_is_a_leftover_of_a_kill(tmp_path: Path) -> None:
+    """RocketMQ loses what it has not flushed: `check` calls it a leftover, readers say so, and a rebuild fills it."""
+    store = golden.unpack("config-v1-killed", tmp_path)
+    report = reput.check(store, spark=False)
+    assert report.sound
+    assert "queue-out-of-date" in {one.rule for one in report.findings if one.severity == "leftover"}
+    assert any("empty" in one and "kill" in one for one in reput.info(store).out_of_date)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert any("consumequeue: the database of queues is empty" in note for note in opened.notes)
+    reput.rebuild(store, spark=False)
+    assert sum(span.entries for span in reput.info(store).topics) == golden.facts("config-v1-killed").queue_entries
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert opened.notes == []
+
+
+@pytest.mark.parametrize("placed", PLACEMENTS)
+def test_our_writer_places_queues(placed: str, tmp_path: Path) -> None:
+    """A store that we write has each queue where the settings say, and so has one that is built again or grown."""
+    config = settings(*PLACEMENTS[placed])
+    store = lite_stores.make(tmp_path / "store", config)
+    expected = where_queues_are(PLACEMENTS[placed])
+    assert (in_files(store), in_database(store)) == expected
+    assert_sound(store, config)
+    assert reput.check(store, spark=False).findings == []
+    answers = lite_stores.answers(store, config)
+    assert answers == lite_stores.answers(store)
+    shutil.rmtree(store / paths.CONSUME_QUEUE)
+    reput.rebuild(store, spark=False, config=config)
+    assert (in_files(store), in_database(store)) == expected
+    assert lite_stores.answers(store, config) == answers
+    assert_sound(store, config)
+    lite_stores.put_more(store, config)
+    assert (in_files(store), in_database(store)) == expected
+    assert_sound(store, config)
+
+
+def where_queues_are(given: tuple[str, ...]) -> tuple[set[bytes], set[bytes]]:
+    """The topics that files and database must have."""
+    parents = {name.encode() for name in lite_stores.LITE_TOPICS}
+    everything = {b"orders", *parents, *lite_stores.LIGHT}
+    files = {b"orders", *parents} if LIGHT_ALONE in given else everything
+    return files, {*parents, *lite_stores.LITE_QUEUES} if SELECTIVE in given else everything
+
+
+def test_settings_that_rocketmq_refuses(tmp_path: Path) -> None:
+    """Settings with which a broker does not start are refused by name."""
+    store = lite_stores.make(tmp_path / "store", settings(DOUBLE))
+    for given, named in (
+        (("combineCQLoadingCQTypes=default", LIGHT_ALONE), "combineCQLoadingCQTypes"),
+        (("combineCQPreferCQType=defaultRocksDB", SELECTIVE), "combineCQPreferCQType"),
+        (("combineAssignOffsetCQType=defaultRocksDB", LIGHT_ALONE), "combineAssignOffsetCQType"),
+        (("combineCQLoadingCQTypes=defaultRocksDB",), "combineCQPreferCQType=default"),
+        (("combineCQLoadingCQTypes=nothing",), "combineCQPreferCQType"),
+        (("combineCQPreferCQType=nothing",), "combineCQPreferCQType=nothing"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            reput.MessageStore.open(store, settings(DOUBLE, *given), read_only=True)
+
+
+def test_the_preferred_kind_answers(tmp_path: Path) -> None:
+    """CombineCQPreferCQType says which kind answers reads."""
+    store = lite_stores.make(tmp_path / "store", settings(DOUBLE))
+    for kind, name in (("default", "file"), ("defaultRocksDB", "rocksdb")):
+        config = settings(DOUBLE, f"combineCQPreferCQType={kind}")
+        with reput.MessageStore.open(store, config, read_only=True) as opened:
+            assert opened.view.queues_table.durable.name == name
+
+
+def test_queues_outside_their_place_are_noted(tmp_path: Path) -> None:
+    """What a broker wrote before its settings changed is noted and not compared; a rebuild removes it."""
+    store = lite_stores.make(tmp_path / "store", settings(DOUBLE))
+    config = settings(DOUBLE, LIGHT_ALONE, SELECTIVE)
+    report = reput.check(store, spark=False, config=config)
+    assert report.sound
+    assert [one.rule for one in report.findings] == ["queue-not-used", "queue-not-used"]
+    reput.rebuild(store, spark=False, config=config)
+    assert reput.check(store, spark=False).findings == []
+    assert (in_files(store), in_database(store)) == where_queues_are((LIGHT_ALONE, SELECTIVE))
+
+
+def test_expired_lite_topics_are_no_damage(tmp_path: Path) -> None:
+    """A lite topic that a broker deleted when it expired is noted; one that cannot have expired is missed."""
+    config = settings(DOUBLE, LIGHT_ALONE)
+    store = lite_stores.make(tmp_path / "store", config, days_ago=2)
+    owner = fs.owner_of(store)
+    for topic in (b"%LMQ%$sessions$user-1", b"%LMQ%$forever$user-1"):
+        assert databases.rocksdb(store).delete(topic, None, owner, tmp_path)
+    report = reput.check(store, spark=False)
+    assert sorted((one.rule, one.severity) for one in report.findings) == [
+        ("queue-missing", "damage"),
+        ("queue-of-expired-lite-topic", "note"),
+    ]
