@@ -381,6 +381,7 @@ def scan(
     *,
     columns: str | Sequence[str] | None = None,
     topics: str | Sequence[str] | None = None,
+    lite_topics: str | Sequence[str] | None = None,
     queue_id: int | Sequence[int] | None = None,
     since: datetime | int | None = None,
     until: datetime | int | None = None,
@@ -398,13 +399,12 @@ def scan(
 
         reput.scan("/data/store", topics="orders", columns=["queueOffset", "body"]).read_pandas()
 
-    The call plans and returns at once. Threads read a few batches ahead, so memory does not grow with the store.
-    Messages of a queue come in its order, without those that are written after the call.
-    Name only the columns that you use: without `body` and `properties` a scan is several times as fast.
+    The call returns at once. Memory does not grow with the store. Messages of a queue come in its order, without those
+    that are written after the call. Name `columns`: without `body` and `properties` a scan is several times as fast.
 
     | column | Arrow type |
     |---|---|
-    | topic, brokerName, keys, tags, uniqKey, offsetMsgId, bornHost, storeHost, bodyError | string |
+    | topic, brokerName, keys, tags, uniqKey, offsetMsgId, bornHost, storeHost, bodyError, liteTopic | string |
     | body | binary |
     | properties | map<string, string> |
     | queueId, flag, storeSize, bodyCRC, sysFlag, reconsumeTimes | int32 |
@@ -418,6 +418,7 @@ def scan(
         path: The store's root folder (storePathRootDir).
         columns: Only these columns, in this order; all by default.
         topics: A topic, or several; all by default.
+        lite_topics: A lite topic, or several, of the one topic in `topics`: only their messages.
         queue_id: A queue of each topic, or several; all by default.
         since: Messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
         until: Messages stored at this time or before.
@@ -441,11 +442,10 @@ def scan(
     """
     from reput.connect.local_scan import ScanOptions, scan_store
 
-    options = ScanOptions(
-        columns, topics, queue_id, since_ms(since), until_ms(until), keys, tags, sql, schema, body, verify_crc,
-        fail_on_data_loss, fail_on_missing_topic,
-    )  # fmt: skip
-    return scan_store(path, config_from(config), options)
+    return scan_store(path, config_from(config), ScanOptions(
+        columns, topics, lite_topics, queue_id, since_ms(since), until_ms(until), keys, tags, sql, schema, body,
+        verify_crc, fail_on_data_loss, fail_on_missing_topic,
+    ))  # fmt: skip
 
 
 def register(spark: SparkSession) -> None:

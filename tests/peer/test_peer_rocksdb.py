@@ -184,9 +184,14 @@ def test_placed_queues(placed: str, peer: ModuleType, tmp_path: Path) -> None:
             spans = {(topic, queue): (begin, end) for topic, queue, begin, end in opened.queues()}
             pulled = {key: opened.get_message(*key, begin, 1000) for key, (begin, _) in spans.items()}
             places = {key: got.physical_offsets.tolist() for key, got in pulled.items()}
-        _, *queues = peer.run("dump", stores.copy(store, tmp_path / f"asked-{seed}"), *options, *named(spans))
-        assert {tuple(one["queue"]): (one["min"], one["max"]) for one in queues} == spans
-        assert {tuple(one["queue"]): [entry[1] for entry in one["entries"]] for one in queues} == places
+        asked = [{"get": [*key, at, 32, None]} for key, (begin, end) in spans.items() for at in range(begin, end, 32)]
+        questions = tmp_path / "questions.jsonl.gz"
+        with gzip.open(questions, "wt", encoding="utf-8") as lines_of:
+            lines_of.writelines(f"{json.dumps(one)}\n" for one in asked)
+        theirs: dict[tuple[str, int], list[int]] = {key: [] for key in spans}
+        for one in peer.run("ask", stores.copy(store, tmp_path / f"asked-{seed}"), questions, *options, *named(spans)):
+            theirs[one["get"][0], one["get"][1]] += one["phys"]
+        assert theirs == places
     files = {queue.key.topic for queue in FileKind(store / paths.CONSUME_QUEUE, 0).queues()}
     assert files == (set() if placed == "separate" else {b"orders"})
     built = stores.copy(store, tmp_path / "built")

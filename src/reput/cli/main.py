@@ -26,6 +26,7 @@ _VERBS = {
     "query": "find messages by key, unique key, tag or message id",
     "offset": "show the offsets of queues, or find an offset by time",
     "progress": "show or change how far consumer groups have read",
+    "lite": "show lite topics: messages, age, expiry, lag",
     "pending": "show timers, transactions and popped messages that wait",
     "check": "compare the indexes with the log",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",

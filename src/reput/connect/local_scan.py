@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
-from reput.connect.options.options import TopicChoice, read_options
+from reput.connect.options.options import TopicChoice, lite_queues, read_options
 from reput.connect.options.schemas import HEADERS
 from reput.connect.options.selection import NumberRange, Selection, selection_of
 from reput.connect.plan import plan_batch
@@ -30,6 +30,7 @@ class ScanOptions:
 
     columns: str | Sequence[str] | None = None
     topics: str | Sequence[str] | None = None
+    lite_topics: str | Sequence[str] | None = None
     queue_id: int | Sequence[int] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
@@ -65,6 +66,9 @@ def scan_store(path: str | Path, config: StoreConfig, asked: ScanOptions) -> pa.
     keys = () if asked.keys is None else _names(asked.keys, "keys")
     names = None if asked.topics is None else frozenset(_names(asked.topics, "topics"))
     topics = TopicChoice() if names is None else TopicChoice(names=names, option="topics")
+    if asked.lite_topics is not None:
+        lite = lite_queues(names or frozenset(), _names(asked.lite_topics, "lite_topics"), f"{asked.lite_topics=}"[6:])
+        topics = TopicChoice(names=lite, option="lite_topics")
     options = replace(options, config=config, topics=topics, keys=keys, task_bytes=_TASK_BYTES)
     plan = plan_batch(options, _narrowed(selection_of(options), asked))
     return pa.RecordBatchReader.from_batches(arrow_schema(options.columns), read_ahead(tasks_of(plan)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from reput.store.owner.owner import Ownership
     from reput.store.pending.work import PendingWork
     from reput.store.progress.progress import ConsumerProgress
+    from reput.store.read.lite_topics import LiteTopicState
     from reput.store.read.queue_answers import PullLimits
     from reput.store.read.view import StoreView
     from reput.store.write.writing import StoreWriter
@@ -210,6 +211,29 @@ class LocalStore(ProgressCalls, Reading):
         from reput.store.pending.work import PendingWork
 
         return PendingWork(self._open_view(), lambda: self.progress)
+
+    def lite_topics(self, topic: str | None = None, *, at_ms: int | None = None) -> Iterator[LiteTopicState]:
+        """Iterate over the lite topics, by parent and name, each with its messages, age, expiry and lags.
+
+        Memory does not grow with their messages.
+
+        Args:
+            topic: Only lite topics of this topic of type LITE.
+            at_ms: `is_expired` is about this time (ms since 1970); None for now.
+
+        Raises:
+            ConfigError: There is no such topic of type LITE; the text names similar ones.
+        """
+        from reput.store.metadata.metadata import Metadata
+        from reput.store.metadata.topics import topics_of
+        from reput.store.read.lite_topics import DEFAULT_MIN_TTL_MS, LiteTopics
+
+        expirations = topics_of(Metadata(self.layout.root, self.config)).lite_expirations
+        min_ttl_ms = self.config.min_lite_ttl
+        listed = LiteTopics(
+            self._open_view(), self.progress, expirations, DEFAULT_MIN_TTL_MS if min_ttl_ms is None else min_ttl_ms
+        )
+        return listed.states(time.time_ns() // 1_000_000 if at_ms is None else at_ms, topic)
 
     # --- writing -------------------------------------------------------------------------------
 

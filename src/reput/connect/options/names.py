@@ -16,6 +16,7 @@ READ = {
     "storePath": "the same",
     "config": "a broker.conf for settings that the files do not show (sizes, storePathCommitLog)",
     "topic": "one topic",
+    "liteTopic": "lite topics of the topic that option topic names (commas between): only their messages",
     "subscribe": "topics with commas between",
     "subscribePattern": "a Java-like regular expression that the whole topic must match",
     "assign": 'JSON: {"topic": [0, 1]} or {"topic": {"broker": [0, 1]}}',

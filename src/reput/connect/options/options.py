@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -16,6 +16,7 @@ from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
 from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.layout import INT64_MAX
+from reput.formats.lite_topics import decode_lite_topic, light_queue_of
 from reput.formats.record import CHECK_BODY, CHECK_NONE
 from reput.store.read.tag_filter import TagFilter
 
@@ -227,6 +228,8 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
     given = [name for name in ("topic", "subscribe", "subscribePattern", "assign") if name in options]
     if len(given) > 1:
         raise ConfigError(f"options {' and '.join(given)}: give one of them")
+    if "liteTopic" in options and given not in (["topic"], ["subscribe"]):
+        raise ConfigError(f"option liteTopic={options['liteTopic']}: name the parent topic with option topic")
     if not given:
         return TopicChoice()
     name, text = given[0], options[given[0]]
@@ -242,7 +245,26 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
     names = frozenset(piece.strip() for piece in (text.split(",") if name == "subscribe" else [text]) if piece.strip())
     if not names:
         raise ConfigError(f"option {name}: names no topic")
+    if "liteTopic" in options:
+        lite = [name.strip() for name in options["liteTopic"].split(",")]
+        queues = lite_queues(names, lite, f"option liteTopic={options['liteTopic']}")
+        return TopicChoice(names=queues, option="liteTopic")
     return TopicChoice(names=names, option=name)
+
+
+def lite_queues(parents: frozenset[str], names: Iterable[str], given: str) -> frozenset[str]:
+    """Return the light queues of the lite topics of a parent; `given` is what an error names.
+
+    Raises:
+        ConfigError: there are several parents, or a name is none.
+    """
+    if len(parents) != 1:
+        raise ConfigError(f"{given}: give one parent topic, not {len(parents)}")
+    (parent,) = parents
+    queues = {light_queue_of(parent.encode(), name.encode()) for name in names}
+    if not queues or any(decode_lite_topic(queue) is None for queue in queues):
+        raise ConfigError(f"{given}: give names of lite topics of {parent}; a name has no $ and is not empty")
+    return frozenset(queue.decode() for queue in queues)
 
 
 def _sql(given: Mapping[str, str]) -> str:

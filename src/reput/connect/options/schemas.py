@@ -67,6 +67,7 @@ NATIVE = (
     Column("bornHost", "string", Need.HEAD, "the producer's address and port"),
     Column("storeHost", "string", Need.HEAD, "the broker's address and port"),
     Column("preparedTransactionOffset", "bigint", Need.HEAD, "log offset of its prepared message"),
+    Column("liteTopic", "string", Need.MAP, "the lite topic of `topic` that it belongs to; null without"),
 )
 
 KAFKA = (

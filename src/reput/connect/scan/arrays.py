@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from reput.connect.options.schemas import Column, Need
 from reput.errors import DamagedLogError, ReputError
+from reput.formats.lite_topics import LITE_TOPIC
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
 from reput.kernels import field_kernels
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
@@ -120,6 +121,11 @@ class Rows:
     def record_sizes(self) -> NDArray[np.int32]:
         """Sizes of these records."""
         return self.size if self.origin is None else self.origin[1]
+
+    @cached_property
+    def pairs(self) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
+        """All properties as text: the number of each record's first one, their names, their values."""
+        return _pairs(self, pa.string())
 
     def stored_ms(self) -> Int64s:
         """Return the store times (ms)."""
@@ -275,12 +281,22 @@ def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.A
 
 
 def _properties(rows: Rows) -> pa.Array:
-    offsets, names, values = _pairs(rows, pa.string())
+    offsets, names, values = rows.pairs
     entries = pa.StructArray.from_arrays(
         [names, values], fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]
     )
     kind = pa.map_(pa.string(), pa.string())
     return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(offsets)], 0, children=[entries])
+
+
+def _lite_topics(rows: Rows) -> pa.Array:
+    """Return the property that names the lite topic; of a repeated one the last value, as in the map."""
+    offsets, names, values = rows.pairs
+    found = np.flatnonzero(pc.equal(names, LITE_TOPIC.decode()).to_numpy(zero_copy_only=False))
+    record = np.searchsorted(offsets, found, side="right") - 1
+    value_of = np.full(len(rows), -1, dtype=np.int64)
+    value_of[record] = found
+    return values.take(pa.array(value_of, mask=value_of < 0))
 
 
 def _headers(rows: Rows) -> pa.Array:
@@ -386,6 +402,7 @@ _BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {
     "reconsumeTimes": _small_field(FieldRow.RECONSUME_TIMES),
     "bornHost": lambda rows: _hosts(rows, FieldRow.BORN_HOST_AT),
     "storeHost": lambda rows: _hosts(rows, FieldRow.STORE_HOST_AT),
+    "liteTopic": _lite_topics,
     "preparedTransactionOffset": _field(FieldRow.PREPARED_OFFSET),
     "key": _key,
     "value": _body,

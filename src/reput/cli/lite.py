@@ -1,0 +1,107 @@
+"""`reput lite`: show lite topics with messages, age, expiry and lag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.store.read.lite_topics import LiteTopicState
+
+_ROWS_SHOWN = 100
+_COLUMNS = ("parent", "lite topic", "messages", "last stored", "age", "expires", "lag")
+
+
+@click.command()
+@options.store_argument
+@click.option("-t", "--topic", "parent", help="Only lite topics of this parent topic.")
+@click.option("--expired", "only_expired", is_flag=True, help="Only those that would be expired at the time of --at.")
+@click.option(
+    "--at",
+    "at_ms",
+    type=stores.time_value,
+    metavar="TIME",
+    help=f"The time of the question, now by default. {stores.TIME_HELP}",
+)
+@click.option(
+    "-c",
+    "--count",
+    type=click.IntRange(min=0),
+    help=f"The most rows; totals count all.  [default: {_ROWS_SHOWN}, all with --json]",
+)
+@options.config_options
+@stores.json_lines_option
+def lite(
+    store: str,
+    parent: str | None,
+    only_expired: bool,
+    at_ms: int | None,
+    count: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show the lite topics of STORE: messages, age, expiry, and the lag of the group that lags most.
+
+    A lite topic is the light queue %LMQ%$PARENT$NAME of a topic of type LITE. A broker deletes it when its last message
+    is older than the parent's attribute lite.topic.expiration (minutes) allows, whether it was read or not, and never
+    before minLiteTTl, 15 minutes. The command deletes nothing, and another process may write the store.
+
+    \b
+    reput lite /data/store
+    reput lite /data/store -t sessions --expired --at 2026-11-23T06:00:00
+    reput lite /data/store --json
+    """  # noqa: D301 - click wants the control character
+    asked_ms = stores.now_ms() if at_ms is None else at_ms
+    most = count if count is not None else None if as_json else _ROWS_SHOWN
+    totals: dict[str, list[int]] = {}
+    shown = 0
+    rows: list[tuple[object, ...]] = []
+    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
+        for one in opened.lite_topics(parent, at_ms=asked_ms):
+            counts = totals.setdefault(one.parent, [0, 0, 0])
+            for at, number in enumerate((1, one.messages, one.is_expired)):
+                counts[at] += number
+            if (only_expired and not one.is_expired) or (most is not None and shown >= most):
+                continue
+            shown += 1
+            if as_json:
+                output.emit_json(one.to_dict())
+            else:
+                rows.append(_cells(one, asked_ms))
+    if as_json:
+        names = ("lite_topics", "messages", "expired")
+        parents = {name: dict(zip(names, counts, strict=True)) for name, counts in sorted(totals.items())}
+        output.emit_json({"ok": True, "at": asked_ms, "parents": parents})
+        return 0
+    output.show_table("Lite topics", _COLUMNS, rows)
+    sums = [(name, *counts) for name, counts in sorted(totals.items())]
+    output.show_table("Parents", ("parent", "lite topics", "messages", "expired"), sums)
+    _say_rest(totals, only_expired, most)
+    return 0
+
+
+def _say_rest(totals: dict[str, list[int]], only_expired: bool, most: int | None) -> None:
+    listed = sum(counts[2 if only_expired else 0] for counts in totals.values())
+    if not totals:
+        output.say("note: no lite topics here")
+    if most is not None and listed > most:
+        output.say(f"note: these are the first {most:,} of {listed:,}; -c N shows N, --json all")
+
+
+def _cells(one: LiteTopicState, at_ms: int) -> tuple[object, ...]:
+    last_ms = one.last_store_timestamp
+    expires = "never" if one.expires_timestamp is None else output.time_in_table(one.expires_timestamp)
+    return (
+        output.name_in_table(one.parent),
+        output.name_in_table(one.name),
+        one.messages,
+        "-" if last_ms is None else output.time_in_table(last_ms),
+        "-" if last_ms is None else output.duration_text(max(0, at_ms - last_ms)),
+        f"{expires} (expired)" if one.is_expired else expires,
+        "-" if one.lag is None else one.lag,
+    )
