@@ -19,15 +19,24 @@ from reput.formats import (
     consume_queue_ext,
     consumer_filter,
     consumer_offset,
+    delay_offset,
     index_database,
     index_file,
     metadata_v1,
     metadata_v2,
     paths,
+    pop_database,
+    pop_state,
     properties,
     record,
     rocksdb,
     rocksdb_table,
+    timer_checkpoint,
+    timer_database,
+    timer_log,
+    timer_wheel,
+    transaction_database,
+    transactions,
 )
 from reput.formats.record import Verdict
 
@@ -151,6 +160,7 @@ def _parts() -> Iterator[str]:
     yield from _consumer_offset()
     yield from _metadata()
     yield from _consumer_filter()
+    yield from _pending()
     yield from _own()
 
 
@@ -264,6 +274,48 @@ def _consume_queue_ext() -> Iterator[str]:
         and the topic gives two 32-bit halves h1 and h2 of its lower 64 bits, and bit n, from 1 on, is
         h1 + n * h2 (as an int, negated bit by bit where it is negative) modulo `bitNum`.
     """)
+
+
+def _pending() -> Iterator[str]:
+    yield "## Pending work"
+    yield _text("""
+        Timer messages wait in queue 0 of the topic rmq_sys_wheel_timer until the timer wheel, or RocksDB, has taken
+        them in. Half messages of transactions wait in a topic of their own, the checkpoints of pop consumers in the
+        topics rmq_sys_REVIVE_LOG_*.
+    """)
+    yield "### timerwheel"
+    yield _body_of(timer_wheel.__doc__)
+    yield _layout(timer_wheel.SLOT)
+    yield "### timerlog"
+    yield _body_of(timer_log.__doc__)
+    yield _layout(timer_log.UNIT)
+    yield _layout(timer_log.BLANK_UNIT)
+    yield "### config/timercheck"
+    yield _body_of(timer_checkpoint.__doc__)
+    yield _layout(timer_checkpoint.TIMER_CHECKPOINT)
+    yield f"The file has {timer_checkpoint.TIMER_CHECKPOINT_FILE_SIZE} bytes; the rest is zero."
+    yield "### Timers in RocksDB"
+    yield _body_of(timer_database.__doc__)
+    yield _table(("Size", "Name", "Meaning"), timer_database.TIMER_KEY_PARTS)
+    yield _layout(timer_database.TIMER_VALUE)
+    yield f"### config/{delay_offset.FILE_NAME}"
+    yield _body_of(delay_offset.__doc__)
+    yield "### Half messages of transactions"
+    yield _body_of(transactions.__doc__)
+    yield "### Half messages in RocksDB"
+    yield _body_of(transaction_database.__doc__)
+    yield _table(("Size", "Name", "Meaning"), transaction_database.HALF_KEY_PARTS)
+    yield _layout(transaction_database.HALF_VALUE)
+    yield "### Checkpoints of pop"
+    yield _body_of(pop_state.__doc__)
+    yield "### Pop in RocksDB"
+    yield _body_of(pop_database.__doc__)
+    yield _table(("Size", "Name", "Meaning"), pop_database.POP_KEY_PARTS)
+
+
+def _body_of(docstring: str | None) -> str:
+    """Return a module's docstring without its first line."""
+    return _text((docstring or "").partition("\n\n")[2])
 
 
 def _consumer_filter() -> Iterator[str]:

@@ -142,7 +142,10 @@ def _new(folder: Path) -> None:
 
 
 STORES: dict[str, Callable[[Path], object]] = {
-    **{name: lambda folder, name=name: _golden(name, folder) for name in ("basic", "crash", "batch", "double", "ext")},
+    **{
+        name: lambda folder, name=name: _golden(name, folder)
+        for name in ("basic", "crash", "batch", "double", "ext", "pending")
+    },
     "lost": _lost,
     "damaged": _damaged,
     "torn": _torn,

@@ -29,6 +29,7 @@ ARCHIVE = TARGET_DIR / "classes.jsa"
 JAVA_MIN = 17
 BUILD_TIMEOUT_S = 900
 RUN_TIMEOUT_S = 600
+_ANSWERS_IN_LINES = ("ask", "dump", "hash", "put", "sql", "bloom", "filters", "unwrap", "waiting")
 
 
 class Program(NamedTuple):
@@ -160,7 +161,9 @@ def run(
     if done.returncode != 0:
         raise PeerError(f"peer {command} failed: {done.stderr.decode(errors='replace').strip()}")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return lines if command in ("ask", "dump", "hash", "put", "sql", "bloom", "filters", "unwrap") else lines[0]
+    return (
+        lines if command in ("ask", "dump", "hash", "put", "sql", "bloom", "filters", "unwrap", "waiting") else lines[0]
+    )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reput.store.pending.timer_row import PendingTimer
     from reput.store.pending.work import PendingWork
 
+_AGE_WIDTH = len("999d 23h")
 _topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
 _count_option = click.option(
     "-c",
@@ -78,14 +79,13 @@ def timers(
             output.time_in_table(timer.deliver_timestamp),
             _until_text(timer.deliver_timestamp - now_ms),
             name_of(timer.topic, timer.queue_id),
-            " ".join(timer.keys) or "-",
-            or_dash(timer.unique_key),
+            " ".join(timer.keys) or or_dash(timer.unique_key),
             timer.physical_offset,
             timer.source + (", rolled" if timer.is_rolled else ""),
             str(timer.state),
         )
 
-    names = ("due", "in", "topic/queue", "keys", "unique key", "log offset", "waits in", "state")
+    names = ("due", "in", "topic/queue", "key", "log offset", "waits in", "state")
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         work = opened.pending
         sound = show_rows(work.timers(topic, until), PendingTable("Timers", names, cells), count, as_json)
@@ -122,17 +122,16 @@ def transactions(
         born_ms = half.born_timestamp
         return (
             "-" if born_ms is None else output.time_in_table(born_ms),
-            "-" if born_ms is None else output.duration_text(max(0, now_ms - born_ms)),
+            "-" if born_ms is None else output.duration_text(max(0, now_ms - born_ms)).ljust(_AGE_WIDTH),
             name_of(half.topic, half.queue_id),
             or_dash(half.producer_group),
             or_dash(half.unique_key),
             half.check_times,
-            half.physical_offset,
             half.source,
             str(half.state),
         )
 
-    names = ("born", "age", "topic/queue", "producer", "unique key", "checks", "log offset", "waits in", "state")
+    names = ("born", "age", "topic/queue", "producer", "unique key", "checks", "waits in", "state")
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         work = opened.pending
         sound = show_rows(work.transactions(topic), PendingTable("Transactions", names, cells), count, as_json)
@@ -209,4 +208,4 @@ def _lags(work: PendingWork) -> MoreTotals:
 
 
 def _until_text(left_ms: int) -> str:
-    return output.duration_text(left_ms) if left_ms >= 0 else f"{output.duration_text(-left_ms)} ago"
+    return output.duration_text(left_ms) if left_ms >= 0 else "overdue"

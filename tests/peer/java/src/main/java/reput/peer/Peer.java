@@ -27,6 +27,7 @@ import java.util.stream.Stream;
  * metadata STORE v1|v1-single|v2|lmq                       the offsets that a broker starts with
  * offsets FILE                                             a consumerOffset.json read and written again
  * unwrap                                                   records with batches, base64 lines on stdin, as a client takes them apart
+ * waiting STORE [--timerlog-file BYTES] [--roll-window SLOTS]   work that waits, written as JSON lines on stdin say
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
  * sql                                                      SQL92 filters asked about properties, a line each on stdin
  * filters                                                  the registry of consumers' filters, a step a line on stdin
@@ -83,6 +84,7 @@ public final class Peer {
             case "turn" -> new StoreTurn(args).run(System.in, out);
             case "put" -> Putting.put(args, System.in, out);
             case "unwrap" -> Unwrapping.unwrap(System.in, out);
+            case "waiting" -> Waiting.write(args, System.in, out);
             case "hash" -> Hashing.hash(System.in, out);
             default -> throw new IllegalArgumentException("unknown command: " + command);
         }
