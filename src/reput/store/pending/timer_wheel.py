@@ -27,10 +27,14 @@ _ASKED = 64
 
 
 class SlotUnits(NamedTuple):
-    """The units of a slot, oldest first: positions in the timer log; `damage` says what could not be read."""
+    """The units of a slot, oldest first: positions in the timer log; `damage` says what could not be read.
+
+    `marks` are the positions of the units that mark another message as deleted; `positions` lacks them.
+    """
 
     time_ms: int
     positions: array[int]
+    marks: array[int]
     damage: str | None
 
 
@@ -102,20 +106,20 @@ class WheelReader:
             yield self._units(time, last)
 
     def _units(self, time: int, position: int) -> SlotUnits:
-        positions, damage = array("q"), None
+        positions, marks, damage = array("q"), array("q"), None
         while position != NO_POSITION:
             try:
                 unit = self._unit_of(time, position)
             except DamagedStoreError as error:
                 damage = self._damage(time, str(error))
                 break
-            positions.append(position)
+            (marks if unit.is_delete_mark else positions).append(position)
             if unit.previous_position >= position:
                 damage = self._damage(time, f"the unit at {position} refers to a later one, {unit.previous_position}")
                 break
             position = unit.previous_position
         positions.reverse()
-        return SlotUnits(time * self.precision_ms, positions, damage)
+        return SlotUnits(time * self.precision_ms, positions, marks, damage)
 
     def _unit_of(self, time: int, position: int) -> TimerUnit:
         if position < self.log.min_position:

@@ -65,13 +65,11 @@ class WheelTimers:
         if self._wheel is None or self._log is None:
             return
         for slot in takewhile(lambda slot: slot.time_ms <= until_ms, self._wheel.slots()):
-            units = map(self._log.unit_at, slot.positions)
-            marked = {key for unit in units if unit.is_delete_mark and (key := self._marked_key(unit))}
+            units = map(self._log.unit_at, slot.marks)
+            marked = {key for unit in units if (key := self._marked_key(unit)) is not None}
             marked |= marks.get(slot.time_ms, set())
             for position in slot.positions:
-                unit = self._log.unit_at(position)
-                if not unit.is_delete_mark:
-                    yield self._row(unit, marked)
+                yield self._row(self._log.unit_at(position), marked)
             if slot.damage is not None:
                 self._damage.append(slot.damage)
 
