@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from reput.store.pending.timer_row import PendingTimer
     from reput.store.pending.work import PendingWork
 
-_AGE_WIDTH = len("999d 23h")
 _topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
 _count_option = click.option(
     "-c",
@@ -122,16 +121,16 @@ def transactions(
         born_ms = half.born_timestamp
         return (
             "-" if born_ms is None else output.time_in_table(born_ms),
-            "-" if born_ms is None else output.duration_text(max(0, now_ms - born_ms)).ljust(_AGE_WIDTH),
             name_of(half.topic, half.queue_id),
             or_dash(half.producer_group),
             or_dash(half.unique_key),
             half.check_times,
             half.source,
             str(half.state),
+            "-" if born_ms is None else output.duration_text(max(0, now_ms - born_ms)),
         )
 
-    names = ("born", "age", "topic/queue", "producer", "unique key", "checks", "waits in", "state")
+    names = ("born", "topic/queue", "producer", "unique key", "checks", "waits in", "state", "age")
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         work = opened.pending
         sound = show_rows(work.transactions(topic), PendingTable("Transactions", names, cells), count, as_json)
