@@ -76,6 +76,16 @@ PROPERTY_NAMES: tuple[tuple[bytes, str], ...] = (
     (properties.INNER_BASE, "queue offset of an inner batch's first message"),
     (properties.INNER_MULTI_DISPATCH, "further queues that get an entry (light message queues)"),
     (properties.INNER_MULTI_QUEUE_OFFSET, "the queue offsets there"),
+    (properties.REAL_TOPIC, "the topic of a message that waits in a topic of the broker's"),
+    (properties.REAL_QID, "the queue there"),
+    (properties.TIMER_OUT_MS, "when a timer message is due (ms)"),
+    (properties.TIMER_DEL_UNIQKEY, "the unique key of the timer message that this one marks as deleted"),
+    (properties.TIMER_ROLL_TIMES, "how often the timer wheel has put a message back to its queue"),
+    (properties.TIMER_ROLL_LABEL, "`R`: the timers in RocksDB have put it back"),
+    (properties.PGROUP, "the producer group of a transaction"),
+    (properties.TRANSACTION_ID, "the id of a transaction: its message's unique key"),
+    (properties.TRANSACTION_CHECK_TIMES, "how often the broker has asked the producer about it"),
+    (properties.TRANS_OFFSET, "log offset of the half message in RocksDB that this message ends"),
     (properties.CRC32, "CRC of the whole record, see below"),
 )
 
