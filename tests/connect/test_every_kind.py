@@ -285,3 +285,19 @@ def test_lost_batch_files_are_told(tmp_path: Path) -> None:
     found = frames.rows_of(tolerant)["queueOffset"].to_pylist()
     assert 0 < len(set(found)) == len(found) < 120
     assert sorted(frames.table(path, **question)["queueOffset"].to_pylist()) == list(range(120))
+
+
+def test_a_queue_of_batches_that_is_gone_is_no_empty_queue(tmp_path: Path) -> None:
+    """If a queue of batches is deleted after the plan, its task raises an error instead of returning no row."""
+    path = tmp_path / "store"
+    with inner.new_store(path) as store:
+        for number in range(4):
+            store.put_message(client_batch(number, 3), 0)
+        store.put_message(Message("orders", b""), 0)
+    stores.rebuild(path, inner.CONFIG)
+    question = {"topic": "batches", "scan": "queue"}
+    strict, tolerant = (frames.plan(path, failOnDataLoss=value, **question) for value in ("true", "false"))
+    shutil.rmtree(path / paths.BATCH_CONSUME_QUEUE / "batches")
+    with pytest.raises(DamagedStoreError, match="reput rebuild --only queue"):
+        frames.rows_of(strict)
+    assert not len(frames.rows_of(tolerant))
