@@ -41,6 +41,7 @@ def config(request: pytest.FixtureRequest, name: str) -> StoreConfig | None:
     return settings(name) if request.param else None
 
 
+@pytest.mark.behaviour("ConsumerOffsetManagerV2Test.testCommitOffset_Standard")
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_offsets(name: str, config: StoreConfig | None) -> None:
     """Every committed offset that the broker answered, and no other but those of its own groups."""
@@ -55,6 +56,9 @@ def test_offsets(name: str, config: StoreConfig | None) -> None:
     assert not found.notes
 
 
+@pytest.mark.behaviour(
+    "RocksDBTopicConfigManagerTest.testDecodeTopicConfig", "TopicConfigManagerV2Test.testUpdateTopicConfig"
+)
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_topics(name: str, config: StoreConfig | None) -> None:
     """Each topic's queues, permission and type; what a database lacks the broker makes at its start."""
@@ -77,6 +81,10 @@ def test_topics(name: str, config: StoreConfig | None) -> None:
         assert not known
 
 
+@pytest.mark.behaviour(
+    "RocksDBSubscriptionGroupManagerTest.testDecodeSubscriptionGroup",
+    "SubscriptionGroupManagerV2Test.testUpdateSubscriptionGroupConfig",
+)
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_groups(name: str, config: StoreConfig | None) -> None:
     """Each group; what a database lacks the broker makes at its start."""

@@ -36,6 +36,7 @@ def counts_of(name: str) -> dict[str, int]:
     return next(answer["pending"] for answer in golden.answers(name) if "pending" in answer)
 
 
+@pytest.mark.behaviour("TimerMetricsTest.testTimingCount")
 @pytest.mark.golden
 @pytest.mark.parametrize("name", PENDING)
 def test_all_timers_are_found_and_verified(name: str) -> None:

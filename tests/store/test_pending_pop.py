@@ -128,6 +128,7 @@ def test_messages_that_a_queue_lacks_and_garbage_are_named(tmp_path: Path) -> No
     assert f"log offset {garbage.physical_offset}: the body is no ack" in damage[0]
 
 
+@pytest.mark.behaviour("PopConsumerRocksdbStoreTest.rocksdbStoreWriteDeleteTest")
 def test_a_database_has_a_key_for_each_message_in_flight(tmp_path: Path) -> None:
     """Rows come by the time at which messages become visible; a value of another key is damage."""
     with waiting_store(tmp_path) as store:

@@ -69,6 +69,7 @@ def test_delivered_slots_stay_in_the_wheel_and_do_not_count(root: Path, timers: 
     assert keys_of(timers_of(root)[0]) == ["u3", "u0", "u2"]
 
 
+@pytest.mark.behaviour("TimerMessageStoreTest.testStateAndRecover")
 def test_units_that_the_wheel_lacks_are_taken_from_the_log(root: Path, timers: list[PutTimer]) -> None:
     """A broker that was killed has a log that is newer than its wheel, and reads it when it starts."""
     write_wheel(root, [unit_of(timer) for timer in timers], in_wheel=1)
@@ -91,6 +92,7 @@ def test_messages_that_were_not_taken_in_are_read_from_the_queue(root: Path, tim
     assert damage == []
 
 
+@pytest.mark.behaviour("TimerMessageStoreTest.testRollMessage")
 def test_a_rolled_message_has_both_its_times(tmp_path: Path) -> None:
     """A message after the window is given out earlier, and says when it is due and how often it was put back."""
     with waiting_store(tmp_path) as store:
@@ -102,6 +104,7 @@ def test_a_rolled_message_has_both_its_times(tmp_path: Path) -> None:
     assert (row.is_rolled, row.roll_times, row.state) == (True, 3, RecordState.VERIFIED)
 
 
+@pytest.mark.behaviour("TimerMessageStoreTest.testDeleteTimerMessage")
 @pytest.mark.parametrize("mark", ["u", "orders+u"])
 @pytest.mark.parametrize("in_wheel", [True, False])
 def test_a_recalled_message_says_so(tmp_path: Path, mark: str, in_wheel: bool) -> None:
