@@ -89,7 +89,10 @@ KINDS = {
     "batch": Kind("mapperFileSizeBatchConsumeQueue=4600\n", (BATCHES,)),
     "lmq": Kind("enableLmq=true\nenableMultiDispatch=true\n"),
     "rocksdb": Kind("storeType=defaultRocksDB\n"),
-    "double": Kind("rocksdbCQDoubleWriteEnable=true\n"),
+    # With double write a broker 5.5.0 starts only with combineCQUseRocksdbForLmq=true (RocksDBLiteLifecycleManager).
+    "double": Kind("rocksdbCQDoubleWriteEnable=true\n", peers=("store",)),
+    "index-both": Kind("indexRocksDBEnable=true\n"),
+    "index-rocksdb": Kind("indexRocksDBEnable=true\nindexFileWriteEnable=false\nindexFileReadEnable=false\n"),
 }
 
 
