@@ -36,6 +36,7 @@ def spread(tmp_path: Path, name: str = "basic", read_only: bool = False) -> tupl
     return store, StoreConfig.from_properties({**parse_properties(golden.CONFIG), **names})
 
 
+@pytest.mark.behaviour("MultiPathMappedFileQueueTest.testLoadReadOnlyMappedFiles")
 @pytest.mark.golden
 @pytest.mark.parametrize("read_only", [False, True], ids=["two paths", "one more to read"])
 def test_a_spread_log_is_the_same_log(tmp_path: Path, read_only: bool) -> None:
