@@ -143,7 +143,8 @@ def check(
 def convert(
     path: str | Path,
     *,
-    to: Literal["file", "rocksdb", "both"],
+    to: Literal["file", "rocksdb", "both"] | None = None,
+    index: Literal["file", "rocksdb", "both"] | None = None,
     source: Literal["log", "queues"] = "log",
     spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
@@ -154,9 +155,9 @@ def convert(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Change the kind of a store's queues; the broker must be stopped.
+    """Change the kind of a store's queues, or of its index by key; the broker must be stopped.
 
-    The new queues are built beside the old ones, verified, and swapped in whole.
+    The new ones are built beside the old ones, verified, and swapped in whole.
     After a kill the old queues are live, or the new ones once the swap had begun.
     The same call then starts from the beginning, or finishes that swap.
     If the store already has these kinds, nothing changes: a note says so, and `built` is empty.
@@ -164,6 +165,8 @@ def convert(
     Args:
         path: The store's root folder (storePathRootDir).
         to: Queue files, RocksDB, or both as with RocketMQ's double write.
+        index: IndexFiles, the index in RocksDB, or both. Give one of `to` and `index`.
+            Pending timers and transactions in the same database stay.
         source: What the queues are made from.
             `log`: the log's records, which prove every entry.
             `queues`: the trusted entries of the other kind. This is quicker, and works if old parts of the log are
@@ -188,7 +191,7 @@ def convert(
     from reput.pipeline.build.rebuild.prepare import refuse_early
     from reput.pipeline.convert.convert import ConvertOptions, convert_store, nothing_to_convert
 
-    options = ConvertOptions(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb)
+    options = ConvertOptions(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb, index=index)
     config = config_from(config, force_setting)
     if (done := nothing_to_convert(path, options, config)) is not None:
         return done

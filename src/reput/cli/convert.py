@@ -6,6 +6,7 @@ import click
 
 from reput.cli import options, output
 from reput.cli.rebuild import show_dry_run, show_report
+from reput.formats.index_kinds import INDEX_TARGETS
 from reput.formats.queue_kinds import TARGETS
 
 _INTERRUPTED = 130
@@ -15,8 +16,12 @@ _INTERRUPTED = 130
 @click.option(
     "--to",
     type=click.Choice(list(TARGETS)),
-    required=True,
     help="The new kind of queues. `both` is RocketMQ's double write.",
+)
+@click.option(
+    "--index",
+    type=click.Choice(list(INDEX_TARGETS)),
+    help="The new kind of index by key: IndexFiles, RocksDB, or both. Give it instead of --to.",
 )
 @click.option(
     "--source",
@@ -31,9 +36,16 @@ _INTERRUPTED = 130
 @options.force_setting_option
 @options.job
 def convert(
-    store: str, job: options.JobOptions, to: str, source: str, salvage: bool, dry_run: bool, as_json: bool
+    store: str,
+    job: options.JobOptions,
+    to: str | None,
+    index: str | None,
+    source: str,
+    salvage: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
-    """Change the kind of the ConsumeQueues of STORE: files, RocksDB, or both.
+    """Change the kind of the ConsumeQueues of STORE, or of its index by key: files, RocksDB, or both.
 
     Stop the broker first. The command builds new queues next to the old ones, compares them with their source, and
     swaps them in. Until the swap, and after any error, the old queues are live. After a kill or Ctrl-C run the command
@@ -46,19 +58,25 @@ def convert(
     reput convert /data/store --to rocksdb
     reput convert /data/store --to both --config conf/broker.conf
     reput convert /data/store --to file --source queues
+    reput convert /data/store --index rocksdb
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.progress_bars import progress
 
+    if (to is None) == (index is None):
+        raise click.UsageError("give one of --to and --index" + ("" if to is None else ", not both"))
     if dry_run:
         from reput.pipeline.convert.convert import ConvertOptions
 
-        return show_dry_run(store, job, ConvertOptions(to, source, salvage=salvage).rebuild_options(), as_json)
+        return show_dry_run(
+            store, job, ConvertOptions(to, source, salvage=salvage, index=index).rebuild_options(), as_json
+        )
     try:
         with progress(job.quiet) as listener:
             report = reput.convert(
                 store,
                 to=to,  # type: ignore[arg-type]
+                index=index,  # type: ignore[arg-type]
                 source=source,  # type: ignore[arg-type]
                 salvage=salvage,
                 listener=listener,
@@ -74,9 +92,11 @@ def convert(
         output.say(" ".join(report.notes))
         return 0
     report.out_of_order_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
-    with output.reporting("The conversion itself is done: the new queues are live"):
+    with output.reporting(f"The conversion itself is done: the new {'queues are' if to else 'index is'} live"):
         if as_json:
-            output.emit_json({"ok": True, "to": to, "source": source, "from": source, **report.to_dict()})
+            output.emit_json(
+                {"ok": True, "to": to, "index": index, "source": source, "from": source, **report.to_dict()}
+            )
         else:
             show_report(report, job.quiet)
     return 0

@@ -24,3 +24,9 @@ INDEX_TARGET_SETTINGS: Mapping[str, str] = {
     "both": "indexRocksDBEnable=true",
 }
 """The settings of broker.conf with which a broker uses such an index."""
+INDEX_IN_WORDS: Mapping[str, str] = {
+    "file": "IndexFiles",
+    "rocksdb": "RocksDB",
+    "both": "IndexFiles and in RocksDB",
+}
+"""The targets in words for people."""

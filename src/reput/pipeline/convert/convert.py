@@ -12,8 +12,9 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES, INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
 from reput.formats.queue_kinds import TARGETS
-from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, LOG, QUEUE, QUEUES, RebuildOptions
+from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, INDEX, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
 from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.convert.queues import convert_queues
@@ -23,6 +24,7 @@ from reput.store.disk.contradictions import contradictions
 from reput.store.disk.kinds import broker_settings, find_placement, present_kinds
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.report import RebuildReport
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.topics import topics_of
 from reput.store.owner import swap
@@ -33,15 +35,22 @@ from reput.store.owner.owner import own_store
 class ConvertOptions:
     """The options of a conversion; see `reput convert --help`."""
 
-    to: str
+    to: str | None = None
     source: str = LOG
     salvage: bool = False
     verify_crc: bool = True
     split_mb: float = DEFAULT_SPLIT_MB
+    index: str | None = None
 
     def __post_init__(self) -> None:
-        if self.to not in TARGETS:
+        if (self.to is None) == (self.index is None):
+            raise ConfigError("give one of to (queues) and index, not both: a conversion changes one of them")
+        if self.to is not None and self.to not in TARGETS:
             raise ConfigError(f"to={self.to!r}: choose {', '.join(TARGETS)}")
+        if self.index is not None and self.index not in INDEX_TARGETS:
+            raise ConfigError(f"index={self.index!r}: choose {', '.join(INDEX_TARGETS)}")
+        if self.index is not None and self.source != LOG:
+            raise ConfigError(f"source={self.source!r}: an index is made from the log alone")
 
     def rebuild_options(self) -> RebuildOptions:
         """Return the options of the rebuild that does the conversion.
@@ -49,6 +58,15 @@ class ConvertOptions:
         Raises:
             ConfigError: The options contradict each other.
         """
+        if self.index is not None:
+            return RebuildOptions(
+                only=INDEX,
+                salvage=self.salvage,
+                verify_crc=self.verify_crc,
+                split_mb=self.split_mb,
+                index_kinds=INDEX_TARGETS[self.index],
+            )
+        assert self.to is not None
         return RebuildOptions(
             only=QUEUE,
             salvage=self.salvage,
@@ -74,6 +92,9 @@ def nothing_to_convert(root: Path | str, options: ConvertOptions, config: StoreC
 
 
 def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreConfig) -> RebuildReport | None:
+    if options.index is not None:
+        return _index_done_already(layout, options.index, config)
+    assert options.to is not None
     present = {kind.name for kind in present_kinds(layout)}
     if present != set(TARGETS[options.to]) or (options.source != LOG and len(present) == 1):
         return None
@@ -87,6 +108,20 @@ def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreCon
     report.notes.append(
         f"the store already has {has}: nothing to do. `reput check` compares them with the log, "
         "`reput rebuild --only queue` builds them again"
+    )
+    return report
+
+
+def _index_done_already(layout: StoreLayout, target: str, config: StoreConfig) -> RebuildReport | None:
+    store = StoreOnDisk(layout, config, Purpose.LOOK)
+    database = store.index_database
+    present = (INDEX_FILES,) * bool(store.index_files) + (INDEX_DATABASE,) * (database.marks is not None)
+    if database.damage or present != INDEX_TARGETS[target]:
+        return None
+    report = RebuildReport(str(layout.root), salvage=False)
+    report.notes.append(
+        f"the store already has its index in {INDEX_IN_WORDS[target]}: nothing to do. `reput check` compares it with "
+        "the log, `reput rebuild --only index` builds it again"
     )
     return report
 
@@ -115,8 +150,11 @@ def convert_store(
     build = partial(convert_queues, config=config) if options.source == QUEUES else None
     report = rebuild_store(root, engine, config, rebuild_options, listener, build)
     report.notes[:0] = notes
-    made = broker_settings(find_store(root, config), config, options.to)
-    report.notes.append(f"a broker uses these queues if its broker.conf says {made}")
+    if options.index is not None:
+        report.notes.append(f"a broker uses this index if its broker.conf says {INDEX_TARGET_SETTINGS[options.index]}")
+    elif options.to is not None:
+        made = broker_settings(find_store(root, config), config, options.to)
+        report.notes.append(f"a broker uses these queues if its broker.conf says {made}")
     return report
 
 

@@ -19,8 +19,9 @@ DEFAULT_SPLIT_MB = 128
 class RebuildOptions:
     """Options of a rebuild; `reput rebuild --help` describes each.
 
-    `kinds` of queues to build (none: those that the store has). `verify`: compare the staged queues with the log once
-    more before the swap. `source`: LOG, or QUEUES to build from the entries of another kind.
+    `kinds` of queues to build (none: those that the store has). `index_kinds`: the kinds of index to build, while
+    others are removed (none: those that the store has, and nothing is removed). `verify`: compare the staged queues
+    with the log once more before the swap. `source`: LOG, or QUEUES to build from the entries of another kind.
     """
 
     only: str | None = None
@@ -34,6 +35,7 @@ class RebuildOptions:
     kinds: tuple[str, ...] = ()
     verify: bool = False
     source: str = LOG
+    index_kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.only not in (None, QUEUE, INDEX):

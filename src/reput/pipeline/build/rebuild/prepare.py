@@ -8,12 +8,13 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
 from reput.log.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind
 from reput.queue.placement import EVERYWHERE
-from reput.store.disk.index_kinds import IndexDatabaseOnDisk, refuse_held_index_database
+from reput.store.disk.index_kinds import IndexDatabaseOnDisk, IndexKinds, refuse_held_index_database
 from reput.store.disk.kinds import configured_kinds, find_placement, kind_named, misplaced_database, present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
@@ -100,10 +101,14 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     if not log.files and not options.empty_log:
         refuse_lost_log(layout, "no log file")
     kinds, of_index = settings.index_kinds, options.only != QUEUE
+    if options.index_kinds:
+        kinds = IndexKinds(INDEX_FILES in options.index_kinds, INDEX_DATABASE in options.index_kinds)
+        # The rebuild replaces a database that is not wanted by one without the index.
+        kinds = kinds._replace(builds_database=kinds.builds_database or store.index_database.is_present)
     build_index, build_database = of_index and kinds.builds_files, of_index and kinds.builds_database
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
-    elif of_index:
+    elif of_index and not options.index_kinds:
         report.notes += _index_notes(store, build_index, build_database)
     if build_database:
         refuse_held_index_database(layout)

@@ -17,6 +17,7 @@ from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
+from reput.formats.index_kinds import INDEX_DATABASE
 from reput.index.files import list_index_files
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
@@ -136,7 +137,8 @@ def _rebuild(run: Rebuild) -> None:
             queues = _merge(run, stitched)
             retained = build_queues(run, queues, index.start)
         index_files = index.finish()
-    run.report.index_entries = build_index_database(run, stitched.results)
+    wanted = not run.options.index_kinds or INDEX_DATABASE in run.options.index_kinds
+    run.report.index_entries = build_index_database(run, stitched.results if wanted else ())
     fill_report(run, stitched, queues.table, retained, index_files)
     if not run.job.build_index and run.settings.index_kinds.builds_files:
         warn_of_short_index(run, stitched)
@@ -189,14 +191,16 @@ def _publish(
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
         before = read_frontier(layout) or _frontier_of_others(run, whole)
-        of_index = index_files
-        if job.build_index_database and index_files is None and not list_index_files(layout.index):
+        of_index, drops_files = index_files, bool(run.options.index_kinds) and not job.build_index
+        if job.build_index_database and index_files is None and (drops_files or not list_index_files(layout.index)):
             # The database has its own marks. The frontier says that no IndexFile is needed.
             of_index = []
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, of_index, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [*queue_parts(run)] if job.build_queues else []
-        if job.build_index:
+        if drops_files:
+            fs.make_dirs(job.index_folder, job.owner)
+        if job.build_index or drops_files:
             swap_parts.append(paths.INDEX)
         if job.build_index_database:
             swap_parts.append(paths.INDEX_DATABASE)

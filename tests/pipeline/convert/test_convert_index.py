@@ -1,0 +1,67 @@
+"""convert: the index by key in files, in RocksDB, and in both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import ConfigError
+from reput.files import fs
+from reput.formats import index_database as fmt
+from reput.formats import paths
+from tests.pipeline.build.index.test_database import ALONE, BOTH, families
+from tests.support import golden
+from tests.support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def answers_hold(store: Path, name: str) -> None:
+    """Every question by key is answered as the broker answered it."""
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        for line in golden.answers(name):
+            if "key" in line:
+                found = opened.query_message(*line["key"])
+                assert [message.physical_offset for message in found] == line["phys"]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", [BOTH, ALONE])
+def test_all_kinds(name: str, tmp_path: Path) -> None:
+    """From either store to each kind and back: the store is sound, answers the same, and has no other kind."""
+    store = golden.unpack(name, tmp_path)
+    wanted = families(store)
+    for target, has_files, has_database in (
+        ("file", True, False),
+        ("rocksdb", False, True),
+        ("both", True, True),
+    ):
+        report = reput.convert(store, index=target, spark=False)  # type: ignore[arg-type]
+        assert report.built == ["index"]
+        assert any("a broker uses this index if its broker.conf says" in note for note in report.notes)
+        assert bool(fs.list_dir(store / paths.INDEX)) == has_files
+        assert families(store) == (wanted if has_database else {**wanted, fmt.FAMILY: {}})
+        answers_hold(store, name)
+        assert_sound(store)
+        again = reput.convert(store, index=target, spark=False)  # type: ignore[arg-type]
+        assert not again.built
+        assert "nothing to do" in again.notes[0]
+
+
+def test_pending_timers_stay(tmp_path: Path) -> None:
+    """Timers in the database stay where the index comes and goes."""
+    store = golden.unpack("pending-rocksdb", tmp_path)
+    before = families(store)["timer"]
+    for target in ("both", "file"):
+        reput.convert(store, index=target, spark=False)  # type: ignore[arg-type]
+        assert families(store)["timer"] == before
+
+
+def test_one_of_two(tmp_path: Path) -> None:
+    """A conversion changes the queues or the index, by one of the targets, and an index comes from the log."""
+    for arguments in ({}, {"to": "file", "index": "file"}, {"index": "other"}, {"index": "file", "source": "queues"}):
+        with pytest.raises(ConfigError):
+            reput.convert(tmp_path, spark=False, **arguments)  # type: ignore[arg-type]
