@@ -121,6 +121,7 @@ JOB_ARGUMENTS = (
     Argument("index_tags", "--index-tags", "", "auto", "`rebuild`: give tags index items"),
     Argument("empty_log", "--empty-log", "", "off", "`rebuild`: accept a log without a record"),
     Argument("to", "--to", "", "", "`convert`: the kind of queues"),
+    Argument("index", "--index", "", "", "`convert`: the kind of index by key"),
     Argument("source", "--source", "", "log", "`convert`: what the queues are made from"),
     Argument("until_caught_up", "--until-caught-up", "", "off", "`follow`: end when nothing is left"),
     Argument(
