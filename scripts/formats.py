@@ -97,7 +97,7 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
     ),
     (
         f"{paths.CONSUME_QUEUE}/{rocksdb.FOLDER_SIGNS[0]}",
-        "the folder is a RocksDB, which holds the entries of all queues",
+        "the folder is a RocksDB, which holds the entries of all queues; perhaps consumequeue_rocksdb instead",
     ),
     (
         f"{paths.INDEX}/20261121023731573",
@@ -367,7 +367,8 @@ def _rocksdb() -> Iterator[str]:
         yield f"### {layout.title}"
         yield _layout(layout)
     yield _text("""
-        The database is the folder consumequeue itself; with double write the topics' folders are beside
+        The database is the folder consumequeue itself, or consumequeue_rocksdb
+        (useSeparateStorePathForRocksdbCQ); with double write the topics' folders are beside
         its files. RocketMQ writes it without a log of its own (WAL) and flushes both families at once, so
         after a crash they agree with one another, and what is missing is in the CommitLog from the restart
         point on. Its tables have format version 5 at most: RocketMQ's RocksDB takes a newer one for damage.
