@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reput.config import StoreConfig
+from reput.config import StoreConfig, parse_properties
 from reput.errors import ConfigError
 from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES, INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
-from reput.formats.queue_kinds import TARGETS
+from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
 from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, INDEX, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
 from reput.pipeline.build.rebuild.rebuild import rebuild_store
@@ -26,6 +26,7 @@ from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.tables import Table
 from reput.store.metadata.topics import topics_of
 from reput.store.owner import swap
 from reput.store.owner.owner import own_store
@@ -155,7 +156,15 @@ def convert_store(
     elif options.to is not None:
         made = broker_settings(find_store(root, config), config, options.to)
         report.notes.append(f"a broker uses these queues if its broker.conf says {made}")
+        report.notes += _metadata_at_start(Path(root), options.to, config)
     return report
+
+
+def _metadata_at_start(root: Path, to: str, config: StoreConfig) -> list[str]:
+    """Say what a broker with the target's settings does with topics, groups and offsets that are elsewhere."""
+    wanted = StoreConfig.from_properties(parse_properties(TARGET_SETTINGS[to]))
+    metadata = Metadata(root, config.with_given(wanted))
+    return [note for table in Table for note in metadata.readable(table).notes]
 
 
 def _finish_killed_job(root: Path | str, config: StoreConfig) -> list[str]:

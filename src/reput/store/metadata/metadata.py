@@ -177,7 +177,8 @@ class Metadata:
         counter = (self.json.version_at_start(table) or DataVersion(0, 0, 0)).counter
         if counter > 0:
             return f"{text}. A broker makes that at its start and takes these in (data version {counter})"
-        return f"{text}. A broker makes that at its start, and does not take these in: their data version is 0"
+        lost = f"{text}. A broker makes that at its start, and does not take these in: their data version is 0"
+        return f"{lost}. A change by `reput progress` with these settings raises it" if table is Table.OFFSETS else lost
 
 
 def _written_last(found: Sequence[MetadataSource]) -> MetadataSource:
