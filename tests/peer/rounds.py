@@ -91,6 +91,10 @@ KINDS = {
     "rocksdb": Kind("storeType=defaultRocksDB\n"),
     # With double write a broker 5.5.0 starts only with combineCQUseRocksdbForLmq=true (RocksDBLiteLifecycleManager).
     "double": Kind("rocksdbCQDoubleWriteEnable=true\n", peers=("store",)),
+    "separate": Kind("storeType=defaultRocksDB\nuseSeparateStorePathForRocksdbCQ=true\n"),
+    "lmq-rocksdb": Kind(
+        "enableLmq=true\nenableMultiDispatch=true\nrocksdbCQDoubleWriteEnable=true\ncombineCQUseRocksdbForLmq=true\n"
+    ),
     "index-both": Kind("indexRocksDBEnable=true\n"),
     "index-rocksdb": Kind("indexRocksDBEnable=true\nindexFileWriteEnable=false\nindexFileReadEnable=false\n"),
 }
