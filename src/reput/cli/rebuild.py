@@ -118,7 +118,8 @@ def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as
     output.show(f"would read {size(run.log_bytes)} of log, about {counted(run.messages, 'message')}")
     parts = {
         "queue": f"about {counted(run.queue_entries, 'entry', 'entries')} ({' and '.join(run.kinds)} queues)",
-        "index": f"about {counted(run.index_items, 'item')} in {counted(run.index_files, 'IndexFile')}",
+        "index": f"about {counted(run.index_items, 'item')} in {counted(run.index_files, 'IndexFile')}"
+        + (f", about {counted(run.index_entries, 'entry', 'entries')} in the index database" * bool(run.index_entries)),
     }
     output.show(f"would build {' and '.join(run.built)}: {', '.join(parts[one] for one in run.built)}")
     for one in run.replaced:

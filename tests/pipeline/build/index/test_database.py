@@ -15,6 +15,8 @@ from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import index_database as fmt
 from reput.formats import own, paths
 from reput.pipeline.build.index import database
+from reput.pipeline.build.rebuild.dry_run import dry_rebuild
+from reput.pipeline.build.rebuild.options import RebuildOptions
 from tests.support import golden
 
 BOTH, ALONE = "index-both", "index-rocksdb"
@@ -145,3 +147,14 @@ def test_index_files_that_are_turned_off_are_not_believed_too_far(tmp_path: Path
         with reput.MessageStore.open(store, config, read_only=True) as opened:
             assert len(opened.query_message("orders", "new")) == 1
             assert len(opened.query_message("orders", "k7"))
+
+
+@pytest.mark.golden
+def test_a_dry_run_counts_the_entries(tmp_path: Path) -> None:
+    """A dry run names the database that is replaced, and about as many entries as a rebuild makes."""
+    store = golden.unpack(ALONE, tmp_path)
+    run = dry_rebuild(store, StoreConfig(), RebuildOptions(only="index"))
+    entries = len(families(store)[fmt.FAMILY]) - len(fmt.MARKS)
+    assert entries * 0.8 < run.index_entries < entries * 1.3
+    assert not run.index_files
+    assert [one.folder for one in run.replaced] == [paths.INDEX_DATABASE]

@@ -30,6 +30,8 @@ from reput.store.owner.owner import refuse_owned
 _SAMPLE_RECORDS = 1000
 _PARTS_BYTES_A_MESSAGE, _PARTS_BYTES_AN_ITEM = 25, 4
 """Largest size of the parts that a rebuild leaves for its later stages while it runs."""
+_BYTES_A_DATABASE_ENTRY = 160
+"""The key and value of an entry of the index database, twice: in the tables, and in what RocksDB makes of them."""
 
 
 class Replaced(NamedTuple):
@@ -45,7 +47,7 @@ class DryRun:
     """The effect of a rebuild. Messages, entries, items and bytes are estimates from the newest records of the log.
 
     `bytes_needed` are for the new indexes, which exist at the same time as the old ones, and for the parts between
-    stages.
+    stages. `index_entries` are in the index database.
     """
 
     store: str
@@ -62,6 +64,7 @@ class DryRun:
     assumed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    index_entries: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field, ready for JSON."""
@@ -148,21 +151,25 @@ def _ids(folder: Path) -> Iterable[int]:
 def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOptions) -> DryRun:
     log, settings = found.log, found.settings
     log_bytes = sum(min(file.data_end, file.end) - file.start for file in log.files)
-    size, items_each = _sample(log, found.tag_items)
+    size, items_each = _sample(log, found.tag_items or found.build_index_database)
     messages = log_bytes // size if size else 0
     of_queues, of_index = options.only != INDEX, found.build_index
     entries = messages * len(found.kinds) if of_queues else 0
     items = int(messages * items_each) if of_index else 0
     files = -(-items // max(1, settings.index_items - 1))
     index_bytes = files * index_file.file_size(settings.index_slots, settings.index_items)
-    needed = entries * ENTRY_SIZE + index_bytes + items * _PARTS_BYTES_AN_ITEM
+    database_entries = int(messages * items_each) if found.build_index_database else 0
+    needed = (
+        entries * ENTRY_SIZE + index_bytes + database_entries * _BYTES_A_DATABASE_ENTRY + items * _PARTS_BYTES_AN_ITEM
+    )
     needed += messages * _PARTS_BYTES_A_MESSAGE if of_queues else 0
     folders = _replaced(layout, of_queues, of_index)
+    folders += [_measured(layout, layout.index_database)] if found.build_index_database else []
     free = fs.free_bytes(layout.root)
     run = DryRun(
         str(layout.root), found.report.built, [kind.name for kind in found.kinds] if of_queues else [], log_bytes,
         messages, entries, items, files, [one for one in folders if one.files], needed, free,
-        found.report.assumed, found.report.notes,
+        found.report.assumed, found.report.notes, index_entries=database_entries,
     )  # fmt: skip
     if needed > free:
         run.warnings.append(f"about {needed} bytes are needed, and {free} are free on the file system of {layout.root}")
