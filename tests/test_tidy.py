@@ -34,13 +34,13 @@ LEVELS = {
     "store": 6,
     "pipeline": 7,
     "connect": 8,
-    "broker": 8,
     "functions": 9,  # for Spark's columns
     "api": 9,  # the calls of the public face: joins store and pipeline
     "embedded": 10,  # MessageStore: the same for an open store
     "reput": 10,  # the public face itself
-    "cli": 11,
-    "__main__": 12,
+    "broker": 11,  # serves an open MessageStore
+    "cli": 12,
+    "__main__": 13,
 }
 
 # The folders inside a room, likewise: a module imports its own folder and those of a lower level.
