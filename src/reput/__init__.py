@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reput.api import check, convert, diff, export, follow, info, read_report, rebuild, register, scan
+    from reput.broker.serve import RunningBroker, serve
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -63,6 +64,8 @@ _HOMES = {
     "rebuild": "reput.api",
     "register": "reput.api",
     "scan": "reput.api",
+    "RunningBroker": "reput.broker.serve",
+    "serve": "reput.broker.serve",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
     "ClosedError": "reput.errors",
@@ -106,6 +109,7 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "ReputError",
+    "RunningBroker",
     "SqlFilter",
     "StaleEpochError",
     "StoreConfig",
@@ -122,6 +126,7 @@ __all__ = [
     "rebuild",
     "register",
     "scan",
+    "serve",
 ]
 
 

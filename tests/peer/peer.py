@@ -39,6 +39,8 @@ class Program(NamedTuple):
     folder: Path
     words: tuple[str, ...]
     """What Java starts for a turn: its own options, the class and perhaps a command."""
+    sources: str = "src"
+    """The folder of its sources."""
 
     @property
     def classpath(self) -> str:
@@ -53,8 +55,12 @@ PROGRAMS = {
     "broker": Program("pom-broker.xml", TARGET_DIR / "broker", ("reput.peer.WholeBroker",)),
     # Java 17 lets it unmap files only with these options.
     "old": Program("pom-old.xml", TARGET_DIR / "old", (*_OPENED, "reput.peer.OldStore")),
+    "client": Program("pom-client.xml", TARGET_DIR / "client", ("reput.clients.Scenario",), "client"),
 }
-"""The store code of 5.5.1, which does all but turns as well; a whole broker 5.5.0; the store code of 4.9.7."""
+"""The store code of 5.5.1, which does all but turns as well; a whole broker 5.5.0; the store code of 4.9.7.
+
+The client 5.5.0, the newest in Maven Central, takes no turns: it talks to brokers.
+"""
 
 GOLDEN_SETTINGS = (
     *("--commitlog-file", "1048576"),
@@ -102,7 +108,7 @@ def build(name: str = "store") -> None:
         PeerError: Maven failed, for example because it could not reach a repository.
     """
     program = PROGRAMS[name]
-    sources, stamp = _sources_digest(program.pom), program.folder / "built-from"
+    sources, stamp = _sources_digest(program), program.folder / "built-from"
     program.folder.mkdir(parents=True, exist_ok=True)
     with _locked(program.folder / "lock"):
         if stamp.is_file() and stamp.read_text() == sources:
@@ -232,9 +238,9 @@ def _java_version() -> int:
     return int(found.group(1)) if found else 0
 
 
-def _sources_digest(pom: str) -> str:
+def _sources_digest(program: Program) -> str:
     digest = hashlib.sha256()
-    for path in sorted([JAVA_DIR / pom, *(JAVA_DIR / "src").rglob("*")]):
+    for path in sorted([JAVA_DIR / program.pom, *(JAVA_DIR / program.sources).rglob("*")]):
         if path.is_file():
             digest.update(path.relative_to(JAVA_DIR).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -35,6 +35,7 @@ _VERBS = {
     "delete": "delete the queues of a topic, or one of them",
     "follow": "keep the indexes up to date as the log grows",
     "put": "put messages from lines of text or JSON",
+    "serve": "serve RocketMQ clients, as name server and broker",
     "export": "export messages as Parquet files by topic and day",
     "prepare": "compile the kernels, and make Spark start faster (once a machine)",
 }

@@ -1,0 +1,228 @@
+"""The broker: connections, the table of requests, and the state that handlers share. It runs in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from reput.broker.codes import RefusedError, RequestCode, ResponseCode
+from reput.broker.configuration import GroupConfigs, TopicConfigs
+from reput.broker.connection import Connection
+from reput.broker.consumers import Consumers, QueueLocks
+from reput.broker.frames import IS_ONE_WAY, RemotingFrame
+from reput.broker.handlers import HANDLERS
+from reput.broker.pulls import Holds
+from reput.broker.requests import Answer, Request
+from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
+from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError, UnsupportedStoreError
+from reput.formats import paths
+from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.tables import Table
+
+if TYPE_CHECKING:
+    from reput.embedded import MessageStore
+    from reput.formats.record import Host
+
+log = logging.getLogger("reput.broker")
+NAME: Final = "reput"
+"""The name of the broker in routes."""
+MAX_CONNECTIONS: Final = 10_000
+"""The most connections; a further one is closed at once."""
+IDLE_S: Final = 120.0
+"""A connection on which nothing comes for this time is closed. Clients send a heartbeat every 30 s."""
+INDEX_BYTES: Final = 64 << 20
+"""Bytes of log without durable indexes after which the broker builds them."""
+_SWEEP_S = 1.0
+_DRAIN_S = 5.0
+
+
+class Broker:
+    """A broker on an open store. All methods but `soon` run in the loop's thread.
+
+    Args:
+        store: the store, open to write.
+        host: the address and port of message ids, as in the store's records.
+        loop: the loop that serves connections.
+    """
+
+    def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
+        self.store = store
+        self.name = NAME
+        folder = store.layout.root / paths.CONFIG
+        _refuse_database(Metadata(store.layout.root, store.config))
+        self.topics = TopicConfigs(folder, NAME)
+        self.groups = GroupConfigs(folder)
+        self.consumers = Consumers(self._notify)
+        self.locks = QueueLocks()
+        self.holds = Holds(self, loop)
+        self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
+        self._host = host.encode()
+        self._loop = loop
+        self._connections: set[Connection] = set()
+        self._worker = ThreadPoolExecutor(1, "reput-broker-worker")
+        self._opaque = 0
+        self._is_stopping = False
+        self._wants_indexes = False
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # --- connections ---------------------------------------------------------------------------
+
+    def connection(self) -> Connection:
+        """Make a connection; the loop's server calls it."""
+        return Connection(self, self._loop)
+
+    def connected(self, connection: Connection) -> bool:
+        """Take a new connection; return False if there are too many."""
+        if len(self._connections) >= MAX_CONNECTIONS or self._is_stopping:
+            log.warning("%s: closed: %d connections are open", connection.peer, len(self._connections))
+            return False
+        self._connections.add(connection)
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        """Forget what a connection that is gone has asked for and registered."""
+        self._connections.discard(connection)
+        self.holds.forget_connection(connection)
+        self.consumers.connection_lost(connection)
+
+    def _notify(self, connection: Connection, group: str) -> None:
+        """Let a consumer know that its group has changed."""
+        self._opaque += 1
+        fields = {"consumerGroup": group}
+        connection.send(RemotingFrame(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._opaque, IS_ONE_WAY, None, fields))
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
+        """Serve the requests of one read, in their order. Single sends that follow one another are stored together."""
+        sends: list[Send] = []
+        for frame in frames:
+            if frame.is_answer:
+                continue
+            request = Request(connection, frame)
+            if frame.code in SEND_CODES:
+                self.guarded(request, lambda asked=request: self._take_send(asked, sends))  # type: ignore[misc]
+                continue
+            self._store(sends)
+            handler = HANDLERS.get(frame.code)
+            if handler is None:
+                words = f" request type {frame.code} not supported"
+                request.answer(Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words))
+            else:
+                self.guarded(request, lambda asked=request, serve=handler: serve(self, asked))  # type: ignore[misc]
+        self._store(sends)
+
+    def _take_send(self, request: Request, sends: list[Send]) -> None:
+        send = serve_send(self, request)
+        if send is not None:
+            sends.append(send)
+
+    def _store(self, sends: list[Send]) -> None:
+        if sends:
+            taken = list(sends)
+            sends.clear()
+            try:
+                store_sends(self, taken)
+            except ReputError as error:
+                for send in taken:
+                    send.request.answer(answer_of_error(error))
+
+    def guarded(self, request: Request, work: Callable[[], Answer | None]) -> None:
+        """Answer a request with what `work` returns, or with its error. No error ends the broker."""
+        try:
+            answer = work()
+        except RefusedError as refusal:
+            answer = Answer(refusal.code, refusal.remark)
+        except ReputError as error:
+            answer = answer_of_error(error)
+        except Exception as error:  # an error of ours must not end the other clients' broker
+            log.exception("request %d of %s failed", request.frame.code, request.connection.peer)
+            answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        if answer is not None:
+            request.answer(answer)
+
+    def message_id(self, offset: int) -> str:
+        """Return the id of the message at a log offset (`MessageDecoder.createMessageId`)."""
+        return (self._host + offset.to_bytes(8, "big")).hex().upper()
+
+    def soon(self, work: Callable[..., object], *args: Any) -> None:
+        """Run work in the loop; any thread may call it. After the loop's end nothing happens."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(work, *args)
+
+    def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
+        """Answer a request with what `work` returns in another thread: it waits for the disk."""
+        future = self._worker.submit(work)
+        future.add_done_callback(lambda done: self.soon(self.guarded, request, done.result))
+
+    # --- background ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to look after idle connections, old locks and indexes."""
+        self._sweeper = self._loop.create_task(self._sweep())
+
+    def ask_for_indexes(self) -> None:
+        """Build the durable indexes soon: the store takes no messages without them."""
+        self._wants_indexes = True
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            now = self._loop.time()
+            for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
+                connection.close()
+            self.locks.forget_expired()
+            if self._wants_indexes or self.store.behind_bytes > INDEX_BYTES:
+                self._wants_indexes = False
+                await self._loop.run_in_executor(None, self._build_indexes)
+
+    def _build_indexes(self) -> None:
+        if self.store.is_followed:
+            return
+        try:
+            self.store.reput(spark=False)
+        except ReputError as error:
+            log.error("the indexes are not up to date: %s", error)  # noqa: TRY400 - the text says it all
+
+    async def stop(self) -> None:
+        """Answer held pulls, send what waits, and close all connections."""
+        self._is_stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self.holds.end_all()
+        await self._loop.run_in_executor(None, self._worker.shutdown)
+        for connection in list(self._connections):
+            connection.close()
+        deadline = self._loop.time() + _DRAIN_S
+        # Transports have no event for their end.
+        while self._connections and self._loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
+
+
+def _refuse_database(metadata: Metadata) -> None:
+    """Refuse a store whose broker keeps topics in RocksDB: they would be written to JSON, where it does not look.
+
+    Raises:
+        UnsupportedStoreError: it does.
+    """
+    source = metadata.source(Table.TOPICS)
+    if source.is_database:
+        raise UnsupportedStoreError(
+            f"{source.place(Table.TOPICS)}: the broker keeps topics and groups in {source.words}, and reput serve "
+            "writes them as JSON only. Read the store with reput.MessageStore, or serve one that has config/topics.json"
+        )
+
+
+def answer_of_error(error: ReputError) -> Answer:
+    """Return the answer to a request that met an error of the store."""
+    if isinstance(error, TailFullError):
+        return Answer(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, start flow control for a while: {error}")
+    if isinstance(error, NoSpaceError):
+        return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}")
+    code = ResponseCode.INVALID_PARAMETER if isinstance(error, ConfigError) else ResponseCode.SYSTEM_ERROR
+    return Answer(code, str(error))

@@ -1,0 +1,127 @@
+"""One connection: bytes in, frames to the broker, answers out. The broker decides everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from reput.broker.frames import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
+from reput.formats.record import Host
+
+if TYPE_CHECKING:
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Answer
+
+log = logging.getLogger("reput.broker")
+MAX_OUTPUT = 32 << 20
+"""Bytes of answers that may wait for a client that does not read; then its connection is closed."""
+_HIGH_WATER = 1 << 20
+_MAX_REMARK = 4096
+_UNKNOWN = Host(bytes(4), 0)
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection.
+
+    Attributes:
+        received_s: The loop's time when bytes came last.
+        own_address: The address that the client has dialled, `host:port`.
+        peer: The client's address.
+    """
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self._broker = broker
+        self._loop = loop
+        self._reader = FrameReader()
+        self._out: list[bytes | memoryview] | None = None
+        self._transport: asyncio.Transport | None = None
+        self.received_s = 0.0
+        self.own_address = ""
+        self.peer = _UNKNOWN
+
+    @property
+    def is_open(self) -> bool:
+        """True while answers can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; asyncio calls it."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self.received_s = self._loop.time()
+        host, port = self._transport.get_extra_info("sockname")[:2]
+        self.own_address = f"{host}:{port}"
+        address, port = self._transport.get_extra_info("peername")[:2]
+        self.peer = Host(ipaddress.ip_address(address).packed, port)
+        if not self._broker.connected(self):
+            self.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Serve the frames that are complete; asyncio calls it."""
+        self.received_s = self._loop.time()
+        try:
+            frames = self._reader.feed(data)
+        except FrameError as error:
+            log.warning("%s: closed: it sent no frame of the remoting protocol: %s", self.peer, error)
+            self.abort()
+            return
+        if frames:
+            self._out = []
+            try:
+                self._broker.serve(self, frames)
+            finally:
+                pieces, self._out = self._out, None
+                self._write(pieces)
+
+    def pause_writing(self) -> None:
+        """Serve no further request until the client reads; asyncio calls it."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on; asyncio calls it."""
+        assert self._transport is not None
+        self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio has it
+        """Forget the client; asyncio calls it."""
+        self._transport = None
+        self._broker.disconnected(self)
+
+    def answer(self, asked: RemotingFrame, answer: Answer) -> None:
+        """Send the answer to a request."""
+        size = sum(map(len, answer.pieces))
+        # It may have texts of the client, which may be long.
+        remark = None if answer.remark is None else answer.remark[:_MAX_REMARK]
+        head = RemotingFrame(answer.code, asked.opaque, IS_ANSWER, remark, answer.fields, header_type=asked.header_type)
+        self.send(head, answer.pieces, size)
+
+    def send(self, frame: RemotingFrame, pieces: Sequence[bytes | memoryview] = (), size: int = 0) -> None:
+        """Send a frame whose body is `pieces`; together with others if requests of the connection are being served."""
+        out = [encode_head(frame, size), *pieces]
+        if self._out is not None:
+            self._out += out
+        else:
+            self._write(out)
+
+    def _write(self, pieces: list[bytes | memoryview]) -> None:
+        transport = self._transport
+        if not pieces or transport is None or transport.is_closing():
+            return
+        transport.writelines(pieces)
+        if transport.get_write_buffer_size() > MAX_OUTPUT:
+            log.warning("%s: closed: it does not read its answers, and %d bytes wait", self.peer, MAX_OUTPUT)
+            self.abort()
+
+    def close(self) -> None:
+        """Send what waits, and close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,178 @@
+"""Consumer groups: their members, what they subscribe to, and the queues that orderly consumers have locked.
+
+Members and locks live in memory: clients register again by their next heartbeat.
+
+Source: `ConsumerManager`, `ConsumerGroupInfo`, `RebalanceLockManager`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reput.store.read.sql_filter import SqlFilter
+from reput.store.read.tag_filter import TagFilter
+
+if TYPE_CHECKING:
+    from reput.broker.connection import Connection
+
+TAG, SQL92 = "TAG", "SQL92"
+LOCK_LIFE_S = 60.0
+"""A lock that its holder does not renew for this time is free (`rocketmq.broker.rebalance.lockMaxLiveTime`)."""
+
+
+class Subscription(NamedTuple):
+    """The messages that a group wants of a topic. `version`: the client's clock when it changed (ms)."""
+
+    topic: str
+    expression: str
+    kind: str
+    version: int
+
+    def filter(self) -> TagFilter | SqlFilter | None:
+        """Return the filter of a pull; None if it wants everything.
+
+        Raises:
+            ConfigError: the expression is not SQL92.
+        """
+        if self.kind == SQL92:
+            return SqlFilter(self.expression)
+        return TagFilter(self.expression) if self.expression.strip() not in {"", "*"} else None
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """A group of consumers that are online."""
+
+    members: dict[str, Connection] = field(default_factory=dict)
+    """The connection of each client id."""
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    """By topic."""
+
+
+class Consumers:
+    """The groups that are online.
+
+    Args:
+        notify: is called with a connection and a group when members or subscriptions of the group have changed.
+    """
+
+    def __init__(self, notify: Callable[[Connection, str], None]) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._notify = notify
+
+    def find(self, group: str) -> ConsumerGroup | None:
+        """Return a group; None if nobody of it is online."""
+        return self._groups.get(group)
+
+    def register(self, connection: Connection, client_id: str, group: str, wanted: Iterable[Subscription]) -> None:
+        """Take a member's heartbeat: it is a member, and `wanted` is the group's subscriptions.
+
+        A subscription is replaced by a later version of itself; topics that are not wanted any more go.
+        """
+        found = self._groups.setdefault(group, ConsumerGroup())
+        is_changed = found.members.get(client_id) is not connection
+        found.members[client_id] = connection
+        by_topic = {one.topic: one for one in wanted}
+        for topic, one in by_topic.items():
+            before = found.subscriptions.get(topic)
+            if before is None or before.version < one.version:
+                is_changed = is_changed or before is None or before.expression != one.expression
+                found.subscriptions[topic] = one
+        for topic in found.subscriptions.keys() - by_topic.keys():
+            del found.subscriptions[topic]
+            is_changed = True
+        if is_changed:
+            self._notify_all(group, found)
+
+    def unregister(self, client_id: str, group: str) -> None:
+        """Remove a member of a group."""
+        found = self._groups.get(group)
+        if found is not None and found.members.pop(client_id, None) is not None:
+            self._changed(group, found)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Remove all members that used a connection."""
+        for group, found in list(self._groups.items()):
+            gone = [client_id for client_id, own in found.members.items() if own is connection]
+            for client_id in gone:
+                del found.members[client_id]
+            if gone:
+                self._changed(group, found)
+
+    def _changed(self, group: str, found: ConsumerGroup) -> None:
+        if found.members:
+            self._notify_all(group, found)
+        else:
+            del self._groups[group]
+
+    def _notify_all(self, group: str, found: ConsumerGroup) -> None:
+        for connection in set(found.members.values()):
+            self._notify(connection, group)
+
+
+def subscription_of(values: Any) -> Subscription | None:
+    """Return the subscription that a client's JSON describes; None if it has no topic."""
+    if not isinstance(values, dict) or not isinstance(values.get("topic"), str):
+        return None
+    expression, version = values.get("subString"), values.get("subVersion")
+    kind = SQL92 if values.get("expressionType") == SQL92 else TAG
+    return Subscription(
+        values["topic"],
+        expression if isinstance(expression, str) else "*",
+        kind,
+        version if isinstance(version, int) else 0,
+    )
+
+
+class ClientQueue(NamedTuple):
+    """A queue as a client names it."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+
+def queues_of(values: Any) -> list[ClientQueue]:
+    """Return the queues in a client's JSON (`mqSet`); those that are no queues are left out."""
+    found = []
+    for one in values if isinstance(values, list) else []:
+        if not isinstance(one, dict):
+            continue
+        broker_name, queue_id, topic = one.get("brokerName"), one.get("queueId"), one.get("topic")
+        if isinstance(broker_name, str) and type(queue_id) is int and isinstance(topic, str):
+            found.append(ClientQueue(broker_name, queue_id, topic))
+    return found
+
+
+class QueueLocks:
+    """The queues that orderly consumers have locked, by group. A lock is free when it is not renewed for a minute."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._holders: dict[tuple[str, ClientQueue], tuple[str, float]] = {}
+
+    def lock(self, group: str, client_id: str, queues: Iterable[ClientQueue]) -> list[ClientQueue]:
+        """Lock queues for a client, or renew its locks; return the queues that it holds now."""
+        now, held = self._clock_s(), []
+        for queue in queues:
+            holder, locked_at = self._holders.get((group, queue), (client_id, now))
+            if holder == client_id or now - locked_at > LOCK_LIFE_S:
+                self._holders[group, queue] = client_id, now
+                held.append(queue)
+        return held
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[ClientQueue]) -> None:
+        """Free queues that a client holds."""
+        for queue in queues:
+            if self._holders.get((group, queue), ("", 0.0))[0] == client_id:
+                del self._holders[group, queue]
+
+    def forget_expired(self) -> None:
+        """Drop locks that are free by their age."""
+        now = self._clock_s()
+        expired = [key for key, (_, locked_at) in self._holders.items() if now - locked_at > LOCK_LIFE_S]
+        for key in expired:
+            del self._holders[key]

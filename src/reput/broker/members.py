@@ -1,0 +1,84 @@
+"""Requests of clients about themselves: heartbeats, members of groups, and locks of queues.
+
+Source: `ClientManageProcessor`, `ConsumerManageProcessor`, `AdminBrokerProcessor.lockBatchMQ`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.broker.codes import ResponseCode, refuse
+from reput.broker.configuration import RETRY_PREFIX
+from reput.broker.consumers import queues_of, subscription_of
+from reput.broker.frames import write_json
+from reput.broker.requests import Answer
+from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+
+
+def heartbeat(broker: Broker, request: Request) -> Answer:
+    """Register the consumers of a client, and what they subscribe to; each group gets its retry topic."""
+    values = request.json()
+    client_id, consumers = values.get("clientID"), values.get("consumerDataSet")
+    if not isinstance(client_id, str) or not (consumers is None or isinstance(consumers, list)):
+        refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID, or its consumerDataSet is no list")
+    for data in consumers or ():
+        group = data.get("groupName") if isinstance(data, dict) else None
+        if not isinstance(group, str):
+            refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has a consumer without a groupName")
+        broker.groups.find_or_create(group)
+        retry_topic = f"{RETRY_PREFIX}{group}"
+        if broker.topics.find(retry_topic) is None and len(retry_topic) <= 127:
+            broker.topics.create(retry_topic, 1, 1)
+        wanted = map(subscription_of, data.get("subscriptionDataSet") or ())
+        broker.consumers.register(request.connection, client_id, group, [one for one in wanted if one is not None])
+    return Answer()
+
+
+def unregister(broker: Broker, request: Request) -> Answer:
+    """Remove a client from a consumer group."""
+    client_id, group = request.text("clientID"), request.fields.get("consumerGroup")
+    if group is not None:
+        broker.consumers.unregister(client_id, group)
+    return Answer()
+
+
+def consumer_list(broker: Broker, request: Request) -> Answer:
+    """Answer the client ids of a group's members."""
+    group = request.text("consumerGroup")
+    found = broker.consumers.find(group)
+    if found is None:
+        refuse(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+    return Answer(pieces=(write_json({"consumerIdList": sorted(found.members)}),))
+
+
+def check_client_config(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
+    """Check the subscription of a consumer, before it begins."""
+    subscription = subscription_of(request.json().get("subscriptionData"))
+    if subscription is not None:
+        try:
+            subscription.filter()
+        except ConfigError as error:
+            refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+    return Answer()
+
+
+def lock_queues(broker: Broker, request: Request) -> Answer:
+    """Lock queues for an orderly consumer; answer those that it has."""
+    values = request.json()
+    group, client_id = values.get("consumerGroup"), values.get("clientId")
+    if not isinstance(group, str) or not isinstance(client_id, str):
+        refuse(ResponseCode.SYSTEM_ERROR, "the lock request has no consumerGroup or no clientId")
+    held = broker.locks.lock(group, client_id, queues_of(values.get("mqSet")))
+    locked = [{"brokerName": one.broker_name, "queueId": one.queue_id, "topic": one.topic} for one in held]
+    return Answer(pieces=(write_json({"lockOKMQSet": locked}),))
+
+
+def unlock_queues(broker: Broker, request: Request) -> Answer:
+    """Free queues that an orderly consumer has locked."""
+    values = request.json()
+    broker.locks.unlock(str(values.get("consumerGroup")), str(values.get("clientId")), queues_of(values.get("mqSet")))
+    return Answer()

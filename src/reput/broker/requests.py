@@ -1,0 +1,85 @@
+"""A request that is being served: its header's fields by type, and the ways to answer it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reput.broker.codes import ResponseCode, refuse
+from reput.broker.frames import read_json
+from reput.formats.layout import INT64_MAX
+
+if TYPE_CHECKING:
+    from reput.broker.connection import Connection
+    from reput.broker.frames import RemotingFrame
+
+_INT32_MAX = (1 << 31) - 1
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+class Answer(NamedTuple):
+    """An answer. `pieces`: its body, in pieces that are sent one after the other."""
+
+    code: ResponseCode = ResponseCode.SUCCESS
+    remark: str | None = None
+    fields: Mapping[str, str] = MappingProxyType({})
+    pieces: Sequence[bytes | memoryview] = ()
+
+
+class Request:
+    """A request of a connection. `answer` may be called later, once, and does nothing for a one-way request."""
+
+    __slots__ = ("body", "connection", "fields", "frame")
+
+    def __init__(self, connection: Connection, frame: RemotingFrame) -> None:
+        self.connection = connection
+        self.frame = frame
+        self.fields = frame.fields
+        self.body = frame.body
+
+    def answer(self, answer: Answer) -> None:
+        """Send the answer."""
+        if not self.frame.is_one_way:
+            self.connection.answer(self.frame, answer)
+
+    def text(self, name: str) -> str:
+        """Return a field that must be there."""
+        value = self.fields.get(name)
+        if value is None:
+            refuse(ResponseCode.SYSTEM_ERROR, f"the custom field <{name}> is null")
+        return value
+
+    def int32(self, name: str, default: int | None = None) -> int:
+        """Return a field of 32 bits."""
+        return self._number(name, _INT32_MAX, default)
+
+    def int64(self, name: str, default: int | None = None) -> int:
+        """Return a field of 64 bits."""
+        return self._number(name, INT64_MAX, default)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a field that is true or false."""
+        value = self.fields.get(name)
+        return default if value is None else value == "true"
+
+    def _number(self, name: str, most: int, default: int | None) -> int:
+        value = self.text(name) if default is None else self.fields.get(name, "")
+        if default is not None and not value:
+            return default
+        # `int` takes underscores, spaces and digits of any script; Java does not.
+        number = int(value) if _NUMBER.fullmatch(value) else most + 1
+        if -most - 1 <= number <= most:
+            return number
+        return refuse(ResponseCode.SYSTEM_ERROR, f"the custom field <{name}> is {value!r:.40}: give a whole number")
+
+    def json(self) -> dict[str, Any]:
+        """Return the body as a JSON object."""
+        try:
+            value = read_json(self.body)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            refuse(ResponseCode.SYSTEM_ERROR, f"the body is no JSON object: {self.body[:40]!r}")
+        return value

@@ -1,0 +1,255 @@
+"""Sends: single messages, batches, and one-way. Single sends that come in one read go to the store together.
+
+Source: `SendMessageProcessor`, `AbstractSendMessageProcessor`, `SendMessageRequestHeaderV2`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from reput.broker.codes import RequestCode, ResponseCode, refuse
+from reput.broker.configuration import (
+    CLUSTER,
+    DEAD_LETTER_PREFIX,
+    MAX_QUEUES,
+    NOT_FOR_SENDERS,
+    RETRY_PREFIX,
+    check_topic,
+)
+from reput.broker.requests import Answer
+from reput.formats import client_batch
+from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
+from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS, TRANSACTION_MASK
+from reput.log.message import Message, PutStatus
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+    from reput.log.message import PutResult
+
+SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+REGION: Final = "DefaultRegion"
+_SHORT_NAMES: Final = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "batch": "m",
+}
+"""The letters of the second version's header."""
+_LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
+_COMPRESSION_TYPE: Final = 0x700
+_KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | _COMPRESSION_TYPE
+"""The bits of sysFlag that a sender sets; the others are the store's."""
+_LATER: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
+_ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": CLUSTER}
+_TOGETHER_BYTES: Final = 4 << 20
+_CODES: Final = {
+    PutStatus.PUT_OK: (ResponseCode.SUCCESS, None),
+    PutStatus.FLUSH_DISK_TIMEOUT: (ResponseCode.FLUSH_DISK_TIMEOUT, None),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"the message is illegal, its properties are longer than {MAX_PROPERTIES_SIZE} bytes",
+    ),
+    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now"),
+    PutStatus.DISK_FULL: (ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now. The disk is full"),
+    PutStatus.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_ERROR,
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    ),
+}
+
+
+class Send(NamedTuple):
+    """A single message that was asked to be stored."""
+
+    request: Request
+    message: Message
+    queue_id: int
+
+
+class SendHeader(NamedTuple):
+    """The header of a send, of either version."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: Mapping[str, str]
+    reconsume_times: int
+    is_batch: bool
+
+
+def header_of(broker: Broker, request: Request) -> SendHeader:
+    """Return the header of a send whose topic is there now; a new topic is made as the header asks."""
+    code = request.frame.code
+    names = _LONG_NAMES if code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
+    request.text(names["producerGroup"])
+    topic = check_topic(request.text(names["topic"]))
+    default_topic = request.text(names["defaultTopic"])
+    wanted_queues = request.int32(names["defaultTopicQueueNums"])
+    queue_id = request.int32(names["queueId"])
+    sys_flag = request.int32(names["sysFlag"])
+    born = request.int64(names["bornTimestamp"])
+    flag = request.int32(names["flag"])
+    _refuse_topic(topic)
+    config = broker.topics.find_or_create(topic, default_topic, wanted_queues)
+    queues = min(max(config.get("readQueueNums", 1), config.get("writeQueueNums", 1)), MAX_QUEUES)
+    if queue_id >= queues:
+        refuse(
+            ResponseCode.INVALID_PARAMETER,
+            f"request queueId[{queue_id}] is illegal, {config} Producer: {request.connection.peer}",
+        )
+    if queue_id < 0:
+        queue_id = random.randrange(queues)
+    if sys_flag & TRANSACTION_MASK:
+        refuse(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{request.connection.own_address}] sending transaction message is forbidden",
+        )
+    properties = text_properties(request.fields.get(names["properties"], "").encode("utf-8", "replace"))
+    return SendHeader(
+        topic,
+        queue_id,
+        sys_flag & _KEPT_FLAGS,
+        born,
+        flag,
+        properties,
+        request.int32(names["reconsumeTimes"], 0),
+        request.flag(names["batch"]),
+    )
+
+
+def _refuse_topic(topic: str) -> None:
+    if topic in NOT_FOR_SENDERS:
+        refuse(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+    if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        refuse(
+            ResponseCode.NO_PERMISSION,
+            f"Sending message to topic[{topic}] is forbidden: reput serve has no retry topics",
+        )
+
+
+def _message(request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]) -> Message:
+    """Return the message to store; refuse one that has to be delivered later: nobody would deliver it."""
+    if properties.get("DELAY", "0") != "0" or any(name in properties for name in _LATER):
+        refuse(
+            ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: reput serve delivers no delayed or timer messages"
+        )
+    if properties.get("TRAN_MSG") == "true":
+        refuse(ResponseCode.NO_PERMISSION, "sending transaction message is forbidden")
+    return Message(
+        header.topic,
+        body,
+        properties={**properties, **_ADDED},
+        flag=flag,
+        sys_flag=header.sys_flag,
+        born_timestamp=header.born_timestamp,
+        born_host=request.connection.peer,
+        reconsume_times=header.reconsume_times,
+    )
+
+
+def serve_send(broker: Broker, request: Request) -> Send | None:
+    """Return the message of a single send, which the broker stores with others; store a batch at once."""
+    if broker.store.is_tail_full:
+        broker.ask_for_indexes()
+        refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
+    header = header_of(broker, request)
+    if not header.is_batch and request.frame.code != RequestCode.SEND_BATCH_MESSAGE:
+        return Send(request, _message(request, header, request.body, header.flag, header.properties), header.queue_id)
+    inner = client_batch.decode_messages(request.body)
+    if inner is None:
+        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
+    messages = [_message(request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
+    store_batch = partial(_store_batch, broker, messages, header.queue_id)
+    if broker.is_sync_flush:
+        broker.in_thread(request, store_batch)
+    else:
+        request.answer(store_batch())
+    return None
+
+
+def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:
+    result = broker.store.put_messages(messages, queue_id)
+    if not result.status.is_stored:
+        return _refusal(result.status, result.reason)
+    ids = ",".join(map(broker.message_id, result.physical_offsets.tolist()))
+    return _stored(result.status, ids, queue_id, int(result.queue_offsets[0]))
+
+
+def store_sends(broker: Broker, sends: Sequence[Send]) -> None:
+    """Store single messages and answer their senders; with sync flush when the messages are durable."""
+    if broker.is_sync_flush:
+        for send in sends:
+            broker.guarded(send.request, partial(_store_async, broker, send))
+        return
+    together = len(sends) > 1 and sum(len(send.message.body) for send in sends) <= _TOGETHER_BYTES
+    if together and _store_together(broker, sends):
+        return
+    for send in sends:
+        broker.guarded(send.request, partial(_store_alone, broker, send))
+
+
+def _store_together(broker: Broker, sends: Sequence[Send]) -> bool:
+    """Store messages as one batch, and answer. Return False if the store refuses one of them: nothing is stored."""
+    result = broker.store.put_messages([send.message for send in sends], [send.queue_id for send in sends])
+    if not result.status.is_stored:
+        return False
+    places = zip(sends, result.physical_offsets.tolist(), result.queue_offsets.tolist(), strict=True)
+    for send, physical, queue in places:
+        send.request.answer(_stored(result.status, broker.message_id(physical), send.queue_id, queue))
+    return True
+
+
+def _store_alone(broker: Broker, send: Send) -> Answer:
+    return _answer(broker, send, broker.store.put_message(send.message, send.queue_id))
+
+
+def _store_async(broker: Broker, send: Send) -> None:
+    future = broker.store.put_message_async(send.message, send.queue_id)
+    future.add_done_callback(partial(_flushed, broker, send))
+
+
+def _flushed(broker: Broker, send: Send, future: Future[PutResult]) -> None:
+    """Answer a sender whose message is durable, or will not be; runs in the thread that flushes."""
+    error = future.exception()
+    if error is not None:
+        broker.soon(send.request.answer, Answer(ResponseCode.SYSTEM_ERROR, str(error)))
+    else:
+        broker.soon(send.request.answer, _answer(broker, send, future.result()))
+
+
+def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:
+    if not result.status.is_stored:
+        return _refusal(result.status, result.reason)
+    return _stored(result.status, broker.message_id(result.physical_offset), send.queue_id, result.queue_offset)
+
+
+def _stored(status: PutStatus, message_id: str, queue_id: int, queue_offset: int) -> Answer:
+    fields: dict[str, Any] = {
+        "msgId": message_id,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "MSG_REGION": REGION,
+        "TRACE_ON": "true",
+    }
+    return Answer(_CODES[status][0], None, fields)
+
+
+def _refusal(status: PutStatus, reason: str) -> Answer:
+    code, words = _CODES[status]
+    return Answer(code, f"{words}: {reason}" if reason else words)

@@ -1,0 +1,212 @@
+"""`reput.serve`: a broker in a thread of this process, ready when the call returns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from reput.api import config_from
+from reput.broker.broker import Broker
+from reput.broker.codes import RefusedError
+from reput.config import StoreConfig
+from reput.embedded import MessageStore
+from reput.errors import AccessError, ConfigError
+from reput.files.scratch import ScratchFolder
+from reput.formats.record import Host
+from reput.kernels import small_work
+
+log = logging.getLogger("reput.broker")
+LOCALHOST = "127.0.0.1"
+_QUEUES = 4
+_BACKLOG = 1024
+_STOP_S = 30.0
+
+
+class RunningBroker:
+    """A broker that runs in a thread of this process. `close` stops it; it is a context manager.
+
+    Attributes:
+        address: `host:port`, of the name server and of the broker.
+        path: The store's folder.
+    """
+
+    def __init__(self, path: Path, listener: socket.socket, config: StoreConfig, scratch: ScratchFolder | None) -> None:
+        host, port = listener.getsockname()[:2]
+        self.address = f"{host}:{port}"
+        self.path = path
+        self._listener = listener
+        self._scratch = scratch
+        self._resources = contextlib.ExitStack()
+        if scratch is not None:
+            self._resources.callback(scratch.remove)
+        self._resources.callback(listener.close)
+        with contextlib.ExitStack() as resources:
+            resources.enter_context(self._resources)
+            # The plain kernels open a store before numba is loaded.
+            with small_work():
+                self._store = MessageStore.open(path, config, create=True)
+            self._resources.callback(self._store.close)
+            self._loop = _new_loop()
+            self._resources.callback(self._loop.close)
+            self._broker = Broker(self._store, Host(ipaddress.ip_address(host).packed, port), self._loop)
+            self._stop = asyncio.Event()
+            self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
+            self._ready = threading.Event()
+            resources.pop_all()
+
+    @property
+    def namesrv(self) -> str:
+        """The address again, for clients that ask for a name server."""
+        return self.address
+
+    def __repr__(self) -> str:
+        return f"<reput.serve {self.address}, store {str(self.path)!r}>"
+
+    def start(self, topics: Mapping[str, int]) -> None:
+        """Make topics, and begin to serve; return when routes are answered.
+
+        Raises:
+            ConfigError: a topic cannot have that name, or that number of queues.
+        """
+        try:
+            for topic, queues in topics.items():
+                self._broker.topics.create(topic, queues, queues)
+        except RefusedError as error:
+            self._resources.close()
+            raise ConfigError(error.remark) from None
+        self._thread.start()
+        self._ready.wait()
+        self.warm()
+
+    def warm(self) -> None:
+        """Load the compiled kernels in another thread: that takes longer than to be ready."""
+        threading.Thread(target=self._store.expect_many, name="reput-broker-kernels", daemon=True).start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        server = await self._loop.create_server(self._broker.connection, sock=self._listener)
+        self._broker.start()
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        await self._broker.stop()
+
+    def close(self) -> None:
+        """Answer what was asked, close all connections, and close the store; a second call does nothing."""
+        if self._thread.is_alive():
+            self._broker.soon(self._stop.set)
+            self._thread.join(_STOP_S)
+            if self._thread.is_alive():
+                raise AccessError(f"{self.path}: the broker has not ended within {_STOP_S:.0f} s; the store stays open")
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def serve(
+    path: Path | str | None = None,
+    port: int = 0,
+    topics: Mapping[str, int] | Iterable[str] | None = None,
+    *,
+    host: str = LOCALHOST,
+    allow_remote: bool = False,
+    config: StoreConfig | str | Path | None = None,
+) -> RunningBroker:
+    """Start a broker and name server for RocketMQ clients on a store; it runs in a thread until it is closed.
+
+        with reput.serve(topics={"orders": 4}) as broker:
+            print(broker.address)
+
+    The call returns when clients get routes. There is no access control: anyone who reaches the port reads and writes.
+
+    Args:
+        path: The store's folder; a missing or empty folder becomes a new store. None makes a temporary store, which is
+            removed when the broker is closed.
+        port: The port; 0 takes a free one.
+        topics: Topics to make: names with their numbers of queues, or names, which get 4 queues.
+        host: The address to listen on, an IPv4 address.
+        allow_remote: Allow a `host` other than this machine's loopback.
+        config: A StoreConfig, or the path of a broker.conf.
+
+    Returns:
+        The broker; `address` is what clients take as name server.
+
+    Raises:
+        ConfigError: The address or port cannot be listened on, or a topic or setting is wrong.
+        StoreLockedError: A live broker or another reput process holds the store.
+        ReputError: Another error of opening a store; see `reput.MessageStore.open`.
+    """
+    wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), _QUEUES)
+    for topic, queues in wanted.items():
+        if not isinstance(topic, str) or type(queues) is not int:
+            raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
+    listener = _listen(host, port, allow_remote=allow_remote)
+    scratch = ScratchFolder("reput-serve-") if path is None else None
+    root = scratch.path / "store" if scratch is not None else Path(path or "")
+    own_port = listener.getsockname()[1]
+    address = host if host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
+    given = config_from(config)
+    settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
+    try:
+        broker = RunningBroker(root, listener, settings, scratch)
+    except BaseException:
+        listener.close()
+        if scratch is not None:
+            scratch.remove()
+        raise
+    broker.start(wanted)
+    return broker
+
+
+def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
+    """Bind before the store is opened: its records have the port."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise ConfigError(f"host {host!r:.80}: give an IPv4 address, such as {LOCALHOST}") from None
+    if address.version != 4:
+        raise ConfigError(f"host {host}: give an IPv4 address; message ids of IPv6 addresses are not served")
+    if not address.is_loopback and not allow_remote:
+        raise ConfigError(
+            f"host {host}: anyone who reaches that address could read and write the store, for there is no access "
+            "control. Allow it with --allow-remote (allow_remote=True), or listen on 127.0.0.1"
+        )
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port {port}: give 0 to 65535")
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Return uvloop's loop where it is installed, else asyncio's."""
+    if find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
+    return loop

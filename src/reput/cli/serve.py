@@ -1,0 +1,94 @@
+"""`reput serve`: a broker and name server for RocketMQ clients on a store."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from reput.cli import options, output
+
+_INTERRUPTED = 130
+_PORT = 9876
+_QUEUES = 4
+
+
+@click.command()
+@options.store_argument
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="The port; 0 takes any.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
+@click.option(
+    "--allow-remote", is_flag=True, help="Allow a --host that other machines reach. Nothing checks who comes."
+)
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:QUEUES]",
+    help=f"Make a topic, with {_QUEUES} queues by default. May be given again.",
+)
+@click.option(
+    "--config", type=click.Path(dir_okay=False, readable=False), help="The broker's broker.conf, for the store."
+)
+@options.json_option
+def serve(
+    store: str, port: int, host: str, allow_remote: bool, topics: tuple[str, ...], config: str | None, as_json: bool
+) -> int:
+    """Serve RocketMQ clients on STORE until Ctrl-C or SIGTERM, as name server and as broker. This command writes.
+
+    Clients take the printed address as their name server. A missing or empty folder becomes a new store. Topics are
+    made by --topic, by clients, or by the first message that is sent to them.
+
+    Served: sends (single, batch, one-way), push and lite pull consumers with long polling, filters by tag and SQL92,
+    offsets, locks of orderly consumers. Refused by their code: transactions, delayed and timer messages, retry topics,
+    pop, access control. docs/tasks/serve.md has the table.
+
+    \b
+    reput serve /data/store
+    reput serve /data/store --port 9876 --topic orders:8 --topic payments
+    reput serve /data/store --host 0.0.0.0 --allow-remote
+    """  # noqa: D301 - click wants the control character
+    import reput
+
+    ended = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: ended.set())
+    handler = _LogLines()
+    logging.getLogger("reput.broker").addHandler(handler)
+    try:
+        broker = reput.serve(store, port, _topics(topics), host=host, allow_remote=allow_remote, config=config)
+        with broker:
+            if as_json:
+                output.emit_json({"address": broker.address, "store": str(Path(store))})
+            else:
+                output.show(f"name server and broker: {broker.address}")
+            output.flush()
+            ended.wait()
+    except KeyboardInterrupt:
+        output.say("interrupted: all connections are closed, and the store is")
+        return _INTERRUPTED
+    finally:
+        logging.getLogger("reput.broker").removeHandler(handler)
+        signal.signal(signal.SIGTERM, before)
+    return 0
+
+
+def _topics(given: tuple[str, ...]) -> dict[str, int]:
+    topics = {}
+    for text in given:
+        name, _, queues = text.partition(":")
+        if queues and not (queues.isascii() and queues.isdigit()):
+            raise click.BadParameter(f"{text}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
+        topics[name] = int(queues) if queues else _QUEUES
+    return topics
+
+
+class _LogLines(logging.Handler):
+    """Writes what the broker logs to stderr, one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        output.say(f"{record.levelname.lower()}: {record.getMessage()}")

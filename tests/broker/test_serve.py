@@ -1,0 +1,136 @@
+"""`reput.serve` and `reput serve`: start, stop, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.remoting import Client
+from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.consumers import LOCK_LIFE_S, ClientQueue, QueueLocks
+from support import golden
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_temporary_store_goes_with_its_broker() -> None:
+    """Without a path the store is temporary; a second close does nothing."""
+    broker = reput.serve(topics={"orders": 2})
+    path = broker.path
+    with Client(broker.address) as client:
+        assert client.put("orders").code == ResponseCode.SUCCESS
+    assert path.exists()
+    broker.close()
+    broker.close()
+    assert not path.exists()
+
+
+def test_nothing_heavy_is_loaded_before_it_listens(tmp_path: Path) -> None:
+    """A broker listens before Spark, numba and Arrow are loaded."""
+    code = (
+        "import sys, reput.broker.serve as serve\n"
+        "serve.RunningBroker.warm = lambda self: None\n"
+        f"with serve.serve({str(tmp_path / 'store')!r}, topics=['orders']):\n"
+        "    print('loaded', *[name for name in ('numba', 'pyarrow', 'pyspark') if name in sys.modules])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.split() == ["loaded"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"host": "0.0.0.0"}, "allow_remote"),
+        ({"host": "localhost"}, "IPv4"),
+        ({"host": "::1"}, "IPv4"),
+        ({"port": 70_000}, "port 70000"),
+        ({"topics": {"../up": 1}}, "illegal characters"),
+        ({"topics": {"orders": 0}}, "0 queues"),
+        ({"topics": {"orders": "4"}}, "whole numbers"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, object], words: str) -> None:
+    """A wrong argument is a ConfigError that says what to give."""
+    with pytest.raises(reput.ConfigError, match=words):
+        reput.serve(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_port_in_use_is_refused() -> None:
+    """A port that somebody has is named."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(reput.ConfigError, match="cannot listen on"):
+        reput.serve(port=taken.getsockname()[1])
+
+
+def test_a_store_that_is_held_is_refused(tmp_path: Path) -> None:
+    """A second broker on a store is refused, and the first goes on."""
+    with reput.serve(tmp_path / "store") as broker:
+        with pytest.raises(reput.StoreLockedError):
+            reput.serve(tmp_path / "store")
+        with Client(broker.address) as client:
+            assert client.put("orders").code == ResponseCode.SUCCESS
+
+
+def test_a_damaged_topics_file_is_refused(tmp_path: Path) -> None:
+    """A topics.json that is no JSON is not written over: its backup counts, and without one there is an error."""
+    with reput.serve(tmp_path / "store", topics=["orders"]):
+        pass
+    path = tmp_path / "store" / "config" / "topics.json"
+    path.write_text("{broken")
+    with reput.serve(tmp_path / "store") as broker, Client(broker.address) as client:
+        assert client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102").code == ResponseCode.SUCCESS
+    path.write_text("{broken")
+    path.with_name("topics.json.bak").write_text("{broken")
+    with pytest.raises(reput.DamagedStoreError, match=r"topics\.json"):
+        reput.serve(tmp_path / "store")
+
+
+def test_a_store_with_topics_in_rocksdb_is_refused(tmp_path: Path) -> None:
+    """A store whose broker keeps topics in RocksDB is refused by name, and released."""
+    store = golden.unpack("config-v1", tmp_path)
+    for _ in range(2):
+        with pytest.raises(reput.UnsupportedStoreError, match="RocksDB"):
+            reput.serve(store)
+    assert reput.info(store).held_by == "nobody"
+
+
+def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    """`reput serve` says its address, serves, and ends with 0 after SIGTERM; the store is sound."""
+    store = tmp_path / "store"
+    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:3", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        with Client(said["address"]) as client:
+            assert client.put("orders", queue_id=2).code == ResponseCode.SUCCESS
+            client.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with pytest.raises(ConnectionResetError):
+                client.receive()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"HTTP" in errors
+    assert_sound(store)
+
+
+def test_a_lock_that_is_not_renewed_is_free() -> None:
+    """After a minute without renewal another client gets the queue."""
+    now = 0.0
+    locks = QueueLocks(lambda: now)
+    queue = ClientQueue("reput", 0, "orders")
+    assert locks.lock("g", "a", [queue]) == [queue]
+    now = LOCK_LIFE_S
+    assert locks.lock("g", "b", [queue]) == []
+    now += 0.1
+    assert locks.lock("g", "b", [queue]) == [queue]
+    now += 2 * LOCK_LIFE_S
+    locks.forget_expired()
+    assert locks.lock("g", "a", [queue]) == [queue]
