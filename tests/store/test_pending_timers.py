@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
+from reput.files import fs
+from reput.files.database import DatabaseOwner
 from reput.formats import paths, timer_log, timer_wheel
 from reput.formats.timer_checkpoint import TimerCheckpoint
 from reput.formats.timer_database import QUEUE_OFFSET_KEY, TIMELINE_KEY, encode_checkpoint_value, timer_key
@@ -294,3 +296,17 @@ def test_a_database_that_is_no_database_is_named_and_the_rest_still_read(root: P
     assert len(rows) == 4
     assert str(folder) in damage[0]
     assert "reput does not build this database" in damage[0]
+
+
+def test_a_database_that_a_broker_holds_is_read_beside_it(tmp_path: Path, timers: list[PutTimer]) -> None:
+    """An owner has the database open and writes it: what it has written is read, and its lock is left alone."""
+    folder = tmp_path / "store" / paths.INDEX_DATABASE
+    write_database(folder, {"timer": database_of(timers[:2])})
+    with DatabaseOwner(folder, ("default", "timer"), tmp_path / "logs", fs.owner_of(tmp_path)) as owner:
+        batch = owner.batch()
+        batch.put_all("timer", *zip(*database_of(timers).items(), strict=True))
+        owner.write(batch)
+        rows, damage, _ = timers_of(tmp_path / "store")
+
+    assert [row.source for row in rows] == [paths.INDEX_DATABASE] * 4
+    assert damage == []
