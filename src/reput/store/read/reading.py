@@ -241,7 +241,8 @@ class Reading(NotPickled):
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
             exact: Compare topic, key and time with the record. Without it two keys of one hash count as one key, and
                 a message may come twice, as RocketMQ answers.
-            begin_ms, end_ms: The old names of `since` and `until`, with a DeprecationWarning.
+            begin_ms: The old name of `since`, with a DeprecationWarning.
+            end_ms: The old name of `until`, with a DeprecationWarning.
 
         Returns:
             The messages, in log order.
