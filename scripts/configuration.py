@@ -156,6 +156,8 @@ MESSAGE_ARGUMENTS = (
     Argument("by_tag", "", "", "off", "`query_message`: the key is a tag; commands: `--tags`"),
     Argument("exact", "", "", "on", "`query_message`: compare the key with the record"),
     Argument("before", "--before", "", "none", "`query_message`, `query`: only before this log offset"),
+    Argument("begin_ms", "", "", "none", "`query_message`: the old name of `since`"),
+    Argument("end_ms", "", "", "none", "`query_message`: the old name of `until`"),
     Argument("max_messages", "--max-messages", "", "32, 64 by key, all with `-f`", "the most messages"),
     Argument("", "", "maxOffsetsPerTrigger", "none", "a stream: the most messages of a micro-batch"),
     Argument("max_bytes", "", "", "by the limits", "`get_message`: the most bytes of records"),
