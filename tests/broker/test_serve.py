@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import reput
 from broker.remoting import Client
+from reput.broker import serve
 from reput.broker.codes import RequestCode, ResponseCode
 from reput.broker.consumers import LOCK_LIFE_S, ClientQueue, QueueLocks
 from support import golden
@@ -44,6 +46,44 @@ def test_nothing_heavy_is_loaded_before_it_listens(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert run.stdout.split() == ["loaded"]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_kernels_are_compiled_before_a_broker_listens(tmp_path: Path, cached: bool, monkeypatch: Any) -> None:
+    """Without a cache of kernels a broker compiles them before a client waits for it, else it loads them meanwhile."""
+    ready: list[bool] = []
+    monkeypatch.setattr(serve, "are_cached", lambda: cached)
+    monkeypatch.setattr(serve.RunningBroker, "warm", lambda _self: None)
+    monkeypatch.setattr(serve.RunningBroker, "_load_kernels", lambda broker: ready.append(broker._ready.done()))
+    with reput.serve(tmp_path / "store") as broker, Client(broker.address) as client:
+        assert client.put("orders").code == ResponseCode.SUCCESS
+    assert ready == ([] if cached else [False])
+
+
+def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) -> None:
+    """An error of the loop's thread before it serves is the caller's error, and the store is let go of."""
+
+    async def fails(_broker: serve.RunningBroker) -> None:
+        raise OSError(98, "no")
+
+    monkeypatch.setattr(serve.RunningBroker, "_serve", fails)
+    with pytest.raises(OSError, match="no"):
+        reput.serve(tmp_path / "store")
+    reput.MessageStore.open(tmp_path / "store").close()
+
+
+def test_a_cache_of_kernels_is_seen_without_numba(tmp_path: Path) -> None:
+    """An empty folder for numba's cache has no kernels; after a compilation it has."""
+    code = (
+        "import sys, reput.kernels as kernels\n"
+        "print(kernels.are_cached(), 'numba' in sys.modules)\n"
+        "from reput.kernels.warm import warm_encode_kernels\n"
+        "warm_encode_kernels()\n"
+        "print(kernels.are_cached())\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "REPUT_KERNELS": "compiled"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert run.stdout.split() == ["False", "False", "True"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,7 +25,7 @@ from reput.embedded import MessageStore
 from reput.errors import AccessError, ConfigError
 from reput.files.scratch import ScratchFolder
 from reput.formats.record import Host
-from reput.kernels import small_work
+from reput.kernels import are_cached, small_work
 
 log = logging.getLogger("reput.broker")
 LOCALHOST = "127.0.0.1"
@@ -62,7 +63,7 @@ class RunningBroker:
             self._broker = Broker(self._store, Host(ipaddress.ip_address(host).packed, port), self._loop)
             self._stop = asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
-            self._ready = threading.Event()
+            self._ready: Future[None] = Future()
             resources.pop_all()
 
     @property
@@ -85,22 +86,41 @@ class RunningBroker:
         except RefusedError as error:
             self._resources.close()
             raise ConfigError(error.remark) from None
+        if not are_cached():
+            # To compile takes longer than clients wait for an answer, and would hold up the broker's loop.
+            log.warning("compiling the kernels, once for this machine; `reput prepare` does so beforehand")
+            self._load_kernels()
         self._thread.start()
-        self._ready.wait()
+        try:
+            self._ready.result()
+        except BaseException:
+            self.close()
+            raise
         self.warm()
 
     def warm(self) -> None:
         """Load the compiled kernels in another thread: that takes longer than to be ready."""
-        threading.Thread(target=self._store.expect_many, name="reput-broker-kernels", daemon=True).start()
+        threading.Thread(target=self._load_kernels, name="reput-broker-kernels", daemon=True).start()
+
+    def _load_kernels(self) -> None:
+        from reput.kernels.warm import warm_store_kernels
+
+        warm_store_kernels()
+        self._store.expect_many()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
 
     async def _serve(self) -> None:
         server = await self._loop.create_server(self._broker.connection, sock=self._listener)
         self._broker.start()
-        self._ready.set()
+        self._ready.set_result(None)
         await self._stop.wait()
         server.close()
         await self._broker.stop()

@@ -17,27 +17,21 @@ def prepare() -> int:
     \b
     reput prepare
     """  # noqa: D301 - click wants the control character
-    from reput.kernels import lookup_kernels
     from reput.kernels.warm import (
-        warm_backlog_kernels,
-        warm_encode_kernels,
         warm_field_kernels,
         warm_filter_kernels,
-        warm_kernels,
         warm_line_kernels,
+        warm_store_kernels,
         warm_table_kernels,
     )
     from reput.pipeline.spark.jvm_archive import java_command, make_archive
     from reput.pipeline.spark.session import has_pyspark
 
-    warm_kernels()
+    warm_store_kernels()
     warm_field_kernels()
     warm_filter_kernels()
-    warm_backlog_kernels()
-    warm_encode_kernels()
     warm_line_kernels()
     warm_table_kernels()
-    lookup_kernels()
     output.say("kernels: compiled and cached")
     if not has_pyspark():
         output.say("Spark: PySpark is not installed (pip install 'reput[spark]'), so there is nothing to prepare")

@@ -13,6 +13,7 @@ from reput.kernels import (
     filter_kernels,
     kernels,
     line_kernels,
+    lookup_kernels,
     table_kernels,
 )
 from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
@@ -39,6 +40,14 @@ def warm_kernels() -> None:
     pack_entries(columns.queues, EntrySources.of(columns))
     slots, out = np.zeros(1, dtype=np.int32), np.empty(ITEM_SIZE, dtype=np.uint8)
     run.chain_items(columns.item_sources, 0, 0, 1, slots, 1, 0, out)
+
+
+def warm_store_kernels() -> None:
+    """Call once every kernel that an open store needs for puts, pulls and look-ups."""
+    warm_kernels()
+    warm_backlog_kernels()
+    warm_encode_kernels()
+    lookup_kernels()
 
 
 def warm_filter_kernels() -> None:
