@@ -31,11 +31,6 @@ class BodyError(ValueError):
     """A stored body cannot be decoded; the text has the compression and the reason."""
 
 
-def is_compressed(sys_flag: int) -> bool:
-    """Return True if the stored body is said to be compressed."""
-    return bool(sys_flag & FLAG_COMPRESSED)
-
-
 def decode_body(stored: bytes | memoryview, sys_flag: int, max_size: int = MAX_DECODED_BODY_SIZE) -> bytes:
     """Return the body as a consumer gets it.
 

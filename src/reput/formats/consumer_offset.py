@@ -37,7 +37,6 @@ from reput.formats.layout import INT64_MAX
 
 FILE_NAME = "consumerOffset.json"
 LMQ_FILE_NAME = "lmqConsumerOffset.json"
-LMQ_PREFIX = "%LMQ%"
 LMQ_QUEUE_ID = 0
 """The queue of a light topic, and of every offset of a light group."""
 SEPARATOR = "@"

@@ -109,7 +109,6 @@ INDEX_LAYOUT = Layout(
 Place, Answers, KeyTopic = PLACE_LAYOUT.words, ANSWERS_LAYOUT.words, KEY_TOPIC_LAYOUT.words
 FileTable, Watch, Queue, Index = FILE_TABLE_LAYOUT.words, WATCH_LAYOUT.words, QUEUE_LAYOUT.words, INDEX_LAYOUT.words
 
-PLACE_SIZE = PLACE_LAYOUT.size
 PLACE_WORDS = PLACE_LAYOUT.word_count
 FIRST_PLACE = ANSWERS_LAYOUT.word_count
 """The word of an answer buffer where the first place can be."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from reput.files import fs
 from reput.formats import consumer_offset
 from reput.formats.consumer_offset import LMQ_QUEUE_ID, ConsumerOffsets, DataVersion
-from reput.formats.record import LMQ_PREFIX
+from reput.formats.lite_topics import is_light
 from reput.store.metadata.json_files import backup_of, load_offsets
 
 OffsetTable = Mapping[str, Mapping[int, int]]
@@ -136,4 +136,4 @@ class JsonOffsets(OffsetsHome):
 def is_of_light_group(key: str) -> bool:
     """Return True if a key's group is a light queue, which has one offset in a topic (`MixAll.isLmq`)."""
     parts = consumer_offset.split_key(key)
-    return parts is not None and parts[1].startswith(LMQ_PREFIX.decode())
+    return parts is not None and is_light(parts[1])

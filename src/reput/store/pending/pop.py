@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from reput.errors import ConfigError
+from reput.formats.lite_topics import is_light
 from reput.formats.pop_database import FOLDER, PopRecord, decode_pop_record
-from reput.formats.record import LMQ_PREFIX
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import Held
 from reput.store.pending.verify import RecordState, verify
@@ -74,8 +74,7 @@ def _look(view: StoreView, record: PopRecord) -> tuple[int | None, RecordState, 
         return None, state, f"{where}: the queue has {result.min_offset} to {result.max_offset}"
     physical_offset, size = int(result.physical_offsets[0]), int(result.sizes[0])
     # A light queue has the messages of other topics.
-    is_light = record.topic.startswith(LMQ_PREFIX.decode())
-    topic = result[0].topic if is_light else record.topic
+    topic = result[0].topic if is_light(record.topic) else record.topic
     verified = verify(view, physical_offset, size, (topic,))
     return physical_offset, verified.state, verified.reason
 
