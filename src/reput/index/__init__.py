@@ -1,4 +1,4 @@
-"""IndexFiles on disk: their headers, their items, and the search by key.
+"""The index by key on disk: IndexFiles, and the database in RocksDB; the search in each.
 
 May import kernels, formats and files; knows nothing of a whole store.
 """

@@ -1,4 +1,4 @@
 """`reput pending`: show what waits in a store.
 
-It may import the modules of `cli`, and rooms below.
+May import the modules of `cli`, and what these may import.
 """

@@ -1,4 +1,4 @@
-"""The queues of a store in another kind: a rebuild of them, from the log or from the present kind.
+"""The queues, or the index by key, of a store in another kind: a rebuild, from the log or from the present queues.
 
 May import `build`, `split` and `spark`.
 """

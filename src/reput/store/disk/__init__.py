@@ -1,4 +1,4 @@
 """The parts of a store's folder: paths, settings, kinds of queues, frontier, checkpoint.
 
-Imports no other folder of `store`.
+May import `metadata`.
 """

@@ -1,4 +1,4 @@
 """Description of a store from names, ends and headers (`reput info`).
 
-May import `disk`, `owner` and `recover`.
+May import `metadata`, `disk`, `owner` and `recover`.
 """

@@ -1,4 +1,4 @@
 """Consumer progress and the filters that consumers register.
 
-May import `disk` and `owner`.
+May import `metadata`, `disk` and `owner`.
 """

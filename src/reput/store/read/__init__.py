@@ -1,4 +1,4 @@
 """Answers of an open store: pulls, look-ups by key, counts and times.
 
-May import `disk`, `owner`, `recover` and `progress`.
+May import `metadata`, `disk`, `owner`, `recover` and `progress`.
 """

@@ -1,4 +1,4 @@
-"""IndexFiles: the plan of their items, the task that writes one, and the stage that runs these tasks.
+"""The index by key: the plan of IndexFiles and the tasks that write them, and the tables of the index in RocksDB.
 
 May import `stages`, `split` and `spark`.
 """
