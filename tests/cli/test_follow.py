@@ -106,7 +106,8 @@ def test_sigterm_to_all_of_it(store: Path) -> None:
     with following(store, "--master", "local[1]", *SMALL) as process:
         # Spark's own processes have groups of their own.
         for one in in_session(process.pid):
-            os.kill(one, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors, errors

@@ -134,7 +134,7 @@ def test_missing_family(tmp_path: Path) -> None:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
     rocksdict.Rdict(str(folder), options).close()
-    with pytest.raises(DamagedStoreError, match=r"consumequeue.*no RocksDB of RocketMQ"):
+    with pytest.raises(DamagedStoreError, match=r"consumequeue.*not the database that RocketMQ keeps here"):
         reput.MessageStore.open(store, stores.GOLDEN, read_only=True)
     reput.rebuild(store, spark=False, config=replace(stores.GOLDEN, store_type="defaultRocksDB"))
     assert reput.check(store, spark=False, config=stores.GOLDEN).sound

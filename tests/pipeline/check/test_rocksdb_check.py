@@ -107,12 +107,12 @@ def test_queues_that_a_killed_broker_had_not_written_out_were_damage(tmp_path: P
                 batch.delete(family, key)
 
     store = changed(tmp_path, change)
-    assert "queue-missing" in rules(store)
+    assert "queue-out-of-date" in rules(store)
     assert reput.check(store, spark=False, config=stores.GOLDEN).exit_code == 1
     (store / paths.ABORT).touch()
     report = reput.check(store, spark=False, config=stores.GOLDEN)
     assert report.sound, report.findings
-    assert "queue-missing" in rules(store)
+    assert "queue-out-of-date" in rules(store)
     with reput.MessageStore.open(store, replace(stores.GOLDEN, store_type="defaultRocksDB"), create=True):
         pass
     assert_sound(store, stores.GOLDEN)
