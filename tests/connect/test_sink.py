@@ -73,6 +73,15 @@ def test_headers_of_any_shape() -> None:
     assert [dict(row or ()) for row in found] == [{}, {}, {"a": "1"}, {"c": "3"}]
 
 
+def test_a_body_that_a_read_could_not_decode_is_refused_with_its_error() -> None:
+    """A null body beside a bodyError names that error; without one the null itself is refused."""
+    batch = pa.record_batch({"body": pa.array([None, b"x"], pa.binary()), "bodyError": ["offset 7: zlib: cut", None]})
+    with pytest.raises(ConfigError, match=r"offset 7: zlib: cut\. Read with body=raw"):
+        message_columns(batch, "orders", NOW_MS)
+    with pytest.raises(ConfigError, match="column body holds nulls"):
+        message_columns(batch.drop_columns(["bodyError"]), "orders", NOW_MS)
+
+
 def test_every_column_of_a_read_frame_may_be_written() -> None:
     """What was read can be written: each column is taken over, or given anew by the store."""
     for options in ({}, {"schema": "kafka", "includeHeaders": "true"}):

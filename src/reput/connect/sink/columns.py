@@ -55,6 +55,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 ASSIGNED = frozenset({
     "brokername", "queueoffset", "offset", "storetimestamp", "timestamp", "timestamptype", "offsetmsgid",
     "physicaloffset", "storesize", "bodycrc", "reconsumetimes", "bornhost", "storehost", "preparedtransactionoffset",
+    "litetopic", "bodyerror",
 })  # fmt: skip
 _TWINS = (("body", "value"), ("queueid", "partition"), ("keys", "key"), ("properties", "headers"))
 _DELAYED = ("delay", "delaylevel", "delaytimelevel")
@@ -89,6 +90,14 @@ def check_schema(types: Mapping[str, str], topic: str | None) -> None:
         raise ConfigError(f"option topic={topic} and a column topic: give one of them")
 
 
+def _why_null(given: Mapping[str, Any]) -> str:
+    """Return the reason why a body is null: a read may have left its error."""
+    errors = given["bodyerror"].drop_null().to_pylist() if "bodyerror" in given else []
+    if errors:
+        return f"a body that could not be decoded cannot be written: {errors[0]}. Read with body=raw"
+    return "column body holds nulls: a message has a body, if an empty one"
+
+
 def _by_lower_name(types: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return types by lower-case name, each with the name as given.
 
@@ -115,7 +124,7 @@ def message_columns(batch: pa.RecordBatch, topic: str | None, born_ms: int) -> p
         _refuse_no_text(given[name], name)
     body = _first(given, "body", "value")
     if body.null_count:
-        raise ConfigError("column body holds nulls: a message has a body, if an empty one")
+        raise ConfigError(_why_null(given))
     columns: dict[str, Any] = {"body": body}
     columns["topic"] = given["topic"] if topic is None else pa.repeat(pa.scalar(topic, pa.string()), rows)
     queue_id, keys = _first(given, "queueid", "partition"), _first(given, "keys", "key")
