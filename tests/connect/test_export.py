@@ -129,8 +129,10 @@ def test_what_is_new_is_added(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_together(tmp_path: Path) -> None:
-    """Another store, other columns, and files that went before they were exported are refused."""
+    """The root, another store, other columns, and files that went before they were exported are refused."""
     _, (first, second) = grown(tmp_path, (90, 200))
+    with pytest.raises(ConfigError, match="give a folder"):
+        reput.export(first, "/", **LOOP)
     out = tmp_path / "out"
     reput.export(first, out, **LOOP)
     with pytest.raises(ConfigError, match="the same, or another folder"):

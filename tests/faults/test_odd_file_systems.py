@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import os
 import sys
@@ -75,6 +76,8 @@ def test_a_read_only_file_system(name: str, tmp_path: Path, capfd: pytest.Captur
 
 def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Without the right to read a file of the log every command names it, and says whose rights are needed."""
+    # Another user may have no right to read the modules of this Python.
+    importlib.import_module("reput.connect.export")
     store = golden.unpack("basic", open_folder)
     file = store / paths.COMMIT_LOG / paths.offset_name(1 << 20)
     file.chmod(0)
@@ -99,7 +102,10 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
 
     def codes() -> str:
         return str(
-            [run([*command.replace("STORE", str(store)).replace("OUT", "/").split(), *SIZE]) for command in reading]
+            [
+                run([*command.replace("STORE", str(store)).replace("OUT", "/export").split(), *SIZE])
+                for command in reading
+            ]
         )
 
     assert as_another_user(codes) == str([2] * len(reading))

@@ -141,12 +141,14 @@ def export_store(
 
     Raises:
         ConfigError: the folder has an export of another store, or with other columns or topics, or lies within the
-            store; a topic is not there.
+            store, or is the file system's root; a topic is not there.
         DataLossError: log files were deleted before they were exported.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
     listener, target = listener or ProgressListener(), Path(local_path(str(folder), "to")).absolute()
+    if not target.name:
+        raise ConfigError(f"export to {target}: give a folder, since files of the export lie beside it, too")
     saved = _saved_plan(target)
     form = body or (saved.body if saved else BodyForm.DECODED)
     options = replace(_options(str(root), topics, columns, salvage, form), config=config or StoreConfig())
