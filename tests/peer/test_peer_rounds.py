@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.peer
 
 TURNS = 2
-IN_THE_SUITE = ("batch", "ext", "double", "lmq-rocksdb", "index-rocksdb")
+IN_THE_SUITE = ("batch", "lmq-rocksdb", "index-rocksdb")
 """Kinds that have most of all; `make peer-rounds` has every kind and peer."""
 CASES = [*((kind, "store") for kind in IN_THE_SUITE), ("file", "broker"), ("file", "old")]
 
