@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.formats import paths
+from reput.formats import paths, timer_log, timer_wheel
 from reput.formats.system_topics import HALF_TOPIC
 from reput.store.pending.verify import RecordState
 from support import golden
@@ -65,6 +66,29 @@ def test_all_halves_are_found_and_verified(name: str) -> None:
     assert {half.state for half in halves} == {RecordState.VERIFIED}
     assert len({half.unique_key for half in halves}) == len(halves)
     assert {half.producer_group for half in halves} == {"pg"}
+
+
+@pytest.mark.golden
+def test_a_store_that_lost_its_wheel_had_no_timers(tmp_path: Path) -> None:
+    """The units of the timer log make a lost wheel anew, as when a broker starts."""
+    store = golden.unpack("pending", tmp_path)
+    with pending_in(store) as pending:
+        before = [timer.physical_offset for timer in pending.timers()]
+    (store / timer_wheel.FILE_NAME).unlink()
+    with pending_in(store) as pending:
+        assert [timer.physical_offset for timer in pending.timers()] == before
+        assert pending.damage == []
+
+
+@pytest.mark.golden
+def test_a_store_that_lost_its_timer_log_had_no_timers(tmp_path: Path) -> None:
+    """Slots that refer to a lost timer log are damage, named by its folder."""
+    store = golden.unpack("pending", tmp_path)
+    shutil.rmtree(store / timer_log.FOLDER)
+    with pending_in(store) as pending:
+        assert list(pending.timers()) == []
+        (damage,) = pending.damage
+    assert f"{store / timer_log.FOLDER}: missing, and " in damage
 
 
 @pytest.mark.golden

@@ -82,8 +82,10 @@ class WheelReader:
     Memory holds 16 bytes for each slot in use, of which there are at most 1.2 million, and 8 bytes for each message of
     one slot.
 
+    Without a file the units of the log's last files make the slots, as when a broker starts.
+
     Args:
-        path: the wheel's file.
+        path: the wheel's file, which may be missing.
         log: the timer log.
         checkpoint: see `read_timer_checkpoint`.
 
@@ -145,6 +147,8 @@ class _WheelSlots(NamedTuple):
 
 
 def _read_slots(path: Path) -> _WheelSlots:
+    if not fs.exists(path):
+        return _WheelSlots(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     size = fs.size_of(path)
     if size != WHEEL_SIZE:
         raise DamagedStoreError(
@@ -218,3 +222,18 @@ def last_unit(log: TimerLogReader) -> TimerUnit | None:
 def has_timer_log(root: Path) -> bool:
     """Return True if a store has a timer log."""
     return fs.is_dir(root / log_format.FOLDER)
+
+
+def refuse_slots_without_log(root: Path, wheel: Path, checkpoint: TimerCheckpoint) -> None:
+    """Refuse a wheel whose timer log is missing, if it has slots that have not been delivered.
+
+    Raises:
+        DamagedStoreError: It has.
+    """
+    used = int((_read_slots(wheel).times * PRECISION_MS >= checkpoint.last_read_time_ms).sum())
+    if used:
+        raise DamagedStoreError(
+            f"{root / log_format.FOLDER}: missing, and {used} slots of {wheel} refer to it. Restore it from a copy: "
+            "RocketMQ will not deliver their messages. `reput get -t rmq_sys_wheel_timer` shows all timer messages of "
+            "the log"
+        )

@@ -10,10 +10,18 @@ from reput.formats import properties as props
 from reput.formats.system_topics import TIMER_TOPIC
 from reput.formats.timer_checkpoint import TimerCheckpoint
 from reput.formats.timer_log import TimerUnit
+from reput.formats.timer_wheel import FILE_NAME
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_queue import is_marked
 from reput.store.pending.timer_row import PendingTimer, timer_row
-from reput.store.pending.timer_wheel import WheelReader, find_wheel, has_timer_log, last_unit, read_timer_checkpoint
+from reput.store.pending.timer_wheel import (
+    WheelReader,
+    find_wheel,
+    has_timer_log,
+    last_unit,
+    read_timer_checkpoint,
+    refuse_slots_without_log,
+)
 from reput.store.pending.verify import RecordState, Verified, verify
 from reput.store.read.view import StoreView
 
@@ -45,7 +53,10 @@ class WheelTimers:
         root = self._view.layout.root
         checkpoint = read_timer_checkpoint(root) or TimerCheckpoint()
         self.queue_offset = checkpoint.last_timer_queue_offset
+        wheel = find_wheel(root)
         if not has_timer_log(root):
+            if wheel is not None:
+                refuse_slots_without_log(root, wheel, checkpoint)
             return
         self._log = TimerLogReader(root)
         if (last := last_unit(self._log)) is not None:
@@ -53,9 +64,7 @@ class WheelTimers:
             found = verify(self._view, last.physical_offset, last.record_size, (TIMER_TOPIC,))
             if found.state is RecordState.VERIFIED and found.record is not None:
                 self.queue_offset = max(self.queue_offset, found.record.queue_offset + 1)
-        path = find_wheel(root)
-        if path is not None:
-            self._wheel = WheelReader(path, self._log, checkpoint)
+        self._wheel = WheelReader(wheel or root / FILE_NAME, self._log, checkpoint)
 
     def rows(self, until_ms: int, marks: Mapping[int, set[str]]) -> Iterator[PendingTimer]:
         """Yield the messages that the wheel gives out at a time or before, by that time.
