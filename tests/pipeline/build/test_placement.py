@@ -13,6 +13,7 @@ from reput.errors import ConfigError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
+from reput.formats.lite_topics import is_light
 from reput.queue.file_kind import FileKind
 from support import databases, golden, lite_stores
 from support.checked import assert_sound
@@ -238,6 +239,21 @@ def test_settings_say_what_must_be_there(tmp_path: Path) -> None:
     assert report.sound
     assert report.exit_code == 1
     assert [one.rule for one in report.wrong_settings] == ["setting-contradicted"]
+
+
+@pytest.mark.golden
+def test_a_guess_beside_a_setting_left_light_queues_nowhere(tmp_path: Path) -> None:
+    """With selective double write given, light queues belong to the files: check misses them, rebuild makes them."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    given = settings(DOUBLE, SELECTIVE)
+    light = {topic for topic in in_database(store) if is_light(topic)}
+    found = reput.check(store, spark=False, config=given)
+    assert not found.sound
+    assert "queue-missing" in {one.rule for one in found.findings}
+    reput.rebuild(store, spark=False, config=given, only="queue")
+    assert light <= in_files(store)
+    assert in_database(store) == set()
+    assert reput.check(store, spark=False, config=given).sound
 
 
 @pytest.mark.golden

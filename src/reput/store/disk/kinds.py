@@ -164,9 +164,10 @@ def find_placement(
         # A check reports a database that cannot be read.
         with contextlib.suppress(DamagedStoreError):
             found = _found_placement(layout, lite_topics)
+    # With one setting on, what is found does not turn the other on: light queues would belong to neither kind.
     placement = QueuePlacement(
-        found.light_in_rocksdb if light is None else light,
-        found.rocksdb_topics if selective is None else lite_topics if selective else None,
+        found.light_in_rocksdb and not selective if light is None else light,
+        (None if light else found.rocksdb_topics) if selective is None else lite_topics if selective else None,
     )
     if light is None and placement.light_in_rocksdb:
         assumed.append("combineCQUseRocksdbForLmq=true (RocksDB has light queues, and the files have none)")

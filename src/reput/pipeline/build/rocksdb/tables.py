@@ -109,7 +109,9 @@ class _Tables:
         self._table: TableFile | None = None
 
     def add(self, pieces: EntryPieces) -> None:
-        """Append entries."""
+        """Append entries; without any no table is begun, since RocksDB refuses an empty one."""
+        if not pieces.entries.any():
+            return
         for group in grouped(pieces, _TABLE_ENTRIES):
             if self._table is None or self._table.entries >= _TABLE_ENTRIES:
                 self._finish()
