@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from reput.cli.progress import command as lag
 from reput.cli.progress.command import QueueLag
 from reput.config import StoreConfig
 from reput.errors import ConfigError, StoreLockedError
-from support import stores
+from reput.formats import paths
+from support import golden, stores
 from support.checked import assert_sound
 
 SMALL = StoreConfig(mapped_file_size_commit_log=1 << 16)
@@ -256,3 +258,13 @@ def test_the_table_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [line.split("\t") for line in pipe.getvalue().splitlines() if topics[1] in line]
     assert [row[0] for row in rows] == ["billing", "audit"]
     assert {row[7] for row in rows} == {output.time_text(stored_ms)}
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["json", "config-v1"])
+def test_lost_offsets_were_said_to_be_no_progress(name: str, tmp_path: Path) -> None:
+    """A store without the folder of its configuration says what is missing; one that has it does not."""
+    store = golden.unpack(name, tmp_path)
+    assert "committed offsets: " not in call(store).stderr
+    shutil.rmtree(store / paths.CONFIG)
+    assert "the store has no file or database of committed offsets: " in call(store).stderr

@@ -114,7 +114,11 @@ def _say_source(opened: MessageStore, config: StoreConfig) -> None:
 
     metadata = Metadata(opened.layout.root, config)
     source = metadata.source(Table.OFFSETS)
-    if source.is_database:
+    if not source.is_present(Table.OFFSETS):
+        output.say(
+            f"note: the store has no file or database of committed offsets: {source.place(Table.OFFSETS)} is not there"
+        )
+    elif source.is_database:
         held = "; another process has it open, so they are read as far as that has flushed"
         output.say(
             f"note: offsets of {source.place(Table.OFFSETS)}, written "
