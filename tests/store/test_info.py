@@ -117,6 +117,21 @@ def test_nothing_is_changed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+@pytest.mark.golden
+def test_a_damaged_database_of_queues_hid_the_rest(tmp_path: Path) -> None:
+    """A database of queues that cannot be read is damage; log, index and metadata are described as before."""
+    store = golden.unpack("config-v1", tmp_path)
+    before = store_info(store)
+    for table in (store / paths.CONSUME_QUEUE).glob("*.sst"):
+        os.truncate(table, table.stat().st_size // 2)
+    found = store_info(store)
+    (damage,) = found.damage
+    assert damage.startswith(f"{store / paths.CONSUME_QUEUE}: ")
+    assert found.log.max_offset == before.log.max_offset
+    assert (found.index_files, found.metadata) == (before.index_files, before.metadata)
+    assert found.out_of_date == []
+
+
 def test_queues_of_batches_are_told() -> None:
     """Their topics have a type, and their entries are the messages inside."""
     info = store_info(golden.shared("batch"))

@@ -116,7 +116,11 @@ def _chosen_topics(
     if most_topics is None or not store.present:
         return None
     placement = find_placement(store.layout, store.config, store.topics.lite, [])
-    known = set(kind_to_read(store.present, placement).topics())
+    try:
+        known = set(kind_to_read(store.present, placement).topics())
+    except DamagedStoreError:
+        # `_read_queues` reports it.
+        return None
     if len(known) <= most_topics:
         return None
     chosen = [name for name in sorted({topic.encode("utf-8", "surrogateescape") for topic in topics}) if name in known]
@@ -164,35 +168,45 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
     placement = find_placement(store.layout, store.config, store.topics.lite, []).of_kinds(info.queue_kinds)
     info.placement = placement.settings
     newest: list[tuple[int, Entry]] = []
-    for queue in _queues_of(kind_to_read(kinds, placement), only) if kinds else ():
-        key, bounds, files = queue.key, queue.bounds(log_min_offset), queue.files
-        name = key.topic.decode("utf-8", "surrogateescape")
-        if not info.topics or info.topics[-1].topic != name:
-            info.topics.append(TopicInfo(name))
-        info.queue_bytes += files.bytes
-        info.topics[-1].queues.append(
-            QueueInfo(
-                key.queue_id,
-                bounds.min_offset,
-                bounds.max_offset,
-                files.number,
-                files.bytes,
-                bounds.max_offset - bounds.min_offset,
-            )
-        )
-        # Only the newest entries help to find the log's end, so others are not read.
-        if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
-            last = queue.span(log_min_offset).last
-            if last is not None:
-                (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
-        odd = queue.oddities()
-        info.notes += odd.notes
-        info.damage += [*odd.damage, *odd.empty]
+    try:
+        for queue in _queues_of(kind_to_read(kinds, placement), only) if kinds else ():
+            _read_queue(queue, info, newest, log_min_offset)
+        info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
+        if only is None:
+            _compare_kinds(kinds, placement, log_min_offset, info)
+    except DamagedStoreError as error:
+        # A database that cannot be opened; the log and the rest can still be described.
+        info.damage.append(str(error))
+        ends.is_partial = True
     ends.last_entries += [entry for _, entry in newest]
     _read_batch_queues(store, info, ends)
-    info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
-    if only is None:
-        _compare_kinds(kinds, placement, log_min_offset, info)
+
+
+def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Entry]], log_min_offset: int) -> None:
+    """Describe one queue; `newest` is a heap of the entries with the highest log offsets."""
+    key, bounds, files = queue.key, queue.bounds(log_min_offset), queue.files
+    name = key.topic.decode("utf-8", "surrogateescape")
+    if not info.topics or info.topics[-1].topic != name:
+        info.topics.append(TopicInfo(name))
+    info.queue_bytes += files.bytes
+    info.topics[-1].queues.append(
+        QueueInfo(
+            key.queue_id,
+            bounds.min_offset,
+            bounds.max_offset,
+            files.number,
+            files.bytes,
+            bounds.max_offset - bounds.min_offset,
+        )
+    )
+    # Only the newest entries help to find the log's end, so others are not read.
+    if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
+        last = queue.span(log_min_offset).last
+        if last is not None:
+            (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
+    odd = queue.oddities()
+    info.notes += odd.notes
+    info.damage += [*odd.damage, *odd.empty]
 
 
 def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
