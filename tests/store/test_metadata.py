@@ -196,6 +196,26 @@ def _some_key(store: Path) -> tuple[str, bytes]:
     return ("consumerOffset" if name == "v1-single" else "default"), b"topic@group"
 
 
+@pytest.mark.parametrize("name", ["config-v1", "config-v2"])
+def test_a_garbage_data_version_hid_the_whole_table(name: str, tmp_path: Path) -> None:
+    """A data version that is not the broker's is left out with a note, and the table still counts."""
+    store = golden.unpack(name, tmp_path)
+    before = Metadata(store).read(Table.TOPICS)
+    second = name == "config-v2"
+    place = database(store) if second else store / "config" / "topics"
+    family = "default" if second else metadata_v1.OWN_VERSION_FAMILY
+    key = metadata_v2.version_key(TableId.TOPICS) if second else metadata_v1.VERSION_KEY
+    with opened_to_write(place, ["default"] if second else ["default", family], tmp_path / "logs") as owner:
+        batch = owner.batch()
+        batch.put(family, key, b"garbage")
+        owner.write(batch)
+    content = Metadata(store).read(Table.TOPICS)
+    assert (content.values, content.version) == (before.values, None)
+    (note,) = content.notes
+    assert "its data version" in note
+    assert "left out" in note
+
+
 def test_a_newer_layout(tmp_path: Path) -> None:
     """A topic in a form that this RocketMQ does not write is left out by name, and with the remedy."""
     store = golden.unpack("config-v2", tmp_path)

@@ -95,6 +95,12 @@ class LeftOut:
             if len(self._texts) < _NAMED:
                 self._texts.append(str(error))
 
+    def version(self, read: Callable[[], DataVersion | None]) -> DataVersion | None:
+        """Return the data version that `read` gives; None if it raises DamagedStoreError, which is remembered."""
+        found: list[DataVersion | None] = [None]
+        self.passed(lambda: found.append(read()))
+        return found[-1]
+
     def notes(self) -> Iterator[str]:
         """Yield the note, if something is left out."""
         if self._number:

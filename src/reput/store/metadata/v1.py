@@ -80,7 +80,7 @@ class V1Databases(MetadataSource):
             for key, value in found[families.data].walk() if families.data in found else ():
                 left_out.passed(lambda key=key, value=value: take(key, value))  # type: ignore[misc]
             stored = found[families.version].get(v1.VERSION_KEY) if families.version in found else None
-        version = v1.decode_version(stored, str(place))
+        version = left_out.version(lambda: v1.decode_version(stored, str(place)))
         return Content(place, values, version, tuple(left_out.notes()))
 
 

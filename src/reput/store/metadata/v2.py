@@ -44,12 +44,13 @@ class V2Database(MetadataSource):
         place = self.place(table)
         with DatabaseReader(place, (v2.FAMILY,), remedy=REMEDY) as database:
             family = database.families[v2.FAMILY]
-            values, notes = _data(family, place, table)
-            version = v2.decode_version(family.get(v2.version_key(TABLE_IDS[table])), str(place))
-        return Content(place, values, version, notes)
+            values, left_out = _data(family, place, table)
+            stored = family.get(v2.version_key(TABLE_IDS[table]))
+        version = left_out.version(lambda: v2.decode_version(stored, str(place)))
+        return Content(place, values, version, tuple(left_out.notes()))
 
 
-def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], LeftOut]:
     values: dict[str, Any] = {}
     left_out, where = LeftOut(place, _CONSEQUENCE), str(place)
 
@@ -65,4 +66,4 @@ def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], tu
     take = take_offset if table is Table.OFFSETS else take_named
     for key, value in family.walk(*v2.data_range(TABLE_IDS[table])):
         left_out.passed(lambda key=key, value=value: take(key, value))  # type: ignore[misc]
-    return values, tuple(left_out.notes())
+    return values, left_out
