@@ -20,9 +20,9 @@ import reput
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_BODY
-from reput.kernels.columns import Columns, State, Stop
-from reput.log.decode import DecodeSettings, RangeDecoder
-from reput.log.files import list_log_files
+from reput.kernels.layouts.columns import Columns, State, Stop
+from reput.log.read.decode import DecodeSettings, RangeDecoder
+from reput.log.read.files import list_log_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from pathlib import Path
 from demo.golden_store import show_golden
 from demo.large_store import show_own
 from demo.outcome import printable_start
-from reput.cli.output import say, show
+from reput.cli.shared.output import say, show
 from reput.errors import ConfigError, ReputError
 from reput.files import fs
 from reput.formats import paths

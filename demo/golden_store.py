@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demo import outcome
 from demo.outcome import printable_start
-from reput.cli.output import show, show_table, size_text
+from reput.cli.shared.output import show, show_table, size_text
 from reput.errors import NotAStoreError
 from reput.files import fs
 from reput.formats import paths

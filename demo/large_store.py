@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo import outcome
-from reput.cli.output import show, show_table, size_text
+from reput.cli.shared.output import show, show_table, size_text
 from reput.errors import NoSpaceError
 from reput.files import fs
 from reput.formats import consume_queue, paths, properties, record
 from reput.formats.hashing import java_string_hash_utf8
-from reput.log.append import LogAppender
-from reput.log.files import LogFiles, list_log_files
-from reput.log.settings import LogSettings
+from reput.log.append.append import LogAppender
+from reput.log.append.settings import LogSettings
+from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.files import QueueFolder, list_topic_queues
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ ENTRIES_CHECKED = 100
 
 def show_own(folder: Path, count: int) -> int:
     """Write a store of `count` messages, rebuild it, and check a sample; return the exit code."""
-    from reput.cli.progress_bars import progress
+    from reput.cli.shared.progress_bars import progress
 
     refuse_without_room(folder, count)
     store = folder / "store"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput.cli.output import say, show, size_text
+from reput.cli.shared.output import say, show, size_text
 
 if TYPE_CHECKING:
     from reput.store.disk.report import RebuildReport
@@ -34,7 +34,7 @@ def start_spark() -> float:
 def rebuild(store: Path, config: Path | None) -> RebuildReport:
     """Rebuild a store with the running Spark, with progress on stderr."""
     import reput
-    from reput.cli.progress_bars import progress
+    from reput.cli.shared.progress_bars import progress
 
     with progress() as listener:
         return reput.rebuild(store, config=config, listener=listener)

@@ -24,7 +24,7 @@ from reput.dispatch import bloom
 from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file
 from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.record import LOCALHOST
-from reput.log.settings import LogSettings
+from reput.log.append.settings import LogSettings
 from reput.store.disk import kinds, settings
 from reput.store.progress import progress
 from reput.store.read import follower, lite_topics

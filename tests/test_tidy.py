@@ -46,8 +46,10 @@ LEVELS = {
 # The folders inside a room, likewise: a module imports its own folder and those of a lower level.
 # Modules of a room that lie in no folder are above them, but for those of `cli`, which its folders share.
 FOLDER_LEVELS = {
-    "cli": {"": -1, "dump": 0, "get": 0, "pending": 0, "progress": 0, "put": 0},
+    "cli": {"shared": 0, "dump": 1, "get": 1, "pending": 1, "progress": 1, "put": 1, "": 2},
     "connect": {"options": 0, "cut": 1, "scan": 2, "sink": 2, "": 3},
+    "kernels": {"layouts": 0, "reference": 1, "compiled": 1, "": 2},
+    "log": {"read": 0, "encode": 0, "append": 1},
     "pipeline": {"spark": 0, "split": 1, "build": 2, "check": 3, "convert": 3, "follow": 3},
     "pipeline/build": {
         "reorder": 0,
@@ -116,8 +118,9 @@ FILES_ONLY_METHODS = {
 # Modules outside files/ that may make such calls all the same, and why.
 FILES_ONLY_EXCEPT = {
     "cli/main.py": "opens the null device in place of a closed stdout",
+    "cli/shared/output.py": "points stdout to the null device when nobody reads it",
     "pipeline/spark/worker_parent.py": "opens the null device in place of the pipes that it has handed over",
-    "kernels/compiled/jit.py": "numba's cache beside the source, below files/; no store is touched",
+    "kernels/compiled/tools/jit.py": "numba's cache beside the source, below files/; no store is touched",
 }
 
 # Functions that may be longer than that, how long, and why. A ratchet: lower it, never raise it.
@@ -353,7 +356,7 @@ def test_folders_keep_their_levels(room: str) -> None:
     found, levels = [], FOLDER_LEVELS[room]
     for path in (PACKAGE / room).rglob("*.py"):
         name = name_of(path)
-        if path == PACKAGE / room / "__init__.py" or (room == "cli" and path.parent == PACKAGE / room):
+        if path == PACKAGE / room / "__init__.py":
             continue
         inner = path.relative_to(PACKAGE / room).parts[:-1]
         assert (inner[0] if inner else "") in levels, f"{name}: which folder is it for?"
@@ -374,7 +377,7 @@ def test_folders_keep_their_levels(room: str) -> None:
         ("pipeline/build", "x.py", "from reput.pipeline.build.rebuild import rebuild", False),
         ("store", "read/x.py", "from reput.store import message_store", False),
         ("store", "message_store.py", "from reput.store.read.view import StoreView", True),
-        ("cli", "get/x.py", "from reput.cli import output", True),
+        ("cli", "get/x.py", "from reput.cli.shared import output", True),
         ("cli", "get/x.py", "from reput.cli.put.lines import read_lines", False),
     ],
 )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         TailFullError,
         UnsupportedStoreError,
     )
-    from reput.log.message import Message, PutResult, PutStatus
+    from reput.log.encode.message import Message, PutResult, PutStatus
     from reput.store.read.queue_answers import PullLimits
     from reput.store.read.results import GetResult, GetStatus
     from reput.store.read.sql_filter import SqlFilter
@@ -47,9 +47,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "MessageStore": "reput.embedded",
-    "Message": "reput.log.message",
-    "PutResult": "reput.log.message",
-    "PutStatus": "reput.log.message",
+    "Message": "reput.log.encode.message",
+    "PutResult": "reput.log.encode.message",
+    "PutStatus": "reput.log.encode.message",
     "GetResult": "reput.store.read.results",
     "GetStatus": "reput.store.read.results",
     "PullLimits": "reput.store.read.queue_answers",

@@ -50,7 +50,7 @@ def test_zeros_that_a_writer_fills_meanwhile_are_no_damage(tmp_path: Path, monke
     """`dump log` beside a writer shows what is confirmed, and does not search behind it."""
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         placed = put(store, 20)
-        meanwhile(monkeypatch, "reput.log.reader.find_record", lambda: put(store, 2))
+        meanwhile(monkeypatch, "reput.log.read.reader.find_record", lambda: put(store, 2))
         for options, most in ((), None), (("-o", -2), 2):
             done = call("dump", "log", tmp_path / "u", *options, "--json")
             assert (done.return_value, done.stderr) == (0, "")
@@ -120,7 +120,7 @@ def test_zeros_in_front_of_a_record_are_looked_at_twice(
     file.write_bytes(without(placed[10], len(whole)))
     meanwhile(
         monkeypatch,
-        "reput.log.reader.find_record",
+        "reput.log.read.reader.find_record",
         lambda: file.write_bytes(without(behind, len(whole)) if fills else without(placed[10], behind)),
     )
     done = call("dump", "log", store, "--json")
@@ -145,7 +145,7 @@ def test_the_last_messages_beside_a_writer_are_as_many_as_asked_for(
             for queue_id in (0, 1):
                 put(store, 5, queue_id=queue_id)
 
-        meanwhile(monkeypatch, "reput.log.reader.last_records", more)
+        meanwhile(monkeypatch, "reput.log.read.reader.last_records", more)
         meanwhile(monkeypatch, "reput.cli.get.run.keep_last", more)
         for chosen in ((), ("-q", 1)):
             done = call("get", tmp_path / "u", "-t", "t", *chosen, "-o", -4, "--json")

@@ -13,8 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from reput.cli.dump.parts import body_values
 from reput.cli.main import cli
+from reput.cli.shared.parts import body_values
 from reput.errors import ConfigError, DamagedStoreError, ReputError
 from reput.formats import paths
 from reput.formats.hashing import index_key_hash
@@ -56,7 +56,7 @@ def ticking(tmp_path: Path) -> tuple[Path, list[Record]]:
 
 def test_log_ends(ticking: tuple[Path, list[Record]], monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative -o shows the last records, or the last ones of a topic and a queue, however far back they lie."""
-    monkeypatch.setattr("reput.log.reader._RUN_UP_BYTES", 1000)
+    monkeypatch.setattr("reput.log.read.reader._RUN_UP_BYTES", 1000)
     store, records = ticking
     for count in (1, 10, 200, 600, 1000):
         told = [value["physical_offset"] for value in lines("log", store, "-o", -count)]
@@ -109,8 +109,8 @@ def test_log_shows_every_record() -> None:
     store = golden.shared("basic")
     told = lines("log", store)
     records: list[Record] = []
-    from reput.log.files import list_log_files
-    from reput.log.scan import LogWalk
+    from reput.log.read.files import list_log_files
+    from reput.log.read.scan import LogWalk
 
     records = [found.decode() for found in LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)]
     assert [value["physical_offset"] for value in told] == [record.physical_offset for record in records]

@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli import output
 from reput.cli.main import cli
-from reput.cli.output import duration_text
 from reput.cli.progress import command as lag
 from reput.cli.progress.command import QueueLag
+from reput.cli.shared import output
+from reput.cli.shared.output import duration_text
 from reput.config import StoreConfig
 from reput.errors import ConfigError, StoreLockedError
 from reput.formats import paths

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.cli import output
-from reput.cli.dump.parts import record_cells, record_values
 from reput.cli.get.format import format_form
-from reput.cli.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.cli.shared import output
+from reput.cli.shared.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.cli.shared.parts import record_cells, record_values
 from reput.errors import DamagedLogError
 from reput.formats.properties import decode_properties
 from reput.formats.record import Record, decode_record, encode_record
 from reput.kernels import SWITCH
-from reput.kernels.line_columns import MOST_PAIRS, WHOLE
+from reput.kernels.layouts.lines import MOST_PAIRS, WHOLE
 from support.records import LogBuilder, Placed, records
 from support.twins import as_buffer
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.cli import opened
 from reput.cli.main import cli
-from reput.cli.opened import time_ms
+from reput.cli.shared import opened
+from reput.cli.shared.opened import time_ms
 from reput.config import StoreConfig
 from support import golden
 

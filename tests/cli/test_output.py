@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.cli import output
+from reput.cli.shared import output
 from support import golden
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import reput
 from reput.cli.main import cli, run
 from reput.cli.put import command as put_verb
 from reput.cli.put.lines import skip_lines
-from reput.cli.signals import EndingSignals, StoppedError
+from reput.cli.shared.signals import EndingSignals, StoppedError
 from reput.errors import AccessError, ConfigError, FlushError, NoSpaceError, StoreLockedError, TailFullError
 from reput.files import locks
 from reput.formats import own, paths
@@ -166,7 +166,7 @@ def test_it_says_what_is_not_indexed(tmp_path: Path) -> None:
 
 def test_put_info_and_get_advise_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a store whose put found no room for indexes `put`, `info` and `get` advise one command, and it helps."""
-    monkeypatch.setattr("reput.cli.opened._SLOW_S", -1.0)
+    monkeypatch.setattr("reput.cli.shared.opened._SLOW_S", -1.0)
     path = tmp_path / "store"
     with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
         put = told(call(LINES, path))

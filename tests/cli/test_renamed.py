@@ -8,7 +8,7 @@ import click
 import pytest
 
 from reput.cli.main import cli, run
-from reput.cli.renamed import RENAMED, RenamedOption, with_present_names
+from reput.cli.shared.renamed import RENAMED, RenamedOption, with_present_names
 from support import golden
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 from reput.formats.properties import text_properties
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput.log.files import list_log_files
-from reput.log.scan import LogWalk
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk
 from support import frames, stores
 from support.records import LogBuilder, logs
 

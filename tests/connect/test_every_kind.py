@@ -22,7 +22,7 @@ from reput.formats import paths
 from reput.formats.client_batch import InnerMessage
 from reput.formats.properties import encode_properties
 from reput.formats.record import FLAG_INNER_BATCH, FLAG_NEED_UNWRAP
-from reput.log.message import Message
+from reput.log.encode.message import Message
 from support import frames, golden, inner, stores
 from support.encoders import encode_messages
 

@@ -18,7 +18,7 @@ from reput.connect.sink import sink as sinks
 from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter
 from reput.errors import FlushError, NoSpaceError
 from reput.files import fs
-from reput.log import append_file
+from reput.log.append import append_file
 from reput.store.message_store import LocalStore
 from support.checked import assert_sound
 

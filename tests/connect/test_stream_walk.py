@@ -12,8 +12,8 @@ from reput.connect.stream_walk import Limits, StreamWalk
 from reput.errors import DamagedLogError
 from reput.formats import paths
 from reput.formats.record import CHECK_BODY, Verdict
-from reput.log.decode import DecodeSettings
-from reput.log.files import list_log_files
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.files import list_log_files
 from support.records import LogBuilder
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from reput.formats import paths
 from reput.formats.index_database import IndexKey
 from reput.formats.properties import encode_properties
 from reput.formats.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Record
-from reput.log.files import list_log_files
-from reput.log.scan import LogWalk
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk
 from tests.support import golden
 
 TIME = 7_200_001

@@ -14,7 +14,7 @@ import pytest
 
 import reput
 from reput.files import fs
-from reput.log.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
+from reput.log.append.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
 from support.checked import assert_sound
 from support.disks import mounted, remount
 
@@ -65,7 +65,7 @@ import sys
 from pathlib import Path
 from reput.errors import NoSpaceError
 from reput.files import fs
-from reput.log.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
+from reput.log.append.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
 from reput.files.holes import Holes
 from support.disks import fill
 

@@ -12,7 +12,7 @@ import reput
 from reput.config import StoreConfig
 from reput.errors import AccessError, NoSpaceError
 from reput.files import fs
-from reput.log import append_file
+from reput.log.append import append_file
 from support.checked import assert_sound
 from support.users import as_another_user
 

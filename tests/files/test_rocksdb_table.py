@@ -17,7 +17,7 @@ from reput.formats import rocksdb as rocksdb_fmt
 from reput.formats import rocksdb_table as fmt
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import ENTRY_FAMILY, OFFSET_FAMILY
-from reput.kernels.table_columns import EntryPieces, Prefixes
+from reput.kernels.layouts.table import EntryPieces, Prefixes
 from support import tables
 from support.tables import Queues, queues, take_apart
 

@@ -25,8 +25,10 @@ from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.kernels import field_kernels, filter_kernels, kernels, line_kernels, lookup_kernels
-from reput.kernels.batch_layout import Batch
-from reput.kernels.columns import (
+from reput.kernels.compiled.tools.crc import crc32
+from reput.kernels.compiled.tools.hashing import java_hash
+from reput.kernels.layouts.batch import Batch
+from reput.kernels.layouts.columns import (
     IN_QUEUE,
     Columns,
     DecodeRules,
@@ -35,11 +37,9 @@ from reput.kernels.columns import (
     State,
     Stop,
 )
-from reput.kernels.compiled.crc import crc32
-from reput.kernels.compiled.hashing import java_hash
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
-from reput.kernels.line_columns import ROWS, LinePiece, Stopped
-from reput.kernels.lookup_layout import (
+from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.lines import ROWS, LinePiece, Stopped
+from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     INDEX_LAYOUT,
     KEY_TOPIC_LAYOUT,
@@ -47,14 +47,14 @@ from reput.kernels.lookup_layout import (
     WATCH_LAYOUT,
     Answers,
 )
-from reput.kernels.pack import EntrySources, Packed
-from reput.kernels.records import address_of, words_of
-from reput.log.column_batch import ColumnBatches
-from reput.log.encode import RecordEncoder
-from reput.log.message import MessageRefusedError
-from reput.log.queue_directory import EncodeBuffer, QueueDirectory
-from reput.log.settings import LogSettings
-from reput.log.topics import TopicTable
+from reput.kernels.layouts.pack import EntrySources, Packed
+from reput.kernels.layouts.records import address_of, words_of
+from reput.log.append.settings import LogSettings
+from reput.log.encode.column_batch import ColumnBatches
+from reput.log.encode.encode import RecordEncoder
+from reput.log.encode.message import MessageRefusedError
+from reput.log.encode.queue_directory import EncodeBuffer, QueueDirectory
+from reput.log.encode.topics import TopicTable
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.formats import index_file as fmt
 from reput.kernels import kernels
-from reput.kernels.columns import ItemSources
+from reput.kernels.layouts.columns import ItemSources
 from support import golden
 from support.twins import GOLDEN_DELAYS_MS, TWINS, Call, decode
 

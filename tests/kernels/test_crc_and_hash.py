@@ -17,9 +17,9 @@ import reput
 from reput.formats import paths
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.record import crc32 as plain_crc32
-from reput.kernels.compiled import crc
 from reput.kernels.compiled.examine import is_topic_folder_name
-from reput.kernels.compiled.hashing import java_hash
+from reput.kernels.compiled.tools import crc
+from reput.kernels.compiled.tools.hashing import java_hash
 from support.records import BAD_TOPICS, GOOD_TOPICS, TEXTS
 from support.twins import as_buffer
 
@@ -55,7 +55,7 @@ def test_crc_of_zeros_and_ones() -> None:
 def test_crc_for_another_processor(tmp_path: Path) -> None:
     """Where numba is told to compile for a processor that cannot fold, there is no folding, and the CRC is the same."""
     program = (
-        "import zlib; from reput.kernels.compiled.crc import CAN_FOLD, body_crc\n"
+        "import zlib; from reput.kernels.compiled.tools.crc import CAN_FOLD, body_crc\n"
         "assert not CAN_FOLD\n"
         "assert body_crc(bytes(range(100))) == zlib.crc32(bytes(range(100))) & 0x7FFFFFFF"
     )

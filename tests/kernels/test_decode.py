@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from reput.formats.hashing import index_key_hash, java_string_hash
 from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY, Verdict
-from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, Columns, State, Stop
+from reput.kernels.layouts.columns import (
+    HAS_TAG_ITEM,
+    IN_INDEX,
+    IN_QUEUE,
+    INNER_BATCH,
+    MULTI_DISPATCH,
+    Columns,
+    State,
+    Stop,
+)
 from support import golden
 from support.records import (
     START_TIME_MS,

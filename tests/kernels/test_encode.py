@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from reput import kernels
 from reput.formats.properties import encode_properties
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
-from reput.kernels.batch_layout import BATCH_LAYOUT, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
-from reput.kernels.records import address_of
-from reput.log import column_batch, queue_directory
-from reput.log.column_batch import ColumnBatch
-from reput.log.encode import RecordEncoder
-from reput.log.message import MessageRefusedError
-from reput.log.queue_directory import QueueDirectory
-from reput.log.topics import TopicTable
+from reput.kernels.layouts.batch import BATCH_LAYOUT, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
+from reput.kernels.layouts.records import address_of
+from reput.log.encode import column_batch, queue_directory
+from reput.log.encode.column_batch import ColumnBatch
+from reput.log.encode.encode import RecordEncoder
+from reput.log.encode.message import MessageRefusedError
+from reput.log.encode.queue_directory import QueueDirectory
+from reput.log.encode.topics import TopicTable
 from support.encoders import magic_for_topic
 from support.twins import TWINS
 
@@ -54,7 +54,7 @@ QUEUES = ((b"orders", 0), (b"orders", 7), ("订单".encode() * 42, 0x7FFFFFFF), 
 
 
 def table_of(batch: list[Given]) -> pa.RecordBatch:
-    """The columns of a batch, as `reput.log.columns` leaves them."""
+    """The columns of a batch, as `reput.log.encode.columns` leaves them."""
     topics = pa.array([QUEUES[message.queue][0].decode() for message in batch], pa.large_string())
     columns = {
         "topic": topics,

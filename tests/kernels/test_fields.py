@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reput.formats.properties import decode_properties
 from reput.formats.record import CHECK_BODY, decode_record
 from reput.kernels import field_kernels
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from support import golden
 from support.records import LogBuilder, logs
 from support.twins import TWINS, Call, as_buffer, decode

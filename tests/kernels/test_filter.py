@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reput.formats.properties import decode_properties
 from reput.formats.record import encode_record
 from reput.kernels import FilterKernels, filter_kernels
-from reput.kernels.columns import Code, Read
-from reput.kernels.reference_filter import sortable
+from reput.kernels.layouts.columns import Code, Read
+from reput.kernels.reference.filter import sortable
 from support.records import BODY_AT_V4, LogBuilder, damages, logs, records
 from support.twins import TWINS, as_buffer
 

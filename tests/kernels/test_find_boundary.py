@@ -18,7 +18,7 @@ from reput.formats.record import (
     encode_record,
     examine,
 )
-from reput.kernels import reference
+from reput.kernels.reference import examine as reference
 from support import golden
 from support.records import LogBuilder, damages, logs
 from support.twins import TWINS, Call, boundary

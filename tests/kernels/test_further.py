@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from reput.formats.record import CHECK_BODY, FLAG_INNER_BATCH, batch_offset_bound, queue_offset_bound
 from reput.kernels import SWITCH, kernels
-from reput.kernels.columns import Columns, State
-from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.kernels.layouts.columns import Columns, State
+from reput.log.read.decode import DecodeSettings, RangeDecoder
 from support.records import LogBuilder
 from support.twins import TWINS, as_buffer
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.kernels import line_kernels
-from reput.kernels.field_columns import FieldRow
-from reput.kernels.line_columns import MOST_PAIRS, ROWS, SHARED_PIECES, LinePiece, Stopped
+from reput.kernels.layouts.fields import FieldRow
+from reput.kernels.layouts.lines import MOST_PAIRS, ROWS, SHARED_PIECES, LinePiece, Stopped
 from support.twins import as_buffer
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from reput.formats.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, He
 from reput.formats.record import Record, encode_record
 from reput.kernels import LookupKernels, lookup_kernels
 from reput.kernels.compiled import lookup
-from reput.kernels.lookup_layout import (
+from reput.kernels.layouts.lookup import (
     ASK,
     BUFFER_FULL,
     INDEX_LAYOUT,
@@ -35,7 +35,7 @@ from reput.kernels.lookup_layout import (
     pack_answer,
     pack_needed,
 )
-from reput.kernels.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, words_of
 from support.twins import TWINS
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
 from reput.kernels import kernels
-from reput.kernels.columns import IN_INDEX, IN_QUEUE
-from reput.kernels.pack import EntrySources
-from reput.kernels.pack import Packed as PackedArrays
+from reput.kernels.layouts.columns import IN_INDEX, IN_QUEUE
+from reput.kernels.layouts.pack import EntrySources
+from reput.kernels.layouts.pack import Packed as PackedArrays
 from support import golden
 from support.records import LogBuilder
 from support.twins import GOLDEN_DELAYS_MS, TWINS, Call, decode
 
 if TYPE_CHECKING:
-    from reput.kernels.columns import Columns
+    from reput.kernels.layouts.columns import Columns
 
 pytestmark = pytest.mark.parametrize("twin", TWINS)
 

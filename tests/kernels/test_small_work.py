@@ -93,13 +93,13 @@ def test_a_change_in_the_middle_changes_no_answer(
     expected = contents(tmp_path)
     assert len(expected) == TOPICS
     assert all(bodies == [b"%d" % number for number in range(ROUNDS)] for bodies in expected.values())
-    monkeypatch.setattr("reput.log.scan.SMALL_STEP", 5_000)
+    monkeypatch.setattr("reput.log.read.scan.SMALL_STEP", 5_000)
     monkeypatch.setattr(kernels._SmallWork, "left", small_bytes)
     assert contents(tmp_path) == expected
 
 
 HEAVY = ("numba", "pyspark", "py4j", "pyarrow", "pandas", "rich", "rocksdict", "sqlglot")
-WRITING = ("reput.store.write.writing", "reput.log.append", "reput.log.flush", "reput.store.owner.owner")
+WRITING = ("reput.store.write.writing", "reput.log.append.append", "reput.log.append.flush", "reput.store.owner.owner")
 """What only a store that is opened to write needs."""
 SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.progress.consumer_filters")
 """What is loaded for a SQL92 filter, or for a store that has its queues in RocksDB."""

@@ -22,7 +22,7 @@ from reput.kernels import (
     lookup_kernels,
     table_kernels,
 )
-from reput.kernels.columns import Columns
+from reput.kernels.layouts.columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ def test_records_have_the_arrays_of_their_names(name: str) -> None:
     ("code", "absent"),
     [
         ("import reput.kernels", ("numba", "numpy")),
-        ("import reput.kernels.columns", ("numba",)),
+        ("import reput.kernels.layouts.columns", ("numba",)),
         ("from reput.kernels import kernels; kernels('reference')", ("numba",)),
     ],
 )

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reput.formats.consume_queue import Entry
 from reput.formats.rocksdb import VALUE_SIZE, encode_value
 from reput.kernels import table_kernels
-from reput.kernels.columns import IN_INDEX, IN_QUEUE
-from reput.kernels.pack import EntrySources
-from reput.kernels.table_columns import (
+from reput.kernels.layouts.columns import IN_INDEX, IN_QUEUE
+from reput.kernels.layouts.pack import EntrySources
+from reput.kernels.layouts.table import (
     KEY_END,
     MOST_ENTRY_BYTES,
     MOST_RESTARTS,

@@ -28,11 +28,11 @@ from reput.formats.record import (
     encode_record,
     examine,
 )
-from reput.log import append as append_module
-from reput.log import append_file
-from reput.log.append import LogAppender
-from reput.log.message import Message, PropertyEncoder, PutStatus
-from reput.log.settings import FlushDiskType, LogSettings
+from reput.log.append import append as append_module
+from reput.log.append import append_file
+from reput.log.append.append import LogAppender
+from reput.log.append.settings import FlushDiskType, LogSettings
+from reput.log.encode.message import Message, PropertyEncoder, PutStatus
 from support.appends import FILE_SIZE, open_log, read_log
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pytest
 from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
 from reput.formats.record import encode_blank
-from reput.log import append_file
-from reput.log.batch import raise_numbers
-from reput.log.message import Message, PutStatus
-from reput.log.topics import TopicTable
+from reput.log.append import append_file
+from reput.log.encode.batch import raise_numbers
+from reput.log.encode.message import Message, PutStatus
+from reput.log.encode.topics import TopicTable
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:

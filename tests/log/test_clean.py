@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.log.clean import AgedFile, clean, decide
-from reput.log.message import Message, PutStatus
-from reput.log.settings import LogSettings
+from reput.log.append.clean import AgedFile, clean, decide
+from reput.log.append.settings import LogSettings
+from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.log import column_batch, queue_directory
-from reput.log.message import Message, PutStatus
-from reput.log.queue_directory import QueueDirectory
+from reput.log.encode import column_batch, queue_directory
+from reput.log.encode.message import Message, PutStatus
+from reput.log.encode.queue_directory import QueueDirectory
 from support.appends import open_log, read_log
 from support.twins import TWINS
 

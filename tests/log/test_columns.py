@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.formats.record import CHECK_PROPERTY
-from reput.log.message import Message, PutStatus
+from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def test_many_queues(tmp_path: Path) -> None:
 def test_the_plain_kernels_store_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch on plain Python changes no byte."""
     from reput import kernels
-    from reput.log import column_batch
+    from reput.log.encode import column_batch
 
     files = []
     for kind in ("reference", "compiled"):

@@ -8,7 +8,7 @@ import pytest
 
 from reput.errors import DamagedStoreError, NotAStoreError
 from reput.formats import paths
-from reput.log.files import list_log_files
+from reput.log.read.files import list_log_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,11 +13,11 @@ import pytest
 
 from reput.errors import ClosedError, FlushError
 from reput.files import fs
-from reput.log import append
-from reput.log.append import Flushed, LogAppender
-from reput.log.flush import FlushService, is_due
-from reput.log.message import Message, PutStatus
-from reput.log.settings import FlushDiskType
+from reput.log.append import append
+from reput.log.append.append import Flushed, LogAppender
+from reput.log.append.flush import FlushService, is_due
+from reput.log.append.settings import FlushDiskType
+from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def test_one_that_is_interrupted_keeps_nobody_waiting(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where one who should wake the next is gone, the next is woken all the same."""
-    from reput.log import flush as module
+    from reput.log.append import flush as module
 
     true, lost = module._rouse, []
 

@@ -8,10 +8,10 @@ import pytest
 
 from reput.formats.properties import text_properties
 from reput.formats.record import FLAG_INNER_BATCH, decode_record
-from reput.log.append import LogAppender
-from reput.log.message import Message, PutStatus
-from reput.log.settings import LogSettings
-from reput.log.topics import TopicState
+from reput.log.append.append import LogAppender
+from reput.log.append.settings import LogSettings
+from reput.log.encode.message import Message, PutStatus
+from reput.log.encode.topics import TopicState
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from reput.errors import DiskFullError, NoSpaceError, PutError
 from reput.formats.properties import decode_properties
-from reput.log.batch import stored_nothing
-from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutResult, PutStatus
+from reput.log.encode.batch import stored_nothing
+from reput.log.encode.message import Message, MessageRefusedError, PropertyEncoder, PutResult, PutStatus
 
 texts = st.text(st.characters(exclude_characters="\x01\x02 ", codec="utf-8"), min_size=1, max_size=20)
 names = texts.filter(lambda name: name not in {"TAGS", "KEYS", "UNIQ_KEY", "INNER_NUM"})

@@ -10,11 +10,11 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.properties import decode_properties
 from reput.formats.record import BLANK_SIZE, CHECK_PROPERTY, Host, Verdict, decode_record, encode_blank, examine
-from reput.log.clean import AgedFile, decide
-from reput.log.files import list_log_files
-from reput.log.message import Message, PutStatus
-from reput.log.reader import file_of, record_at
-from reput.log.settings import LogSettings
+from reput.log.append.clean import AgedFile, decide
+from reput.log.append.settings import LogSettings
+from reput.log.encode.message import Message, PutStatus
+from reput.log.read.files import list_log_files
+from reput.log.read.reader import file_of, record_at
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:

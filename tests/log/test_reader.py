@@ -9,9 +9,9 @@ import pytest
 
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
-from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import end_of, find_record, next_boundary, place, record_at, written_bytes
-from reput.log.scan import LogRecord, LogWalk, checking
+from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.reader import end_of, find_record, next_boundary, place, record_at, written_bytes
+from reput.log.read.scan import LogRecord, LogWalk, checking
 from support import golden
 from support.records import LogBuilder
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from reput.formats import paths
 from reput.formats.record import CHECK_BODY, Verdict
-from reput.log.files import LogFiles, list_log_files
-from reput.log.maps import LogMaps
-from reput.log.scan import Gap, Keep, LogWalk, RangeWalk, WalkState, checking
+from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.maps import LogMaps
+from reput.log.read.scan import Gap, Keep, LogWalk, RangeWalk, WalkState, checking
 from support.records import LogBuilder, logs
 
 

@@ -13,7 +13,7 @@ import reput
 from reput.config import StoreConfig
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, QueueKey
-from reput.log.message import Message, PutStatus
+from reput.log.encode.message import Message, PutStatus
 from reput.store.read.queue_answers import PullLimits
 from store.test_golden_answers import answer
 from support import stores

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Record, encode_record
 from reput.kernels import SWITCH, backlog_kernels, kernels
-from reput.kernels.columns import IN_QUEUE, Columns, DecodeRules, Stop
-from reput.kernels.pack import EntrySources
-from reput.kernels.records import address_of
+from reput.kernels.layouts.columns import IN_QUEUE, Columns, DecodeRules, Stop
+from reput.kernels.layouts.pack import EntrySources
+from reput.kernels.layouts.records import address_of
 from reput.queue.backlog import Backlog
 from reput.queue.queues import Queues
 from support.twins import TWINS

@@ -20,7 +20,7 @@ from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey, encode_entry
 from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.formats.rocksdb import OffsetValue
-from reput.log.message import Message
+from reput.log.encode.message import Message
 from reput.queue.batch_files import BatchFiles
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.queue.ext import ExtReader, list_ext_files, place_units

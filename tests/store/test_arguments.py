@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from reput.errors import ConfigError
-from reput.log.message import PutStatus
+from reput.log.encode.message import PutStatus
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 

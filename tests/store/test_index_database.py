@@ -14,8 +14,8 @@ from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats import properties as props
 from reput.formats.record import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from reput.log.files import list_log_files
-from reput.log.scan import LogWalk
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk
 from tests.support import golden
 
 BOTH, ALONE = "index-both", "index-rocksdb"

@@ -17,8 +17,8 @@ import reput
 from reput.errors import NotAStoreError
 from reput.formats import own, paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
-from reput.log.files import list_log_files
-from reput.log.scan import LogWalk
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk
 from reput.queue.file_kind import FileKind
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries

@@ -13,7 +13,7 @@ import reput
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH
-from reput.log.message import Message, PutStatus
+from reput.log.encode.message import Message, PutStatus
 from support import golden, stores
 from support.checked import assert_sound
 from support.inner import CONFIG, Model, new_store, topics_json

@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput.cli import main
 from reput.files import fs, names
-from reput.log.message import PutStatus
+from reput.log.encode.message import PutStatus
 from support import stores
 from support.checked import assert_sound
 

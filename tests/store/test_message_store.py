@@ -493,7 +493,7 @@ def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypat
         raise ReputError("the disk refuses")
 
     with monkeypatch.context() as patched:
-        patched.setattr("reput.log.append_file.AppendFile.sync", refuse)
+        patched.setattr("reput.log.append.append_file.AppendFile.sync", refuse)
         with pytest.raises(FlushError, match="the disk refuses"):
             store.close()
     assert store.layout.abort.exists()

@@ -18,8 +18,8 @@ from reput.files import fs
 from reput.formats import index_file, paths
 from reput.formats.checkpoint import Checkpoint, encode_checkpoint
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, Host
-from reput.log import append
-from reput.log.message import PropertyEncoder
+from reput.log.append import append
+from reput.log.encode.message import PropertyEncoder
 from reput.store.disk.checkpoint import read_checkpoint
 from support import inner, opened, stores
 from support.checked import assert_sound

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reput.formats.record import CHECK_BODY, Record, Verdict
-from reput.log.append import LogAppender, LogStart
-from reput.log.files import list_log_files
-from reput.log.reader import end_of
-from reput.log.scan import LogWalk, checking
-from reput.log.settings import LogSettings
+from reput.log.append.append import LogAppender, LogStart
+from reput.log.append.settings import LogSettings
+from reput.log.read.files import list_log_files
+from reput.log.read.reader import end_of
+from reput.log.read.scan import LogWalk, checking
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.files import fs
-from reput.log import append_file
+from reput.log.append import append_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from reput.kernels.columns import Columns
+    from reput.kernels.layouts.columns import Columns
 
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0

@@ -18,7 +18,7 @@ import reput
 from reput.config import StoreConfig
 from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH, Host
-from reput.log.message import Message, PutStatus
+from reput.log.encode.message import Message, PutStatus
 from support.records import LogBuilder
 
 CONFIG = StoreConfig(

@@ -52,7 +52,7 @@ def put_more(store: Path, config: StoreConfig | None = None, *, days_ago: int = 
     """Put messages into each topic, and build the indexes."""
     given = (config or StoreConfig()).updated(_WRITES)
     with (
-        mock.patch("reput.log.append._time_ns", partial(_earlier, days_ago)),
+        mock.patch("reput.log.append.append._time_ns", partial(_earlier, days_ago)),
         reput.MessageStore.open(store, given) as opened,
     ):
         for number in range(MESSAGES):

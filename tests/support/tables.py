@@ -15,7 +15,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, entry_key, queue_prefix
 from reput.formats.rocksdb_table import Handle
 from reput.formats.xxhash import xxhash64
-from reput.kernels.table_columns import EntryPieces
+from reput.kernels.layouts.table import EntryPieces
 from reput.pipeline.split.parts import key_order
 
 if TYPE_CHECKING:

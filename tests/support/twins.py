@@ -15,7 +15,7 @@ import numpy as np
 
 from reput.formats.record import CHECK_BODY, Verdict
 from reput.kernels import Kernels, kernels
-from reput.kernels.columns import Columns, DecodeRules, State, Stop
+from reput.kernels.layouts.columns import Columns, DecodeRules, State, Stop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

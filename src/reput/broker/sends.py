@@ -23,14 +23,14 @@ from reput.broker.requests import Answer
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS, TRANSACTION_MASK
-from reput.log.message import Message, PutStatus
+from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from reput.broker.broker import Broker
     from reput.broker.requests import Request
-    from reput.log.message import PutResult
+    from reput.log.encode.message import PutResult
 
 SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 REGION: Final = "DefaultRegion"

@@ -1,5 +1,5 @@
 """The command line: one module or folder for each verb. All output goes through `output`.
 
 A verb turns options into a call of the public face, and its answer into text and an exit code. May import every room;
-a folder here shares the modules beside it and knows no other folder.
+a verb's folder knows `shared` and no other verb.
 """

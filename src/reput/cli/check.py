@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.store.disk.report import CheckReport
@@ -35,7 +35,7 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
     reput check /data/store --config conf/broker.conf --json
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress_bars import progress
+    from reput.cli.shared.progress_bars import progress
 
     with progress(job.quiet) as listener:
         report = reput.check(store, listener=listener, **job.arguments())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from reput.cli import options, output
 from reput.cli.rebuild import show_dry_run, show_report
+from reput.cli.shared import options, output
 from reput.formats.index_kinds import INDEX_TARGETS
 from reput.formats.queue_kinds import TARGETS
 
@@ -61,7 +61,7 @@ def convert(
     reput convert /data/store --index rocksdb
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress_bars import progress
+    from reput.cli.shared.progress_bars import progress
 
     if (to is None) == (index is None):
         raise click.UsageError("give one of --to and --index" + ("" if to is None else ", not both"))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import options, output
+from reput.cli.shared import opened as stores
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig

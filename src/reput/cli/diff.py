@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.store.compare.queue_diff import QueueDifference
@@ -28,7 +28,6 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
     reput diff /data/store
     reput diff /data/store /backup/store --json
     """  # noqa: D301 - click wants the control character
-    from reput.cli.main import silence_stdout
     from reput.store.compare.diff import diff_sides, differences, holder_notes
 
     config = options.config_of(config_path, assignments, store)
@@ -45,7 +44,7 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
         output.flush()
     except BrokenPipeError:
         # The reader of the output has seen enough, and there is a difference.
-        silence_stdout()
+        output.silence_stdout()
         return 1
     if as_json:
         output.emit_json(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.connect.export import ExportGap, ExportReport
@@ -49,7 +49,7 @@ def export(
     reput export /data/store --folder /lake/orders -t orders --columns topic,body,tags,storeTimestamp
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress_bars import progress
+    from reput.cli.shared.progress_bars import progress
 
     chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else ()}
     chosen |= {"body": body, "salvage": salvage}

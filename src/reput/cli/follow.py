@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.pipeline.follow.follow import FollowProgress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 from reput.formats.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reput import __version__
-from reput.cli import output
-from reput.cli.groups import VerbGroup
+from reput.cli.shared import output
+from reput.cli.shared.groups import VerbGroup
 from reput.errors import ReputError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class _Verbs(VerbGroup):
             code = super().invoke(ctx)
             output.flush()
         except BrokenPipeError:
-            silence_stdout()
+            output.silence_stdout()
             return 0
         return code
 
@@ -112,7 +111,7 @@ def run(arguments: list[str]) -> int:
     try:
         return _run(arguments)
     except BrokenPipeError:
-        silence_stdout()
+        output.silence_stdout()
         return 0
     except ConnectionError as error:
         # The only connection is that to Spark's JVM.
@@ -143,17 +142,12 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
-def silence_stdout() -> None:
-    """Point stdout to the null device if it cannot be written: Python would report another error when it closes it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _let_data_out() -> None:
     """Write the buffered data before an error message. The message follows even if that fails."""
     try:
         output.flush()
     except OSError:
-        silence_stdout()
+        output.silence_stdout()
 
 
 def _misused(arguments: list[str], error: click.ClickException) -> int:
@@ -171,7 +165,7 @@ def _misused(arguments: list[str], error: click.ClickException) -> int:
 
 def _output_failed(error: OSError) -> int:
     """Report an OSError of the output. Errors of the store's files are ReputErrors."""
-    silence_stdout()
+    output.silence_stdout()
     what_is_done = "".join(f". {note}" for note in getattr(error, "__notes__", ()))
     output.say(f"error: cannot write the output: {error.strerror or error}{what_is_done}")
     return 2
@@ -189,13 +183,4 @@ def _failed(arguments: list[str], error: ReputError) -> int:
 def _failed_json(arguments: list[str], error: Exception, message: str) -> None:
     """Write a JSON document for the failure if the caller asked for JSON."""
     if "--json" in arguments:
-        emit_failure(type(error).__name__, message, getattr(error, "details", {}))
-
-
-def emit_failure(kind: str, message: str, details: Mapping[str, Any]) -> None:
-    """Write the JSON document of a failure. If nobody reads it, the exit code is still that of the failure."""
-    try:
-        output.emit_json({"ok": False, "error": {"kind": kind, "message": message}, **details})
-        output.flush()
-    except BrokenPipeError:
-        silence_stdout()
+        output.emit_failure(type(error).__name__, message, getattr(error, "details", {}))

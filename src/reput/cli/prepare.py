@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput.cli import output
+from reput.cli.shared import output
 
 
 @click.command()

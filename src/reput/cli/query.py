@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import options, output
-from reput.cli.bodies import Bodies, body_form_option
+from reput.cli.shared import opened as stores
+from reput.cli.shared import options, output
+from reput.cli.shared.bodies import Bodies, body_form_option
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -73,7 +73,7 @@ def rebuild(
     reput rebuild /data/store --only queue -t orders -t payments
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress_bars import progress
+    from reput.cli.shared.progress_bars import progress
 
     if dry_run:
         from reput.pipeline.build.rebuild.options import RebuildOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from reput.cli import options, output
+from reput.cli.shared import options, output
 
 _INTERRUPTED = 130
 _PORT = 9876

@@ -46,7 +46,7 @@ from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputErr
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
-from reput.log.reader import record_at
+from reput.log.read.reader import record_at
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.report import LogGap

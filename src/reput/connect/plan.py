@@ -40,8 +40,8 @@ from reput.connect.scan.record_scan import RecordJob
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE
-from reput.log.reader import CLOCK_SLACK_MS
-from reput.log.scan import LogWalk, checking
+from reput.log.read.reader import CLOCK_SLACK_MS
+from reput.log.read.scan import LogWalk, checking
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -39,10 +39,10 @@ from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE, Verdict
-from reput.log.decode import DecodeSettings
-from reput.log.files import LogFiles
-from reput.log.maps import LogMaps
-from reput.log.reader import file_by_time, record_at
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.files import LogFiles
+from reput.log.read.maps import LogMaps
+from reput.log.read.reader import file_by_time, record_at
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import writer_of

@@ -16,11 +16,11 @@ from reput.connect.scan.log_scan import WantedQueues
 from reput.errors import DamagedLogError, DataLossError
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import Verdict
-from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, ThreadScratch
-from reput.log.decode import DecodeSettings
-from reput.log.files import LogFile, LogFiles
-from reput.log.reader import place
-from reput.log.scan import Keep, LogWalk, RangeWalk, WalkRules, WalkState
+from reput.kernels.layouts.columns import IN_QUEUE, MULTI_DISPATCH, ThreadScratch
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.files import LogFile, LogFiles
+from reput.log.read.reader import place
+from reput.log.read.scan import Keep, LogWalk, RangeWalk, WalkRules, WalkState
 
 _scratch = ThreadScratch()
 """Kept, because a stream walks often."""

@@ -22,8 +22,9 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY, NOT_COMPACTED
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import MIN_RECORD_SIZE, QUEUE_OFFSET_SLACK
-from reput.kernels.columns import IN_QUEUE, Columns
-from reput.kernels.pack import EntrySources, pack_entries
+from reput.kernels.layouts.columns import IN_QUEUE, Columns
+from reput.kernels.layouts.pack import EntrySources
+from reput.kernels.pack import pack_entries
 
 _NOTHING: Mapping[QueueKey, int] = MappingProxyType({})
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.holes import Holes
-from reput.kernels.lookup_layout import FIRST_FILE, FileTable
-from reput.kernels.records import address_of
+from reput.kernels.layouts.lookup import FIRST_FILE, FileTable
+from reput.kernels.layouts.records import address_of
 
 
 class MapCache:
@@ -53,7 +53,7 @@ class MapCache:
 class MapTable:
     """The maps of the files of one kind by number, and their addresses, for kernels that go from file to file.
 
-    `words` has the layout of `reput.kernels.lookup_layout.FileTable`, and is at `address` in memory. `arrays` has all
+    `words` has the layout of `reput.kernels.layouts.lookup.FileTable`, and is at `address` in memory. `arrays` has all
     maps that a kernel can have found in the table; holding it keeps them.
     """
 

@@ -16,7 +16,7 @@ from reput.formats import rocksdb_table as fmt
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.formats.rocksdb_table import Handle, TableCounts
 from reput.kernels import table_kernels
-from reput.kernels.table_columns import (
+from reput.kernels.layouts.table import (
     KEY_END,
     MOST_ENTRY_BYTES,
     MOST_RESTARTS,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import own
-from reput.kernels.records import address_of
+from reput.kernels.layouts.records import address_of
 
 _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}
 

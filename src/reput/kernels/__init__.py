@@ -119,8 +119,8 @@ class _KernelChoice(Generic[K]):
 
 
 def _twin(name: str, kind: str) -> Any:
-    """Import the module of some kernels: `reput.kernels.compiled.NAME`, or its twin `reput.kernels.reference_NAME`."""
-    return import_module(f"reput.kernels.compiled.{name}" if kind == COMPILED else f"reput.kernels.reference_{name}")
+    """Import the module of some kernels: `reput.kernels.compiled.NAME`, or its twin `reput.kernels.reference.NAME`."""
+    return import_module(f"reput.kernels.{kind}.{name}")
 
 
 def _all_of(names: type[K], module: str, kind: str) -> K:
@@ -130,7 +130,7 @@ def _all_of(names: type[K], module: str, kind: str) -> K:
 
 
 class Kernels(NamedTuple):
-    """The kernels of one kind; signatures are in `reput.kernels.reference`."""
+    """The kernels of one kind; signatures are in `reput.kernels.reference`, in the modules that `_KERNELS` names."""
 
     find_boundary: Callable[..., int]
     decode_range: Callable[..., int]
@@ -141,36 +141,26 @@ class Kernels(NamedTuple):
     further_queues: Callable[..., tuple[int, int]]
 
 
+_KERNELS = {
+    "find_boundary": "examine",
+    "decode_range": "decode",
+    "pack_entries": "pack",
+    "chain_items": "chain",
+    "select_entries": "select",
+    "inner_batches": "further",
+    "further_queues": "further",
+}
+"""The module of each kernel, the same in both kinds."""
+
+
 @_KernelChoice
 def kernels(kind: str) -> Kernels:
     """Return the kernels of that kind."""
-    if kind == COMPILED:
-        from reput.kernels.compiled import chain, decode, examine, further, pack, select
-
-        return Kernels(
-            examine.find_boundary,
-            decode.decode_range,
-            pack.pack_entries,
-            chain.chain_items,
-            select.select_entries,
-            further.inner_batches,
-            further.further_queues,
-        )
-    from reput.kernels import reference, reference_further, reference_select
-
-    return Kernels(
-        reference.find_boundary,
-        reference.decode_range,
-        reference.pack_entries,
-        reference.chain_items,
-        reference_select.select_entries,
-        reference_further.inner_batches,
-        reference_further.further_queues,
-    )
+    return Kernels(**{name: getattr(_twin(module, kind), name) for name, module in _KERNELS.items()})
 
 
 class EncodeKernels(NamedTuple):
-    """The kernels that write records; signatures are in `reput.kernels.reference_encode`."""
+    """The kernels that write records; signatures are in `reput.kernels.reference.encode`."""
 
     lay_out: Callable[[int], int]
     write_records: Callable[[int, int, int, int, int, int], int]
@@ -184,14 +174,14 @@ def encode_kernels(kind: str) -> EncodeKernels:
     module = _twin("encode", kind)
     body_crc = module.body_crc
     if kind == COMPILED:
-        from reput.kernels.compiled.jit import entry_point
+        from reput.kernels.compiled.tools.jit import entry_point
 
         body_crc = entry_point(body_crc)
     return EncodeKernels(module.lay_out, module.write_records, module.add_queue, body_crc)
 
 
 class LookupKernels(NamedTuple):
-    """The kernels that answer a look-up in one call; signatures are in `reput.kernels.reference_lookup`."""
+    """The kernels that answer a look-up in one call; signatures are in `reput.kernels.reference.lookup`."""
 
     pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
@@ -203,14 +193,14 @@ def lookup_kernels(kind: str) -> LookupKernels:
     """Return the lookup kernels of that kind."""
     found = _all_of(LookupKernels, "lookup", kind)
     if kind == COMPILED:
-        from reput.kernels.compiled.jit import entry_point
+        from reput.kernels.compiled.tools.jit import entry_point
 
         return LookupKernels(*map(entry_point, found))
     return found
 
 
 class FilterKernels(NamedTuple):
-    """The kernels of SQL92 filters; signatures are in `reput.kernels.reference_filter`."""
+    """The kernels of SQL92 filters; signatures are in `reput.kernels.reference.filter`."""
 
     find_values: Callable[..., None]
     first_bytes: Callable[..., None]
@@ -231,7 +221,7 @@ def filter_kernels(kind: str) -> FilterKernels:
 
 
 class BacklogKernels(NamedTuple):
-    """The kernels of entries that wait for queues' tails; signatures are in `reput.kernels.reference_backlog`."""
+    """The kernels of entries that wait for queues' tails; signatures are in `reput.kernels.reference.backlog`."""
 
     number_rows: Callable[..., int]
     chain_entries: Callable[..., int]
@@ -244,14 +234,14 @@ def backlog_kernels(kind: str) -> BacklogKernels:
     """Return the backlog's kernels of that kind."""
     found = _all_of(BacklogKernels, "backlog", kind)
     if kind == COMPILED:
-        from reput.kernels.compiled.jit import entry_point
+        from reput.kernels.compiled.tools.jit import entry_point
 
         return found._replace(find_row=entry_point(found.find_row))
     return found
 
 
 class FieldKernels(NamedTuple):
-    """The kernels that turn records into columns; signatures are in `reput.kernels.reference_fields`."""
+    """The kernels that turn records into columns; signatures are in `reput.kernels.reference.fields`."""
 
     read_fields: Callable[..., int]
     gather_bytes: Callable[..., int]
@@ -267,7 +257,7 @@ def field_kernels(kind: str) -> FieldKernels:
 
 
 class LineKernels(NamedTuple):
-    """The kernel that writes lines of records; its signature is in `reput.kernels.reference_lines`."""
+    """The kernel that writes lines of records; its signature is in `reput.kernels.reference.lines`."""
 
     write_lines: Callable[..., tuple[int, int, int]]
 
@@ -279,7 +269,7 @@ def line_kernels(kind: str) -> LineKernels:
 
 
 class TableKernels(NamedTuple):
-    """The kernels that write RocksDB's tables; signatures are in `reput.kernels.reference_table`."""
+    """The kernels that write RocksDB's tables; signatures are in `reput.kernels.reference.table`."""
 
     pack_values: Callable[..., None]
     fill_blocks: Callable[..., int]
@@ -291,7 +281,7 @@ def table_kernels(kind: str) -> TableKernels:
     """Return the tables' kernels of that kind."""
     found = _all_of(TableKernels, "table", kind)
     if kind == COMPILED:
-        from reput.kernels.compiled.jit import entry_point
+        from reput.kernels.compiled.tools.jit import entry_point
 
         return found._replace(hash_bytes=entry_point(found.hash_bytes))
     return found

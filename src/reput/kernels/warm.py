@@ -16,13 +16,14 @@ from reput.kernels import (
     lookup_kernels,
     table_kernels,
 )
-from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
-from reput.kernels.columns import Columns, DecodeRules
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
-from reput.kernels.line_columns import line_table
-from reput.kernels.pack import EntrySources, pack_entries
-from reput.kernels.records import address_of
-from reput.kernels.table_columns import MOST_RESTARTS, EntryPieces, Prefixes, TableBlock, TableState
+from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
+from reput.kernels.layouts.columns import Columns, DecodeRules
+from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.lines import line_table
+from reput.kernels.layouts.pack import EntrySources
+from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlock, TableState
+from reput.kernels.pack import pack_entries
 
 
 def warm_kernels() -> None:
@@ -114,7 +115,7 @@ def warm_field_kernels() -> None:
 
 
 def warm_line_kernels() -> None:
-    """Call the kernel that writes lines once, with arrays as `reput.cli.lines` passes them."""
+    """Call the kernel that writes lines once, with arrays as `reput.cli.shared.lines` passes them."""
     nothing = np.frombuffer(b"warm", dtype=np.uint8)
     program, text_at = np.zeros((0, 3), dtype=np.int64), np.zeros(1, dtype=np.int64)
     line_kernels().write_lines(nothing, line_table(1), 0, program, nothing, text_at, np.empty(1, dtype=np.uint8))

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels import backlog_kernels
-from reput.kernels.columns import IN_QUEUE, Columns, QueueTable
-from reput.kernels.pack import EntrySources
-from reput.kernels.records import address_of
+from reput.kernels.layouts.columns import IN_QUEUE, Columns, QueueTable
+from reput.kernels.layouts.pack import EntrySources
+from reput.kernels.layouts.records import address_of
 
 _FIRST_ENTRIES = 1 << 12
 _FEW = 64

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, QueueRange
-from reput.kernels.columns import Columns
-from reput.kernels.pack import EntrySources
+from reput.kernels.layouts.columns import Columns
+from reput.kernels.layouts.pack import EntrySources
 from reput.queue.backlog import Backlog, Waiting
 from reput.queue.kinds import DurableQueues
 from reput.queue.order import consecutive_runs

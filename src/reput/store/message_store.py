@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    from reput.log.append import LogAppender
-    from reput.log.flush import FlushService
-    from reput.log.message import Message, PutManyResult, PutResult
+    from reput.log.append.append import LogAppender
+    from reput.log.append.flush import FlushService
+    from reput.log.encode.message import Message, PutManyResult, PutResult
     from reput.store.disk.layout import StoreLayout
     from reput.store.open.opening import Opened
     from reput.store.owner.indexer import CatchUp, Indexer
@@ -287,7 +287,8 @@ class LocalStore(ProgressCalls, Reading):
         """Store messages in order in one file of the log, all or none.
 
         Args:
-            messages: `Message`s, or Arrow columns, which a kernel encodes; see `reput.log.columns` for names and types.
+            messages: `Message`s, or Arrow columns, which a kernel encodes; see `reput.log.encode.columns` for names
+                and types.
             queue_id: One queue for all messages, or one for each.
 
         The call raises the errors of `put_message`.

@@ -12,7 +12,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import Entry, QueueKey
-from reput.log.files import list_log_files
+from reput.log.read.files import list_log_files
 from reput.pipeline.convert import queues as convert_queues
 from reput.pipeline.convert import source as convert_source
 from reput.queue.file_kind import FileKind

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reput.cli import output
-from reput.cli.dump.parts import begin_at, line, record_cells, record_values, text_of
+from reput.cli.shared import output
+from reput.cli.shared.parts import begin_at, line, record_cells, record_values, text_of
 
 if TYPE_CHECKING:
-    from reput.cli.bodies import Bodies
+    from reput.cli.shared.bodies import Bodies
     from reput.formats.batch_consume_queue import BatchEntry
     from reput.formats.record import Record
-    from reput.log.files import LogFiles
+    from reput.log.read.files import LogFiles
     from reput.queue.batch_files import BatchFiles, BatchQueueFiles
 
 
@@ -81,8 +81,8 @@ def show_batch(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry, form:
 
 def _record_of(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry) -> tuple[Record | None, str | None]:
     """Return the record that an entry points to, and the fault."""
-    from reput.log.reader import place, record_at
-    from reput.log.scan import LogRecord
+    from reput.log.read.reader import place, record_at
+    from reput.log.read.scan import LogRecord
 
     if entry.physical_offset < files.min_offset:
         return None, f"its record at log offset {entry.physical_offset} has expired"

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput.cli import options, output
-from reput.cli.bodies import Bodies, body_form_option
 from reput.cli.dump.batches import EntryForm, chosen_batch_queues, entries_from, show_batch
 from reput.cli.dump.index import index
-from reput.cli.dump.parts import (
+from reput.cli.shared import options, output
+from reput.cli.shared.bodies import Bodies, body_form_option
+from reput.cli.shared.groups import VerbGroup
+from reput.cli.shared.opened import TIME_HELP, time_value
+from reput.cli.shared.parts import (
     begin_at,
     body_option,
     count_option,
@@ -22,8 +24,6 @@ from reput.cli.dump.parts import (
     record_values,
     text_of,
 )
-from reput.cli.groups import VerbGroup
-from reput.cli.opened import TIME_HELP, time_value
 from reput.formats.queue_kinds import STORE_TYPES
 from reput.nearest import near, quoted, some, unknown_topic
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reput.cli.lines import LineWriter
+    from reput.cli.shared.lines import LineWriter
     from reput.formats.consume_queue import Entry, QueueKey
     from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
-    from reput.log.files import LogFiles
-    from reput.log.reader import WalkEnd
-    from reput.log.scan import LogWalk, RangeWalk
+    from reput.log.read.files import LogFiles
+    from reput.log.read.reader import WalkEnd
+    from reput.log.read.scan import LogWalk, RangeWalk
     from reput.queue.ext import ExtReader
     from reput.queue.kinds import QueueOnDisk
     from reput.store.disk.store import StoreOnDisk
@@ -112,12 +112,12 @@ def log(
     reput dump log /data/store --since -1h --until 2026-07-30T18:00
     reput dump log /data/store -t orders -q 2 --json --body-bytes 200
     """  # noqa: D301 - click wants the control character
-    from reput.cli.lines import LineWriter, cells_form, json_form
+    from reput.cli.shared.lines import LineWriter, cells_form, json_form
     from reput.errors import ConfigError
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.kernels import SMALL_BYTES, expect_work, small_work
-    from reput.log.reader import log_end
-    from reput.log.scan import LogWalk, checking
+    from reput.log.read.reader import log_end
+    from reput.log.read.scan import LogWalk, checking
     from reput.store.disk.store import Purpose, StoreOnDisk
     from reput.store.info.use import look_at_use
 
@@ -204,7 +204,7 @@ class _RecordChoice:
         """
         import numpy as np
 
-        from reput.log.reader import CLOCK_SLACK_MS
+        from reput.log.read.reader import CLOCK_SLACK_MS
 
         count = piece.columns.records
         if self.until_ms is None:
@@ -226,7 +226,7 @@ class _Shower:
 
         It is None if the log goes on.
         """
-        from reput.log.reader import end_of, resumes
+        from reput.log.read.reader import end_of, resumes
 
         if not self._is_stopped(walk):
             return None
@@ -254,7 +254,7 @@ class _Shower:
 
 def _begin(files: LogFiles, offset: int | None, choice: _RecordChoice, crc_check: int, until: int | None) -> int:
     """Return the log offset of the first record; a negative `offset` counts from the end `until`."""
-    from reput.log.reader import file_by_time, last_records, next_boundary
+    from reput.log.read.reader import file_by_time, last_records, next_boundary
 
     if choice.since_ms is not None:
         return file_by_time(files, choice.since_ms)
@@ -284,7 +284,7 @@ def _log_of(store: StoreOnDisk) -> LogFiles:
 
 def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
     """Show why the log ends before enough records are shown; return the exit code."""
-    from reput.log.reader import place
+    from reput.log.read.reader import place
 
     if end is None:
         return 0
@@ -483,8 +483,8 @@ def _ext_reader(store: StoreOnDisk) -> ExtReader | None:
 
 def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:
     """Return the record that an entry points to, and the fault."""
-    from reput.log.reader import place, record_at
-    from reput.log.scan import LogRecord
+    from reput.log.read.reader import place, record_at
+    from reput.log.read.scan import LogRecord
 
     if entry.is_pre_blank:
         return None, None

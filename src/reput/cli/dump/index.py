@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import options, output
-from reput.cli.dump.parts import begin_at, count_option, json_lines_option
+from reput.cli.shared import options, output
+from reput.cli.shared.parts import begin_at, count_option, json_lines_option
 from reput.nearest import some
 
 if TYPE_CHECKING:

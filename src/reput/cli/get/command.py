@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import options
-from reput.cli.bodies import Bodies, body_form_option
 from reput.cli.get.names import EARLIEST, LETTERS_HELP, MAX_MESSAGES
+from reput.cli.shared import opened as stores
+from reput.cli.shared import options
+from reput.cli.shared.bodies import Bodies, body_form_option
 
 
 @click.command()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import output
-from reput.cli.bodies import AS_STORED
 from reput.cli.get.names import LETTERS_HELP
-from reput.cli.lines import LineForm, Step
+from reput.cli.shared import output
+from reput.cli.shared.bodies import AS_STORED
+from reput.cli.shared.lines import LineForm, Step
 from reput.formats import properties as props
-from reput.kernels.field_columns import FieldRow
-from reput.kernels.line_columns import LinePiece
+from reput.kernels.layouts.fields import FieldRow
+from reput.kernels.layouts.lines import LinePiece
 
 if TYPE_CHECKING:
-    from reput.cli.bodies import Bodies
+    from reput.cli.shared.bodies import Bodies
     from reput.formats.record import Record
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reput.cli import opened as stores
-from reput.cli import output
 from reput.cli.get.names import EARLIEST, LATEST
-from reput.cli.lines import fields_of
-from reput.kernels.field_columns import FieldRow
+from reput.cli.shared import opened as stores
+from reput.cli.shared import output
+from reput.cli.shared.lines import fields_of
+from reput.kernels.layouts.fields import FieldRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from reput.cli.lines import LineWriter
+    from reput.cli.shared.lines import LineWriter
     from reput.embedded import MessageStore
     from reput.store.read.results import GetResult
     from reput.store.read.sql_filter import SqlFilter

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import output
 from reput.cli.get.format import delimiter, format_form
 from reput.cli.get.names import EARLIEST, MAX_MESSAGES, OFFSETS
 from reput.cli.get.read import QueueReader, Reader, keep_last, range_of
-from reput.cli.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
-from reput.kernels.line_columns import WHOLE
+from reput.cli.shared import opened as stores
+from reput.cli.shared import output
+from reput.cli.shared.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.kernels.layouts.lines import WHOLE
 
 if TYPE_CHECKING:
-    from reput.cli.bodies import Bodies
+    from reput.cli.shared.bodies import Bodies
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.store.read.sql_filter import SqlFilter

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import options, output
-from reput.cli.groups import VerbGroup
 from reput.cli.pending.rows import ROWS_SHOWN, MoreTotals, PendingTable, name_of, or_dash, say_findings, show_rows
+from reput.cli.shared import opened as stores
+from reput.cli.shared import options, output
+from reput.cli.shared.groups import VerbGroup
 
 if TYPE_CHECKING:
     from reput.store.pending.half_row import PendingTransaction

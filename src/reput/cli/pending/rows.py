@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reput.cli import output
+from reput.cli.shared import output
 
 if TYPE_CHECKING:
     from reput.store.pending.work import PendingWork

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import output
+from reput.cli.shared import opened as stores
+from reput.cli.shared import output
 from reput.errors import ConfigError
 from reput.nearest import near
 

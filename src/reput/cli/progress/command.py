@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import options, output
+from reput.cli.shared import opened as stores
+from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
     from reput.cli.progress.changes import Change

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput.cli import opened as stores
-from reput.cli import options, output
-from reput.cli.main import emit_failure, silence_stdout
 from reput.cli.put.end import TakenLines
-from reput.cli.signals import EndingSignals, StoppedError
+from reput.cli.shared import opened as stores
+from reput.cli.shared import options, output
+from reput.cli.shared.signals import EndingSignals, StoppedError
 from reput.errors import ConfigError, FlushError, NoSpaceError, ReputError
 
 if TYPE_CHECKING:
     from reput.cli.put.lines import Defaults, Line
     from reput.embedded import MessageStore
-    from reput.log.message import PutManyResult, PutResult
+    from reput.log.encode.message import PutManyResult, PutResult
 
 _AT_ONCE = 1000
 _UNINDEXED_MAX = 512 << 20
@@ -125,7 +124,7 @@ def put(
 def _properties(assignments: Sequence[str]) -> dict[str, str]:
     """Return the properties of `--property`."""
     from reput.formats.properties import DELAY
-    from reput.log.message import NOBODY_DELIVERS
+    from reput.log.encode.message import NOBODY_DELIVERS
 
     found = {}
     for assignment in assignments:
@@ -173,7 +172,7 @@ class _Put:
                 for sentence in (f"ended by {stop.signal_name}", *self.taken.sentences(self.store)):
                     output.say(sentence)
                 if self.as_json:
-                    emit_failure("Interrupted", f"ended by {stop.signal_name}", self.taken.values(self.store))
+                    output.emit_failure("Interrupted", f"ended by {stop.signal_name}", self.taken.values(self.store))
             return stop.exit_code
         except Exception as error:
             with self.signals.held():
@@ -266,7 +265,7 @@ class _Put:
 
     def _refusal(self, line: Line, result: PutResult) -> Exception:
         from reput.cli.put.lines import RefusedLineError
-        from reput.log.message import PutStatus
+        from reput.log.encode.message import PutStatus
 
         if result.status is PutStatus.DISK_FULL:
             return NoSpaceError(f"line {line.number}: {result.status.name}: {result.reason}")
@@ -295,12 +294,12 @@ class _Put:
         except BrokenPipeError:
             # The reader of the report may stop; the messages are stored all the same.
             self._mute = True
-            silence_stdout()
+            output.silence_stdout()
 
 
 def _places(lines: Sequence[Line], result: PutResult | PutManyResult) -> list[tuple[Line, int, int, int, int]]:
     """Return each line with its queue offset, log offset, size and store time."""
-    from reput.log.message import PutResult as OneResult
+    from reput.log.encode.message import PutResult as OneResult
 
     stored_at = result.store_timestamp
     if isinstance(result, OneResult):

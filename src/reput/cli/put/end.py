@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from reput.cli import output
+from reput.cli.shared import output
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore

@@ -12,7 +12,7 @@ from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import properties as props
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
-from reput.log.message import NOBODY_DELIVERS, Message
+from reput.log.encode.message import NOBODY_DELIVERS, Message
 
 DELAY = props.DELAY.decode()
 

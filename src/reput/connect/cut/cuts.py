@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
 from reput.connect.cut.snapshot import Snapshot
-from reput.log.reader import record_at
+from reput.log.read.reader import record_at
 
 _QUEUES_LOOKED_AT = 64
 _QUEUES_ASKED = 4

@@ -21,7 +21,7 @@ from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.batch_files import BATCHES, BatchFiles, BatchQueueFiles, BatchSpan
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.queue.reader import QueueSpan

@@ -17,7 +17,7 @@ from reput.files import fs
 from reput.formats.consume_queue import QueueRange
 from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
-from reput.log.reader import CLOCK_SLACK_MS
+from reput.log.read.reader import CLOCK_SLACK_MS
 from reput.queue.batch_files import BATCHES
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from reput.connect.cut.disk_queues import DiskQueues, IndexedQueues
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import MIN_RECORD_SIZE, decode_record
-from reput.kernels.columns import Columns
-from reput.log.maps import LogMaps
+from reput.kernels.layouts.columns import Columns
+from reput.log.read.maps import LogMaps
 
 Mask = NDArray[np.bool_]
 Int64s = NDArray[np.int64]

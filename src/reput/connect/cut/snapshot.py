@@ -17,11 +17,11 @@ from reput.errors import DamagedLogError
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.record import Verdict
 from reput.kernels import small_work
-from reput.kernels.columns import IN_QUEUE, Columns
-from reput.log.files import LogFiles
-from reput.log.maps import LogMaps
-from reput.log.reader import place, record_at, written_bytes
-from reput.log.scan import Gap, LogWalk, WalkRules
+from reput.kernels.layouts.columns import IN_QUEUE, Columns
+from reput.log.read.files import LogFiles
+from reput.log.read.maps import LogMaps
+from reput.log.read.reader import place, record_at, written_bytes
+from reput.log.read.scan import Gap, LogWalk, WalkRules
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout

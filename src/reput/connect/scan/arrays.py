@@ -20,7 +20,7 @@ from reput.errors import DamagedLogError, ReputError
 from reput.formats.lite_topics import LITE_TOPIC
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
 from reput.kernels import field_kernels
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
 
 _HIGH_BITS = 0x8080808080808080
 _LOG_APPEND_TIME = 1

@@ -13,7 +13,7 @@ import numpy as np
 from reput.connect.scan.arrays import DecodedBodies, Int64s, Rows
 from reput.formats.body import BodyError, decode_body
 from reput.formats.record import FLAG_COMPRESSED
-from reput.kernels.field_columns import FieldRow
+from reput.kernels.layouts.fields import FieldRow
 
 _log = logging.getLogger("reput.connect")
 

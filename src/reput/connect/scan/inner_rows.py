@@ -30,7 +30,7 @@ from reput.formats.record import (
     decode_record,
     encode_record,
 )
-from reput.kernels.field_columns import FieldRow
+from reput.kernels.layouts.fields import FieldRow
 
 _BOTH = FLAG_NEED_UNWRAP | FLAG_INNER_BATCH
 

@@ -31,10 +31,10 @@ from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE
-from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns
-from reput.kernels.field_columns import FIND_PROPERTIES, FieldRow
-from reput.log.decode import DecodeSettings
-from reput.log.scan import Gap, Keep, RangeWalk, WalkRules, WalkState
+from reput.kernels.layouts.columns import IN_QUEUE, INNER_BATCH, Columns
+from reput.kernels.layouts.fields import FIND_PROPERTIES, FieldRow
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.scan import Gap, Keep, RangeWalk, WalkRules, WalkState
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20

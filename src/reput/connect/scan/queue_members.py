@@ -16,9 +16,9 @@ from reput.connect.options.selection import Selection
 from reput.connect.scan.arrays import Rows, topics_of
 from reput.errors import DamagedStoreError
 from reput.formats.lite_topics import is_light
-from reput.kernels.columns import Columns, FurtherRecords
-from reput.kernels.field_columns import FieldRow
-from reput.log.decode import further_entries
+from reput.kernels.layouts.columns import Columns, FurtherRecords
+from reput.kernels.layouts.fields import FieldRow
+from reput.log.read.decode import further_entries
 
 _FEW = 16
 

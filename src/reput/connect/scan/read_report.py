@@ -23,7 +23,7 @@ from typing import Any
 
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.log.scan import Gap
+from reput.log.read.scan import Gap
 
 _SUFFIX = ".json"
 _LIMIT = 1 << 16

@@ -34,7 +34,7 @@ from reput.formats.record import (
     Verdict,
     examine,
 )
-from reput.kernels.field_columns import FieldRow
+from reput.kernels.layouts.fields import FieldRow
 
 _SIZE_BYTES = 4
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)

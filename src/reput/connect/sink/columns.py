@@ -1,4 +1,4 @@
-"""Columns that can be written, and their conversion to the columns of a put (`reput.log.columns`).
+"""Columns that can be written, and their conversion to the columns of a put (`reput.log.encode.columns`).
 
 | column | type | becomes |
 |---|---|---|
@@ -30,7 +30,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from reput.errors import ConfigError
 from reput.formats import properties as props
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED
-from reput.log.message import NOBODY_DELIVERS
+from reput.log.encode.message import NOBODY_DELIVERS
 
 _TEXT, _BYTES = "string", ("binary", "string")
 _KEYS = (*_BYTES, "array<string>")

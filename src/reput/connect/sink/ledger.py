@@ -39,9 +39,9 @@ from reput.connect.sink.staging import pieces, staged_messages
 from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats.properties import decode_properties
-from reput.log.files import list_log_files
-from reput.log.message import PutStatus
-from reput.log.scan import LogWalk
+from reput.log.encode.message import PutStatus
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.message_store import LocalStore

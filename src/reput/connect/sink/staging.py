@@ -15,12 +15,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
-from reput.log.column_batch import ColumnBatches
-from reput.log.encode import RecordEncoder
-from reput.log.message import MessageRefusedError
-from reput.log.queue_directory import QueueDirectory
-from reput.log.settings import LogSettings
-from reput.log.topics import TopicTable
+from reput.log.append.settings import LogSettings
+from reput.log.encode.column_batch import ColumnBatches
+from reput.log.encode.encode import RecordEncoder
+from reput.log.encode.message import MessageRefusedError
+from reput.log.encode.queue_directory import QueueDirectory
+from reput.log.encode.topics import TopicTable
 from reput.store.disk.layout import StoreLayout
 
 STAGED_BYTES = 32 << 20

@@ -18,7 +18,7 @@ from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, TextPlace
 from reput.kernels import filter_kernels
-from reput.kernels.columns import Code, Read
+from reput.kernels.layouts.columns import Code, Read
 
 Codes = NDArray[np.uint8]
 FALSE, TRUE, UNKNOWN = np.uint8(Code.FALSE), np.uint8(Code.TRUE), np.uint8(Code.UNKNOWN)

@@ -1,13 +1,13 @@
-"""Entries in log order, chained by queue; the twin of `reput.kernels.reference_backlog`."""
+"""Entries in log order, chained by queue; the twin of `reput.kernels.reference.backlog`."""
 
 from __future__ import annotations
 
 from reput.formats import consume_queue as fmt
-from reput.kernels.columns import IN_QUEUE
-from reput.kernels.compiled.jit import BYTES, INT, entry_kernel, kernel
-from reput.kernels.compiled.memory import address_of, store_be32, store_be64
-from reput.kernels.compiled.rows import find_row as probe_row
-from reput.kernels.compiled.rows import queue_key_of, row_places_at
+from reput.kernels.compiled.tools.jit import BYTES, INT, entry_kernel, kernel
+from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be64
+from reput.kernels.compiled.tools.rows import find_row as probe_row
+from reput.kernels.compiled.tools.rows import queue_key_of, row_places_at
+from reput.kernels.layouts.columns import IN_QUEUE
 
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]

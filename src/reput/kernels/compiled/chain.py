@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from reput.formats import index_file as fmt
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, store_be32, store_be64
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be64
 
 _ITEM_SIZE = fmt.ITEM_SIZE
 _PHYSICAL_AT, _TIME_AT = fmt.ITEM.offsets["physical_offset"], fmt.ITEM.offsets["time_diff_s"]

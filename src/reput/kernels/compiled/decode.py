@@ -1,6 +1,6 @@
 """Decode a range of the log into columns: one pass, each byte of the records looked at once.
 
-The twin of `reput.kernels.reference.decode_range`, which is the specification.
+The twin of `reput.kernels.reference.decode.decode_range`, which is the specification.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
-from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, State, Stop
 from reput.kernels.compiled.examine import BAD_TOPIC, BLANK, GOOD, examine_parts, is_topic_folder_name
-from reput.kernels.compiled.hashing import java_hash_at
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import (
+from reput.kernels.compiled.tools.hashing import java_hash_at
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import (
     address_of,
     byte_at,
     load_be32,
@@ -25,7 +24,8 @@ from reput.kernels.compiled.memory import (
     store_32,
     trailing_zeros,
 )
-from reput.kernels.compiled.rows import add_row, find_row, queue_key_of, row_places, starts_with
+from reput.kernels.compiled.tools.rows import add_row, find_row, queue_key_of, row_places, starts_with
+from reput.kernels.layouts.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, State, Stop
 
 
 def _start_of(name: bytes) -> np.uint64:

@@ -1,6 +1,6 @@
 """Write a batch of messages as records, straight from Arrow's buffers: measured first, then each byte written once.
 
-The twin of `reput.kernels.reference_encode`, which is the specification. One record of addresses instead of 41 arrays,
+The twin of `reput.kernels.reference.encode`, which is the specification. One record of addresses instead of 41 arrays,
 which would have to be made and taken apart for each batch.
 """
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
-from reput.kernels.batch_layout import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, Refusal, Texts
-from reput.kernels.compiled.crc import body_crc, crc32_at
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import (
+from reput.kernels.compiled.tools.crc import body_crc, crc32_at
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import (
     byte_at,
     copy_bytes,
     int32_at,
@@ -29,7 +28,8 @@ from reput.kernels.compiled.memory import (
     store_be64,
     word,
 )
-from reput.kernels.compiled.rows import free_place, probe, same_bytes
+from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, Refusal, Texts
 
 __all__ = ["add_queue", "body_crc", "lay_out", "write_records"]
 

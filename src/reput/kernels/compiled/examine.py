@@ -7,10 +7,10 @@ import numpy as np
 from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.paths import MAX_TOPIC_BYTES
-from reput.kernels.compiled.crc import crc32_at
-from reput.kernels.compiled.hashing import is_utf8
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, byte_at, load_be16, load_be32, load_be64, load_le64
+from reput.kernels.compiled.tools.crc import crc32_at
+from reput.kernels.compiled.tools.hashing import is_utf8
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import address_of, byte_at, load_be16, load_be32, load_be64, load_le64
 
 _V1, _V2, _BLANK = fmt.MAGIC_V1, fmt.MAGIC_V2, fmt.MAGIC_BLANK
 _HEAD_SIZE, _MIN_SIZE = fmt.HEAD_SIZE, fmt.MIN_RECORD_SIZE

@@ -1,4 +1,4 @@
-"""Find the fields of records, and gather bytes into Arrow's buffers; the twin of `reput.kernels.reference_fields`."""
+"""Find the fields of records, and gather bytes into Arrow's buffers; the twin of `reput.kernels.reference.fields`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from reput.formats import record as fmt
 from reput.kernels.compiled.decode import find_properties
 from reput.kernels.compiled.examine import GOOD, examine_parts
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import (
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import (
     address_of,
     byte_at,
     copy_bytes,
@@ -18,7 +18,7 @@ from reput.kernels.compiled.memory import (
     store_8,
     trailing_zeros,
 )
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
 
 _BODY_CRC_AT, _QUEUE_ID_AT = fmt.HEAD.offsets["body_crc"], fmt.HEAD.offsets["queue_id"]
 _FLAG_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["flag"], fmt.HEAD.offsets["queue_offset"]

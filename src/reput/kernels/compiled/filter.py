@@ -1,6 +1,6 @@
 """Texts inside a buffer, many at once: message properties found by name, compared, searched and read as numbers.
 
-The twin of `reput.kernels.reference_filter`, which is the specification.
+The twin of `reput.kernels.reference.filter`, which is the specification.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import numpy as np
 
 from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
-from reput.kernels.columns import Code, Read
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import (
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import (
     address_of,
     bits_of,
     byte_at,
@@ -23,6 +22,7 @@ from reput.kernels.compiled.memory import (
     separators_64,
     trailing_zeros,
 )
+from reput.kernels.layouts.columns import Code, Read
 
 _SYS_FLAG_AT, _MAGIC_AT, _HEAD_SIZE = fmt.SYS_FLAG_AT, fmt.MAGIC_AT, fmt.HEAD_SIZE
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE

@@ -1,7 +1,7 @@
 """Inner batches and further queues (light message queues), which few records have.
 
 This is a second step after `decode_range`, over the records that it has flagged; other records cost nothing more. The
-twin of `reput.kernels.reference_further`, which is the specification.
+twin of `reput.kernels.reference.further`, which is the specification.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
-from reput.kernels.columns import State, Stop
 from reput.kernels.compiled.decode import next_separator
 from reput.kernels.compiled.examine import GOOD, examine_parts, is_topic_folder_name
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, byte_at
-from reput.kernels.compiled.rows import add_row, find_row, queue_key_of, row_places, starts_with
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import address_of, byte_at
+from reput.kernels.compiled.tools.rows import add_row, find_row, queue_key_of, row_places, starts_with
+from reput.kernels.layouts.columns import State, Stop
 
 _NUM = np.frombuffer(props.INNER_NUM + b"\x01", dtype=np.uint8)
 _BASE = np.frombuffer(props.INNER_BASE + b"\x01", dtype=np.uint8)

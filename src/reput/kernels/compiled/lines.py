@@ -1,4 +1,4 @@
-"""Write lines of records, byte by byte; the twin of `reput.kernels.reference_lines`.
+"""Write lines of records, byte by byte; the twin of `reput.kernels.reference.lines`.
 
 The helpers write at the address `out` and return the address after the bytes written. `write_lines` has checked the
 space before.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from reput.kernels.compiled.fields import _next_byte, _piece_end, _repeats
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, byte_at, copy_bytes, load_le64, store_8
-from reput.kernels.field_columns import FieldRow
-from reput.kernels.line_columns import MOST_PAIRS, PIECE_BYTES, LinePiece, Stopped
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import address_of, byte_at, copy_bytes, load_le64, store_8
+from reput.kernels.layouts.fields import FieldRow
+from reput.kernels.layouts.lines import MOST_PAIRS, PIECE_BYTES, LinePiece, Stopped
 
 _TEXT, _TEXT_OF, _NUMBER, _MS = (
     int(LinePiece.TEXT),

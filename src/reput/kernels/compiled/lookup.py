@@ -1,11 +1,11 @@
 """Look-ups that are answered in one call: a pull, an offset by time, messages by key.
 
 A call costs Python some 0.1 us, 15 ns of it for each number; an array would cost 0.1 us more, a text 1.5 us. So the
-values that stay the same from call to call are in a vector (`reput.kernels.lookup_layout`), and the places found go
+values that stay the same from call to call are in a vector (`reput.kernels.layouts.lookup`), and the places found go
 into a buffer that serves many calls. These kernels keep the GIL. To release it takes 40 ns, and while a kernel keeps it
 no other thread can drop a map that it reads, or write into the same buffer.
 
-The twin of `reput.kernels.reference_lookup`, which is the specification.
+The twin of `reput.kernels.reference.lookup`, which is the specification.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from reput.formats import index_file as index_fmt
 from reput.formats import record as fmt
 from reput.kernels.compiled.decode import find_properties, next_space
 from reput.kernels.compiled.examine import GOOD, examine_parts
-from reput.kernels.compiled.hashing import java_hash_at
-from reput.kernels.compiled.jit import BYTES, INT, entry_kernel, kernel
-from reput.kernels.compiled.memory import (
+from reput.kernels.compiled.select import is_blank
+from reput.kernels.compiled.tools.hashing import java_hash_at
+from reput.kernels.compiled.tools.jit import BYTES, INT, entry_kernel, kernel
+from reput.kernels.compiled.tools.memory import (
     address_of,
     byte_at,
     load_be32,
@@ -29,9 +30,8 @@ from reput.kernels.compiled.memory import (
     store_64,
     word,
 )
-from reput.kernels.compiled.rows import same_bytes
-from reput.kernels.compiled.select import is_blank
-from reput.kernels.lookup_layout import (
+from reput.kernels.compiled.tools.rows import same_bytes
+from reput.kernels.layouts.lookup import (
     ASK,
     BUFFER_FULL,
     FIRST_FILE,

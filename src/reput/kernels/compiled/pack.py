@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reput.formats import consume_queue as fmt
-from reput.kernels.columns import IN_QUEUE
-from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, store_be32, store_be64
+from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be64
+from reput.kernels.layouts.columns import IN_QUEUE
 
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]

@@ -7,10 +7,8 @@ import numpy as np
 from reput.formats import rocksdb_table as fmt
 from reput.formats.rocksdb import VALUE
 from reput.formats.rocksdb import VALUE_SIZE as _VALUE_SIZE
-from reput.kernels import table_columns as columns
-from reput.kernels.columns import IN_QUEUE
-from reput.kernels.compiled.jit import BYTES, entry_kernel, kernel
-from reput.kernels.compiled.memory import (
+from reput.kernels.compiled.tools.jit import BYTES, entry_kernel, kernel
+from reput.kernels.compiled.tools.memory import (
     address_of,
     byte_at,
     copy_bytes,
@@ -20,8 +18,10 @@ from reput.kernels.compiled.memory import (
     store_be32,
     store_be64,
 )
-from reput.kernels.compiled.xxhash import xxhash64
-from reput.kernels.table_columns import TableBlock, TableState
+from reput.kernels.compiled.tools.xxhash import xxhash64
+from reput.kernels.layouts import table as columns
+from reput.kernels.layouts.columns import IN_QUEUE
+from reput.kernels.layouts.table import TableBlock, TableState
 
 _BLOCK_SIZE, _FULL_FROM = fmt.BLOCK_SIZE, fmt.BLOCK_FULL_FROM
 _RESTART_INTERVAL = fmt.RESTART_INTERVAL

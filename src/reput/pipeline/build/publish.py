@@ -10,8 +10,8 @@ from reput.files import fs
 from reput.files.names import is_empty_dir
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.log.files import LogFiles, list_log_files
-from reput.log.maps import LogMaps
+from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult
 from reput.pipeline.split.job import SplitResult
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint

@@ -24,7 +24,7 @@ from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
 from reput.index.files import IndexFileOnDisk, read_header
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build.stages.decode import learn_types
 from reput.pipeline.check import deletions as check_deletions
 from reput.pipeline.check.decode import decode_and_compare

@@ -27,7 +27,7 @@ from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, 
 from reput.formats.lite_topics import is_light
 from reput.formats.paths import offset_name
 from reput.formats.record import MIN_RECORD_SIZE
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build.queues.ext import are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit
 from reput.pipeline.check.queue_finding import QueueFinding

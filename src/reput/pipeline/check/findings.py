@@ -11,9 +11,9 @@ from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
 from reput.formats.paths import offset_name
 from reput.formats.record import Verdict
-from reput.log.files import LogFiles
-from reput.log.maps import LogMaps
-from reput.log.reader import file_of, written_bytes
+from reput.log.read.files import LogFiles
+from reput.log.read.maps import LogMaps
+from reput.log.read.reader import file_of, written_bytes
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered

@@ -21,8 +21,8 @@ from reput.formats import index_database as fmt
 from reput.formats.index_database import IndexMarks
 from reput.formats.record import CHECK_NONE, Verdict, decode_record, examine
 from reput.index.database import open_index_database
-from reput.log.files import list_log_files
-from reput.log.maps import LogMaps
+from reput.log.read.files import list_log_files
+from reput.log.read.maps import LogMaps
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.index_keys import indexed_records
 from reput.pipeline.split.job import SplitResult

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from reput.formats.consume_queue import QueueKey
-from reput.log.files import LogFiles
+from reput.log.read.files import LogFiles
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job

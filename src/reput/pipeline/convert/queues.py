@@ -14,8 +14,8 @@ from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.consume_queue import QueueRange
-from reput.log.files import sync_log
-from reput.log.maps import LogMaps
+from reput.log.read.files import sync_log
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.rebuild.prepare import choose_source
 from reput.pipeline.build.rebuild.rebuild import build_queues

@@ -19,7 +19,7 @@ from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueRange, is_blank
 from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build.queues.ext import store_times
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
-from reput.log.files import LogFiles, list_log_files
-from reput.log.maps import LogMaps
+from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.grow.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine

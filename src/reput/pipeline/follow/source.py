@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from reput.errors import ConfigError
 from reput.files.watermarks import Watermarks
 from reput.formats import own
-from reput.log.files import list_log_files
+from reput.log.read.files import list_log_files
 
 NAME = "reput_log"
 _LOOK_S = 0.25

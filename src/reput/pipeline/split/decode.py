@@ -8,9 +8,9 @@ from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import Verdict
 from reput.kernels import expect_work
-from reput.kernels.columns import Columns
-from reput.log.decode import DecodeSettings
-from reput.log.scan import Gap, Keep, RangeWalk, WalkRules, WalkState
+from reput.kernels.layouts.columns import Columns
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.scan import Gap, Keep, RangeWalk, WalkRules, WalkState
 from reput.pipeline.split.plan import Split
 
 

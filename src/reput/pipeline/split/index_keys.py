@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from reput.dispatch.index_keys import index_keys
 from reput.formats.record import CHECK_NONE, decode_record
-from reput.log.files import LogListing
-from reput.log.scan import LogWalk, checking
+from reput.log.read.files import LogListing
+from reput.log.read.scan import LogWalk, checking
 
 _UNCHECKED = checking(CHECK_NONE)
 

@@ -18,8 +18,8 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
-from reput.log.decode import DecodeSettings
-from reput.log.scan import Gap
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.scan import Gap
 from reput.pipeline.split.ext_job import ExtJob
 from reput.queue.kinds import QueueKind
 from reput.queue.placement import EVERYWHERE, QueuePlacement

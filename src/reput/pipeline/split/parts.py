@@ -17,7 +17,7 @@ from reput.files.part_file import Part, part_path, write_part
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.part_file import PartKind
-from reput.kernels.columns import HAS_TAG_ITEM, Columns
+from reput.kernels.layouts.columns import HAS_TAG_ITEM, Columns
 from reput.pipeline.split.job import Job
 
 KEY_ROWS = {"queue_id": "i4", "topic_size": "i4"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from reput.errors import ConfigError
 from reput.formats.layout import INT64_MAX
-from reput.log.files import LogFiles
+from reput.log.read.files import LogFiles
 
 _MIB = 1 << 20
 MAX_SPLIT_MB = 1024

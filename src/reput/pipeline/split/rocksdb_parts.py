@@ -17,7 +17,7 @@ from reput.files.part_file import Part, part_path, write_part
 from reput.formats.part_file import PartKind
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.kernels import table_kernels
-from reput.kernels.columns import IN_QUEUE
+from reput.kernels.layouts.columns import IN_QUEUE
 from reput.pipeline.split.job import Job
 
 VALUES = PartKind("values", {}, {"value": f"V{VALUE_SIZE}", "queue_offset": "i8"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Verdict
-from reput.log.scan import Gap
+from reput.log.read.scan import Gap
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.plan import Split
 

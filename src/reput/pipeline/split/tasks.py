@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
-from reput.kernels.columns import Columns, State, ThreadScratch
+from reput.kernels.layouts.columns import Columns, State, ThreadScratch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import DecodedSplit, decode_split
 from reput.pipeline.split.job import Job, SplitOddities, SplitResult

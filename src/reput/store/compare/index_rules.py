@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reput.formats.index_file import HEADER, ITEM_SIZE, Header
 from reput.kernels import kernels
-from reput.kernels.columns import ItemSources
+from reput.kernels.layouts.columns import ItemSources
 
 _MAX_DIFF_S = 0x7FFFFFFF
 

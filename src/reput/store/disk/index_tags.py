@@ -12,8 +12,8 @@ from reput.formats import index_file, properties
 from reput.formats.hashing import index_key_hash
 from reput.formats.record import Verdict, decode_record
 from reput.index.files import IndexFileOnDisk, read_items
-from reput.log.files import LogFiles
-from reput.log.reader import record_at
+from reput.log.read.files import LogFiles
+from reput.log.read.reader import record_at
 
 _ITEMS_ASKED = 4000
 

@@ -18,7 +18,7 @@ from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FIL
 from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import IndexFileOnDisk, found_slots_and_items
-from reput.log.decode import DecodeSettings
+from reput.log.read.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import found_file_size, some_queues

@@ -19,7 +19,7 @@ from reput.files import fs
 from reput.formats import own
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files
-from reput.log.files import LogFiles, list_log_files
+from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind

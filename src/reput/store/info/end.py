@@ -19,9 +19,9 @@ from reput.formats.record import (
     Record,
     Verdict,
 )
-from reput.log.files import LogFile, LogFiles
-from reput.log.reader import end_of, next_boundary, place, record_at
-from reput.log.scan import LogRecord, LogWalk, checking
+from reput.log.read.files import LogFile, LogFiles
+from reput.log.read.reader import end_of, next_boundary, place, record_at
+from reput.log.read.scan import LogRecord, LogWalk, checking
 from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
 from reput.store.info.use import Use
 from reput.store.info.values import CLEAN, DAMAGED, TORN, UNKNOWN, QueueInfo, StoreInfo, TopicInfo

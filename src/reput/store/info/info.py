@@ -20,9 +20,9 @@ from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
 from reput.formats.queue_types import BATCH
 from reput.formats.record import CHECK_NONE
-from reput.log.files import LogFiles
-from reput.log.reader import record_at
-from reput.log.scan import LogRecord
+from reput.log.read.files import LogFiles
+from reput.log.read.reader import record_at
+from reput.log.read.scan import LogRecord
 from reput.queue.combined import kind_to_read
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind, QueueOnDisk

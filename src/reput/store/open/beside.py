@@ -14,7 +14,7 @@ from typing import NamedTuple
 from reput.errors import StoreLockedError
 from reput.files.watermarks import Watermarks
 from reput.formats import own
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.frontier import Frontiers, read_frontier

@@ -18,9 +18,9 @@ from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own, paths
 from reput.formats.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
-from reput.log.files import LogFiles, list_log_files
-from reput.log.maps import LogMaps, store_time_in
-from reput.log.reader import record_at, written_bytes
+from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.maps import LogMaps, store_time_in
+from reput.log.read.reader import record_at, written_bytes
 from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout

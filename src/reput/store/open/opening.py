@@ -10,7 +10,7 @@ from reput.config import StoreConfig
 from reput.errors import DamagedLogError
 from reput.formats import paths
 from reput.formats.record import Verdict
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.layout import StoreLayout

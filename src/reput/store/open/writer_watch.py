@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.errors import ReputError
-from reput.kernels.records import address_of
+from reput.kernels.layouts.records import address_of
 from reput.store.disk.layout import StoreLayout
 from reput.store.open.beside import Writer, writer_of
 from reput.store.owner.holders import marks_of

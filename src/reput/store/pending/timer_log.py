@@ -13,8 +13,8 @@ from reput.files.maps import MapCache
 from reput.formats import timer_log
 from reput.formats.record import MAGIC_BLANK
 from reput.formats.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit
-from reput.log.files import LogFile, list_log_files
-from reput.log.reader import file_of, place
+from reput.log.read.files import LogFile, list_log_files
+from reput.log.read.reader import file_of, place
 
 _MAPS_KEPT = 8
 _KNOWN_BITS = 0xF

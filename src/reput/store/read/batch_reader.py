@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import OffsetRange, QueueKey
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.store.read.follower import Follower

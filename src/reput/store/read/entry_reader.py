@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, is_blank
 from reput.kernels import kernels, lookup_kernels
-from reput.kernels.columns import Pull
-from reput.kernels.lookup_layout import ASK
-from reput.log.maps import LogMaps
+from reput.kernels.layouts.columns import Pull
+from reput.kernels.layouts.lookup import ASK
+from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary
 from reput.queue.by_time import offset_by_time as search
 from reput.queue.ext import ExtReader

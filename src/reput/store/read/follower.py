@@ -20,11 +20,12 @@ from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
 from reput.kernels import backlog_kernels, is_small_work, kind_in_use
-from reput.kernels.columns import Columns
-from reput.kernels.pack import EntrySources, Packed, pack_entries
-from reput.log.decode import DecodeSettings
-from reput.log.maps import LogMaps
-from reput.log.scan import Keep, RangeWalk, WalkRules, WalkState
+from reput.kernels.layouts.columns import Columns
+from reput.kernels.layouts.pack import EntrySources, Packed
+from reput.kernels.pack import pack_entries
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.maps import LogMaps
+from reput.log.read.scan import Keep, RangeWalk, WalkRules, WalkState
 from reput.queue.batch import BatchQueues
 from reput.queue.queues import Queues
 

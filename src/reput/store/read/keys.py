@@ -15,7 +15,7 @@ from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX
 from reput.formats.layout import INT64_MAX
 from reput.kernels import lookup_kernels
-from reput.kernels.lookup_layout import ASK, BUFFER_FULL, NEEDS_FILE
+from reput.kernels.layouts.lookup import ASK, BUFFER_FULL, NEEDS_FILE
 from reput.store.read.lookup import TopicLookup
 from reput.store.read.message import StoredMessage
 from reput.store.read.results import AnswerBuffer, QueryResult

@@ -18,7 +18,7 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
-from reput.kernels.lookup_layout import (
+from reput.kernels.layouts.lookup import (
     FIRST_INDEX_FILE,
     INDEX_LAYOUT,
     KEY_TOPIC_LAYOUT,
@@ -27,8 +27,8 @@ from reput.kernels.lookup_layout import (
     needed_file,
     topic_words,
 )
-from reput.kernels.records import address_of, words_of
-from reput.log.maps import LogMaps
+from reput.kernels.layouts.records import address_of, words_of
+from reput.log.read.maps import LogMaps
 from reput.queue.queues import Queues
 from reput.store.read.message import StoredMessage
 

@@ -11,7 +11,7 @@ from reput.errors import ConfigError
 from reput.files.forks import NotPickled
 from reput.formats.layout import INT64_MAX
 from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
-from reput.kernels.lookup_layout import ASK, BUFFER_FULL, COUNT_BITS, COUNT_MASK
+from reput.kernels.layouts.lookup import ASK, BUFFER_FULL, COUNT_BITS, COUNT_MASK
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store.read import keys
 from reput.store.read.keys import KeyQuestion

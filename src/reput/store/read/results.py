@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reput.files.forks import NotPickled
 from reput.formats.consume_queue import OffsetRange
-from reput.kernels.lookup_layout import (
+from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     PLACE_WORDS,
     Answers,
@@ -22,7 +22,7 @@ from reput.kernels.lookup_layout import (
     answer_at,
     answer_count,
 )
-from reput.kernels.records import address_of
+from reput.kernels.layouts.records import address_of
 from reput.store.read.message import StoredMessage
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.kernels import expect_work
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.ext import ExtReader
 
 if TYPE_CHECKING:

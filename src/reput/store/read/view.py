@@ -17,7 +17,7 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.database import IndexDatabase
 from reput.index.search import IndexSearch
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.queue.combined import kind_to_read
@@ -271,7 +271,7 @@ class StoreView:
         key = QueueKey(topic, queue_id)
         damage = damaged_queue(self.kinds, key, self.settings.queue_file_size)
         if damage is not None:
-            from reput.log.message import illegal
+            from reput.log.encode.message import illegal
 
             raise illegal(damage)
         with self.follower.lock:

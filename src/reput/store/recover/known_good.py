@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from reput.formats import own
 from reput.formats.record import CHECK_NONE
-from reput.log.maps import LogMaps
-from reput.log.reader import find_record
-from reput.log.scan import LogWalk, checking
+from reput.log.read.maps import LogMaps
+from reput.log.read.reader import find_record
+from reput.log.read.scan import LogWalk, checking
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.layout import StoreLayout

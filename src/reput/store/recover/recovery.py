@@ -30,10 +30,10 @@ from reput.formats.index_database import IndexMarks
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict
 from reput.kernels import kernels
-from reput.kernels.columns import Columns
-from reput.log.maps import LogMaps
-from reput.log.reader import place, written_bytes
-from reput.log.scan import RangeWalk, checking
+from reput.kernels.layouts.columns import Columns
+from reput.log.read.maps import LogMaps
+from reput.log.read.reader import place, written_bytes
+from reput.log.read.scan import RangeWalk, checking
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from reput.files import fs
 from reput.formats import paths
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.queue.files import zero
 from reput.store.disk.kinds import every_kind
 from reput.store.disk.layout import StoreLayout

@@ -22,8 +22,8 @@ from reput.config import StoreConfig, deletion_properties, parse_properties
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import own, paths
-from reput.log.append import LogAppender
-from reput.log.clean import clean
+from reput.log.append.append import LogAppender
+from reput.log.append.clean import clean
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.view import StoreView
 from reput.store.write.expired import delete_expired_indexes

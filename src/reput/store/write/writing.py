@@ -12,8 +12,8 @@ from threading import Lock
 
 from reput.config import StoreConfig
 from reput.files import forks, fs
-from reput.log.append import Flushed, LogAppender, LogStart
-from reput.log.flush import FlushService
+from reput.log.append.append import Flushed, LogAppender, LogStart
+from reput.log.append.flush import FlushService
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import Frontiers, durable_offset, read_frontier
 from reput.store.disk.layout import StoreLayout

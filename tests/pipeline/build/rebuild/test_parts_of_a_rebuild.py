@@ -16,9 +16,9 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, decode_entry
 from reput.formats.index_file import is_index_name
 from reput.formats.record import Verdict
-from reput.log.decode import DecodeSettings
-from reput.log.files import LogFile, LogFiles
-from reput.log.scan import Gap
+from reput.log.read.decode import DecodeSettings
+from reput.log.read.files import LogFile, LogFiles
+from reput.log.read.scan import Gap
 from reput.pipeline.build.index.plan import index_names, plan_index_files
 from reput.pipeline.build.reorder import tasks
 from reput.pipeline.split.job import Job, SplitOddities, SplitResult

@@ -22,8 +22,8 @@ from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
 from reput.index.files import list_index_files, read_items
-from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import place
+from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.reader import place
 from reput.pipeline.build.grow.ranges import DecodedRange, PlacedQueues, ProvedRange, Work, placements, range_task
 from reput.pipeline.build.index.database import LiveIndexDatabase
 from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult, largest_first, plan_of

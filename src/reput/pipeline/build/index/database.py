@@ -26,8 +26,8 @@ from reput.formats import index_database as fmt
 from reput.formats import own, paths
 from reput.formats.index_database import IndexMarks
 from reput.index.database import REMEDY, read_marks
-from reput.log.files import LogListing, list_log_files
-from reput.log.maps import LogMaps
+from reput.log.read.files import LogListing, list_log_files
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build.stages.state import Build
 from reput.pipeline.split.index_keys import IndexedRecord, indexed_records
 from reput.pipeline.split.job import Job, SplitResult

@@ -25,7 +25,7 @@ from reput.formats import index_file
 from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE
 from reput.index.files import changed_slots, items_at, read_items, read_slots, write_slots
 from reput.kernels import kernels
-from reput.kernels.columns import ItemSources
+from reput.kernels.layouts.columns import ItemSources
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult

@@ -32,7 +32,7 @@ from reput.formats.record import (
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
-from reput.log.maps import LogMaps
+from reput.log.read.maps import LogMaps
 from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_folders, queue_path, write_entries

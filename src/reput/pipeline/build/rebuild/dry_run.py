@@ -15,8 +15,8 @@ from reput.formats import index_file
 from reput.formats import properties as props
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.record import CHECK_NONE
-from reput.log.files import LogFiles
-from reput.log.scan import LogWalk, checking
+from reput.log.read.files import LogFiles
+from reput.log.read.scan import LogWalk, checking
 from reput.nearest import unknown_topic
 from reput.pipeline.build.rebuild.options import INDEX, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import PreparedRebuild, choose_source, find_buildable, prepare

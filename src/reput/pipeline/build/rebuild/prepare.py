@@ -9,7 +9,7 @@ from pathlib import Path
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
-from reput.log.files import LogFiles
+from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind

@@ -19,8 +19,8 @@ from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
 from reput.formats.index_kinds import INDEX_DATABASE
 from reput.index.files import list_index_files
-from reput.log.files import sync_log
-from reput.log.maps import LogMaps
+from reput.log.read.files import sync_log
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.index.database import build_index_database
 from reput.pipeline.build.index.plan import IndexFileResult

@@ -11,10 +11,10 @@ from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.record import Verdict
 from reput.index.files import list_index_files
-from reput.log.files import LogFiles
-from reput.log.maps import LogMaps
-from reput.log.reader import file_name, place, written_bytes
-from reput.log.scan import Gap
+from reput.log.read.files import LogFiles
+from reput.log.read.maps import LogMaps
+from reput.log.read.reader import file_name, place, written_bytes
+from reput.log.read.scan import Gap
 from reput.nearest import near, some
 from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.rebuild.state import Rebuild

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from reput.config import StoreConfig
-from reput.log.files import LogFiles
+from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.stages.state import Build
 from reput.store.disk.report import RebuildReport

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reput.formats.consume_queue import QueueKey
 from reput.formats.queue_kinds import ROCKSDB
 from reput.formats.rocksdb import VALUE_SIZE
-from reput.kernels.table_columns import EntryPieces
+from reput.kernels.layouts.table import EntryPieces
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import key_order

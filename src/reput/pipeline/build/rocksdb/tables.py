@@ -19,7 +19,7 @@ from reput.files.rocksdb_table import TableFile, grouped
 from reput.formats.consume_queue import QueueKey
 from reput.formats.part_file import PartKind
 from reput.formats.rocksdb import VALUE_SIZE, queue_prefix
-from reput.kernels.table_columns import EntryPieces, Prefixes
+from reput.kernels.layouts.table import EntryPieces, Prefixes
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
 from reput.pipeline.build.rocksdb.rules import OutOfOrderQueue

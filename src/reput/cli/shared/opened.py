@@ -1,0 +1,262 @@
+"""Stores that verbs open to read or put messages, and the names and times that users give."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli.shared import output
+from reput.cli.shared.parts import record_cells, record_values
+from reput.formats.layout import INT64_MAX
+from reput.nearest import near, some, unknown_topic
+
+if TYPE_CHECKING:
+    from reput.cli.shared.bodies import Bodies
+    from reput.config import StoreConfig
+    from reput.embedded import MessageStore
+    from reput.store.read.message import StoredMessage
+    from reput.store.read.view import StoreQueue
+
+_SLOW_S = 1.0
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_BEFORE_NOW = re.compile(r"-([0-9]{1,12})(ms|[smhdw])")
+TIME_HELP = (
+    "TIME is a date (2026-07-30T18:00), milliseconds since 1970, now, or a time before now: -30s, -15m, -1h, -2d."
+)
+
+topic_option = click.option("-t", "--topic", required=True, help="The topic.")
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
+)
+body_option = click.option(
+    "--body-bytes", type=click.IntRange(min=0), help="The most bytes of each body. Without it text shows no bodies."
+)
+
+
+def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
+    """Return the option `-q`, one queue of a topic."""
+    return click.option("-q", "--queue-id", type=click.IntRange(min=0), help=meaning)
+
+
+# --- stores ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def reading(store: str, config: StoreConfig, *, with_progress: bool = False) -> Iterator[MessageStore]:
+    """Open the store read-only. Nothing is changed, and another process may write the store.
+
+    Raises:
+        ReputError: As for `MessageStore.open`; `with_progress` also as for `MessageStore.progress`.
+    """
+    from reput.embedded import MessageStore
+    from reput.kernels import small_work
+
+    with small_work(), MessageStore.open(store, config, read_only=True) as opened:
+        if with_progress:
+            # Loading adds its notes to those of the store.
+            _ = opened.progress
+        _say_notes(opened)
+        yield opened
+
+
+@contextlib.contextmanager
+def writing(
+    store: str,
+    config: StoreConfig,
+    *,
+    create: bool | None = None,
+    reput: bool = True,
+    delete_expired: bool | None = False,
+) -> Iterator[MessageStore]:
+    """Open the store to write while the block runs; then its indexes catch up, unless `reput` is False.
+
+    `delete_expired` is that of `MessageStore.open`, and False by default. True also deletes expired log files at once.
+    A note names each deleted file.
+
+    Raises:
+        ReputError: As for `MessageStore.open`, `reput` and `close`.
+    """
+    from reput.embedded import MessageStore
+    from reput.errors import NotAStoreError, ReputError
+    from reput.kernels import small_work
+    from reput.store.disk.layout import find_store
+
+    try:
+        if not create:
+            find_store(store, config)
+    except NotAStoreError as error:
+        # None: the verb has no such option.
+        raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
+    with contextlib.ExitStack() as around:
+        around.enter_context(small_work())
+        opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
+        around.enter_context(_saying_what_is_logged())
+        try:
+            _say_notes(opened)
+            if delete_expired:
+                opened.delete_expired(manual=True)
+            yield opened
+        except BaseException as error:
+            try:
+                _finish(opened, reput)
+            except ReputError as further:
+                # The first error says why the block ended. A full disk mostly fails both times.
+                if type(further) is not type(error):
+                    error.add_note(f"error: {further}")
+            raise
+        _finish(opened, reput)
+
+
+@contextlib.contextmanager
+def _saying_what_is_logged() -> Iterator[None]:
+    """Write the log messages of an open store to stderr while the block runs, such as each deleted file."""
+    handler, logger = _Said(), logging.getLogger("reput.store")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Said(logging.Handler):
+    """Writes log messages to stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one log message."""
+        output.say(f"note: {record.getMessage()}")
+
+
+def _finish(opened: MessageStore, reput: bool) -> None:
+    """Catch up the indexes of a store if `reput` is True, and close it."""
+    try:
+        if reput:
+            # Messages in a write buffer, or waiting for a sync, have no index entries either.
+            opened.flush()
+            if opened.behind_bytes:
+                catch_up(opened, quiet=not sys.stderr.isatty())
+    finally:
+        opened.close(reput=False)
+
+
+def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
+    """Bring the durable indexes up to the log; return False if a follower does so already, or begins to.
+
+    Raises:
+        ReputError: As for `MessageStore.reput`.
+    """
+    from reput.cli.shared.progress_bars import progress
+    from reput.errors import StoreLockedError
+
+    if opened.is_followed:
+        return False
+    try:
+        with progress(quiet=quiet) as listener:
+            opened.reput(spark=False, listener=listener)
+    except StoreLockedError:
+        return False
+    return True
+
+
+def _say_notes(opened: MessageStore) -> None:
+    for note in opened.notes:
+        output.say(f"note: {note}")
+    # If there is nothing to decode, the time went into compiling or loading kernels.
+    if opened.opened_in_s > _SLOW_S and (undecoded := opened.behind_bytes):
+        output.say(
+            f"note: decoding {output.size_text(undecoded)} of log without indexes took {opened.opened_in_s:.1f} s, "
+            f"at each open; `reput follow {opened.layout.root} --until-caught-up` catches up"
+        )
+
+
+def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> list[StoreQueue]:
+    """Return the queues of a topic, or the one with that id.
+
+    Raises:
+        ConfigError: There is none; the text names similar topics.
+    """
+    from reput.errors import ConfigError
+
+    found = opened.queues(topic)
+    if not found:
+        raise ConfigError(unknown_topic(opened.layout.root, topic, opened.topics()))
+    chosen = [info for info in found if queue_id is None or info.queue_id == queue_id]
+    if not chosen:
+        ids = [str(info.queue_id) for info in found]
+        raise ConfigError(f"{opened.layout.root}: topic {topic} has no queue {queue_id}. There are: {some(ids)}")
+    return chosen
+
+
+def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
+    """Return all groups that have progress, sorted, or only `group`.
+
+    Raises:
+        ConfigError: The group has none.
+    """
+    from reput.errors import ConfigError
+
+    known = opened.progress.groups()
+    if group is None:
+        return known
+    if group not in known:
+        raise ConfigError(f"{opened.layout.root}: no group {group} has progress. {near(group, known)}")
+    return [group]
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool, bodies: Bodies) -> None:
+    """Show a message as `dump log` shows its record."""
+    if as_json:
+        output.emit_json(record_values(message.record, body_bytes, bodies))
+    else:
+        output.show("\t".join((str(message.physical_offset), *record_cells(message.record, body_bytes, bodies))))
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+def time_value(text: str) -> int:
+    """Return an option's time in milliseconds; see `time_ms`.
+
+    Raises:
+        click.BadParameter: It is no time.
+    """
+    found = time_ms(text)
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r}: give milliseconds, now, or a date such as 2026-07-30T18:00:00; -1h is an hour ago"
+        )
+    return found
+
+
+def time_ms(text: str) -> int | None:
+    """Return a time in milliseconds since 1970; None if the text is no time.
+
+    A time is such a number, `now`, a time before now (`-1h`), or an ISO 8601 date, in local time if it names no zone.
+    """
+    from datetime import datetime
+
+    text = text.strip()
+    if text == "now":
+        return now_ms()
+    if before := _BEFORE_NOW.fullmatch(text):
+        return max(0, now_ms() - int(before[1]) * _UNITS_MS[before[2]])
+    if text.isascii() and text.isdigit():
+        return found if len(text) < 20 and (found := int(text)) <= INT64_MAX else None
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def now_ms() -> int:
+    """Return the present time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

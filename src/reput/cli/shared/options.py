@@ -1,0 +1,224 @@
+"""Options that several verbs share, and the values that they become."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from reput.cli.shared import output
+from reput.config import StoreConfig, parse_properties, setting_names
+
+
+def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+store_argument = click.argument("store", type=click.Path(path_type=str, readable=False))
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON instead of text.")
+
+config_options = _together(
+    click.option(
+        "--config",
+        "config_path",
+        type=click.Path(dir_okay=False, readable=False),
+        help="The broker's broker.conf. Without it the store's files decide, then RocketMQ's defaults.",
+    ),
+    click.option(
+        "--set",
+        "assignments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting by RocketMQ's name, such as mappedFileSizeConsumeQueue=6000000. May be given again.",
+    ),
+)
+
+_master_option = click.option("--master", help="The Spark master URL.  [default: local[*], on this machine]")
+
+_FORCED = "reput.force_setting"
+
+
+def _keep_force(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    ctx.meta[_FORCED] = is_given
+
+
+force_setting_option = click.option(
+    "--force-setting",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep_force,
+    help="Continue if a given setting contradicts the store's files (a file size, storePathRootDir). The setting wins.",
+)
+"""An option of verbs that write; `config_of` puts it into the settings."""
+
+
+def _spark(also: str = "") -> Callable[[Any], Any]:
+    """Return the option `--spark`; `also` says when else the tasks run without Spark."""
+    return click.option(
+        "--spark/--no-spark",
+        default=None,
+        help="--no-spark runs the tasks one after the other in this process, without Java.  [default: --spark, but "
+        f"--no-spark if PySpark is not installed{also}]",
+    )
+
+
+_spark_option = _spark()
+_follow_spark_option = _spark(", or if --until-caught-up has less than 64 MiB to take in and no --master is given")
+
+_quiet_option = click.option("-q", "--quiet", is_flag=True, help="Write no progress, assumptions or notes to stderr.")
+
+verify_crc_option = click.option(
+    "--verify-crc/--no-verify-crc", default=True, help="Check the CRC of each body.  [default: on]"
+)
+
+_split_options = _together(
+    click.option(
+        "--split-mb",
+        type=click.FloatRange(min=0.001, max=1024),
+        default=128,
+        show_default=True,
+        help="Size of the log ranges that tasks decode (MiB). A worker's memory grows with it.",
+    ),
+    verify_crc_option,
+)
+
+
+dry_run_option = click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Change nothing. Show what would be built and removed, or the error.",
+)
+
+
+def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:
+    """Return the settings from `--config` and `--set`, with warnings about the file on stderr.
+
+    If `store` is given, there is a warning for a storePathRootDir that names another store. A verb that compares all
+    settings with the store leaves it out.
+    """
+    config = StoreConfig()
+    if config_path:
+        config = StoreConfig.from_file(config_path)
+        _warn_of(config_path, config, store)
+    config = config.updated(assignments)
+    context = click.get_current_context(silent=True)
+    forced = context is not None and context.meta.get(_FORCED, False)
+    return replace(config, force_setting=True) if forced else config
+
+
+def _warn_of(config_path: str, config: StoreConfig, store: str | None) -> None:
+    given = parse_properties(Path(config_path).read_text("utf-8", "replace"))
+    known = setting_names()
+    for name in given:
+        similar = difflib.get_close_matches(name, known, 1, cutoff=0.9) if name not in known else []
+        if similar:
+            output.say(f"warning: {config_path}: {name} is no setting of the store; {similar[0]} is")
+    if not set(given) & set(known):
+        output.say(
+            f"warning: {config_path}: {output.counted(len(given), 'setting')}, none of which concerns the store; "
+            "is it a broker.conf?"
+        )
+    root = config.store_path_root_dir
+    if root and store and Path(root).expanduser().absolute() != Path(store).absolute():
+        output.say(f"warning: {config_path}: storePathRootDir={root}, and the store is {store}")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """The values of `--master` and the other options of a job."""
+
+    master: str | None
+    wants_spark: bool | None
+    split_mb: float
+    verify_crc: bool
+    config: StoreConfig
+    quiet: bool
+
+    @property
+    def spark(self) -> Literal[False] | None:
+        """The argument `spark` of a job: False to run it without Spark, None for a Spark that the job starts."""
+        if self.wants_spark is False:
+            return False
+        if self.wants_spark or self.master:
+            return None
+        from reput.pipeline.spark.session import has_pyspark
+
+        return None if has_pyspark() else False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that `reput.rebuild` and `reput.check` share."""
+        return {
+            "spark": self.spark,
+            "master": self.master,
+            "config": self.config,
+            "verify_crc": self.verify_crc,
+            "split_mb": self.split_mb,
+        }
+
+
+def _refuse_both(master: str | None, wants_spark: bool | None) -> None:
+    if master and wants_spark is False:
+        raise click.UsageError("--no-spark and --master contradict each other: give one of them")
+
+
+def job(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a job to a verb, which is called with `store`, `job` (a JobOptions) and `as_json`."""
+
+    @functools.wraps(verb)
+    def called(
+        store: str,
+        config_path: str | None,
+        assignments: tuple[str, ...],
+        master: str | None,
+        spark: bool | None,
+        split_mb: float,
+        verify_crc: bool,
+        quiet: bool,
+        **others: Any,
+    ) -> Any:
+        _refuse_both(master, spark)
+        config = config_of(config_path, assignments)
+        return verb(store, JobOptions(master, spark, split_mb, verify_crc, config, quiet), **others)
+
+    shared = _together(config_options, _master_option, _spark_option, _split_options, _quiet_option, json_option)
+    return store_argument(shared(called))  # type: ignore[no-any-return]
+
+
+def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a follower to a verb; otherwise as `job`."""
+    return _job_without_splits(verb, _follow_spark_option)
+
+
+def export_job(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of an export to a verb; otherwise as `job`."""
+    return _job_without_splits(verb, _spark_option)
+
+
+def _job_without_splits(verb: Callable[..., Any], spark_option: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(verb)
+    def called(
+        store: str,
+        config_path: str | None,
+        assignments: tuple[str, ...],
+        master: str | None,
+        spark: bool | None,
+        quiet: bool,
+        **others: Any,
+    ) -> Any:
+        _refuse_both(master, spark)
+        config = config_of(config_path, assignments, store)
+        return verb(store, JobOptions(master, spark, 0, True, config, quiet), **others)
+
+    shared = _together(config_options, _master_option, spark_option, _quiet_option, json_option)
+    return store_argument(shared(called))  # type: ignore[no-any-return]

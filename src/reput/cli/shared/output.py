@@ -1,0 +1,261 @@
+"""All output of the verbs: text for people, or JSON for programs.
+
+Data goes to stdout; notes, progress and warnings go to stderr. On a terminal each line appears at once. A pipe or a
+file gets large writes. Lines that are older than 0.1 s are written with the next line, all lines are written before a
+line on stderr, and a verb that waits calls `flush` first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import click
+
+_NAME_WIDTH = 60
+_SECONDS_KEPT = 1024
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+_HELD_BACK_S = 0.1
+"""Lines older than this are not held back when another one comes."""
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
+_flushed_at = 0.0
+_NOT_PLAIN = re.compile(rb"[^\n\t\x20-\x7e]")
+
+
+def emit_json(value: Any) -> None:
+    """Write one JSON document to stdout; bytes that are no text become escapes."""
+    _write_json(_json_text(value))
+
+
+def json_line(value: Any) -> bytes:
+    """Return a JSON document as `emit_json` writes it."""
+    return _json_text(value).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def emit_json_lines(values: Iterable[Any]) -> None:
+    """Write one JSON document on each line, all at once."""
+    _write_json("\n".join(map(_json_text, values)))
+
+
+def _write_json(text: str) -> None:
+    """Write JSON, which is UTF-8 also if stdout has another encoding."""
+    if sys.stdout.encoding.lower() == "utf-8":
+        _write(_without_halves(text))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(f"{text}\n".encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+
+
+def _write(text: str) -> None:
+    """Write a line to stdout. Python's buffer collects lines if stdout is no terminal."""
+    sys.stdout.write(f"{text}\n")
+    if time.monotonic() - _flushed_at > _HELD_BACK_S:
+        flush()
+
+
+def flush() -> None:
+    """Write out all buffered lines."""
+    global _flushed_at  # noqa: PLW0603 - stdout is one for the process, and so is the time
+    sys.stdout.flush()
+    _flushed_at = time.monotonic()
+
+
+def say(text: str) -> None:
+    """Write one line for people to stderr, after all data so far. An error of stderr stops no job."""
+    flush()
+    with contextlib.suppress(OSError):
+        click.echo(printable(text), err=True)
+
+
+def redraw(text: str) -> None:
+    """Write the changing line of a terminal to stderr, from its start."""
+    flush()
+    with contextlib.suppress(OSError):
+        click.echo(f"\r{printable(text)}", nl=False, err=True)
+
+
+def show(text: str) -> None:
+    """Write one line of data to stdout."""
+    _write(printable(text))
+
+
+def show_lines(lines: bytes | memoryview) -> None:
+    """Write many lines of data (UTF-8) to stdout at once, each as `show` writes it."""
+    if sys.stdout.encoding.lower() != "utf-8":
+        for line in bytes(lines).decode().split("\n")[:-1]:
+            show(line)
+        return
+    if _NOT_PLAIN.search(lines) is not None:
+        text = bytes(lines).decode()
+        if not _is_printable(text):
+            lines = "\n".join(map(printable, text.split("\n"))).encode()
+    show_bytes(lines)
+
+
+def show_bytes(data: bytes | memoryview) -> None:
+    """Write bytes to stdout as they are, without a newline."""
+    sys.stdout.buffer.write(data)
+    if sys.stdout.line_buffering or time.monotonic() - _flushed_at > _HELD_BACK_S:
+        flush()
+
+
+@contextlib.contextmanager
+def reporting(what_is_done: str) -> Iterator[None]:
+    """Run a block that reports finished work. If its output fails, the error says that the work is done."""
+    try:
+        yield
+        flush()
+    except OSError as error:
+        error.add_note(what_is_done)
+        raise
+
+
+def printable(text: str) -> str:
+    """Return `text` with escapes for control characters (a topic may have any) and for halves of characters."""
+    if _is_printable(text):
+        return text
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1]
+        for character in _without_halves(text)
+    )
+
+
+def _is_printable(text: str) -> bool:
+    return text.replace("\t", " ").replace("\n", " ").isprintable()
+
+
+def _without_halves(text: str) -> str:
+    """Return `text` with escapes for halves of characters, which no encoding has."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def show_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, split_by_first: bool = False
+) -> None:
+    """Write a table to stdout: on a terminal drawn by rich, with numbers to the right; elsewhere with tabs.
+
+    With `split_by_first` each value of the first column has its own table on a terminal, which leaves room for the
+    other columns. Cells that are still too wide are folded: nothing is cut.
+    """
+    if not rows:
+        return
+    if not sys.stdout.isatty():
+        show(f"{title}:" if title else "")
+        for row in (columns, *rows):
+            show("\t".join(str(cell) for cell in row))
+        return
+    if split_by_first:
+        for first in dict.fromkeys(row[0] for row in rows):
+            _draw(f"{title} of {printable(str(first))}", columns[1:], [row[1:] for row in rows if row[0] == first])
+        return
+    _draw(title, columns, rows)
+
+
+def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for number, column in enumerate(columns):
+        is_number = any(isinstance(row[number], int | float) for row in rows)
+        # A folded number would look like two numbers.
+        whole = [*column.split(), *(_cell(row[number]) for row in rows if is_number)]
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(column, justify=justify, overflow="fold", min_width=max(map(len, whole), default=0))
+    for row in rows:
+        table.add_row(*(Text(printable(_cell(cell))) for cell in row))
+    Console().print(table)
+
+
+def time_in_table(timestamp_ms: int) -> str:
+    """Return a time for a table: to the second on a terminal, elsewhere with milliseconds and zone."""
+    text = time_text(timestamp_ms)
+    return text[:19] if sys.stdout.isatty() and len(text) > 19 else text
+
+
+def name_in_table(name: str) -> str:
+    """Return a name for a table: shortened on a terminal, elsewhere whole."""
+    return name if len(name) < _NAME_WIDTH or not sys.stdout.isatty() else f"{name[: _NAME_WIDTH - 4]}..."
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def counted(count: int, noun: str, many: str = "") -> str:
+    """Return a number with its noun; `many` is the plural if it is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes with a unit."""
+    for unit in _UNITS[:-1]:
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} {_UNITS[-1]}"
+
+
+def duration_text(duration_ms: int) -> str:
+    """Return a duration as text, in its two largest units."""
+    seconds, rest_ms = divmod(duration_ms, 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest_ms:03d}s"
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes}m" if hours else f"{minutes}m {seconds}s"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a time in milliseconds as local date and time; the number itself if it is no date."""
+    second, ms = divmod(timestamp_ms, 1000)
+    try:
+        begin, zone = second_texts(second)
+    except (OverflowError, OSError, ValueError):
+        return str(timestamp_ms)
+    return f"{begin}.{ms:03d}{zone}"
+
+
+@functools.lru_cache(_SECONDS_KEPT)
+def second_texts(second: int) -> tuple[str, str]:
+    """Return a second as local date and time, and its zone. Consecutive messages share them."""
+    from datetime import datetime
+
+    text = datetime.fromtimestamp(second).astimezone().isoformat(" ", "milliseconds")
+    begin, _, rest = text.partition(".")
+    return begin, rest[3:]
+
+
+def silence_stdout() -> None:
+    """Point stdout to the null device if it cannot be written: Python would report another error when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def emit_failure(kind: str, message: str, details: Mapping[str, Any]) -> None:
+    """Write the JSON document of a failure. If nobody reads it, the exit code is still that of the failure."""
+    try:
+        emit_json({"ok": False, "error": {"kind": kind, "message": message}, **details})
+        flush()
+    except BrokenPipeError:
+        silence_stdout()

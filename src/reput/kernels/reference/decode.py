@@ -1,0 +1,204 @@
+"""The decoding of a range of the log in plain Python: the specification of `reput.kernels.compiled.decode`.
+
+Both twins take the same arguments and fill the same arrays in place. A `buffer` is a contiguous `uint8` array with the
+bytes of one log file or a part of it. `base` is the log offset of `buffer[0]`; `begin`, `end` and `limit` are positions
+in `buffer`. Nothing at or past `limit`, the end of the file's bytes, is read. Arrays that belong together come as one
+named tuple (`reput.kernels.layouts.columns`), and a vector of numbers has a layout (`State`). No kernel raises because
+of what the bytes say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats import index_file, properties
+from reput.formats.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.record import (
+    FLAG_INNER_BATCH,
+    SCHEDULE_TOPIC,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    Record,
+    Verdict,
+    decode_record,
+    examine,
+)
+from reput.kernels.layouts.columns import (
+    HAS_TAG_ITEM,
+    IN_INDEX,
+    IN_QUEUE,
+    INNER_BATCH,
+    MULTI_DISPATCH,
+    DecodeRules,
+    QueueTable,
+    RecordColumns,
+    State,
+    Stop,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_JAVA_INT = re.compile(rb"[+-]?[0-9]+")
+
+
+def decode_range(
+    buffer: Bytes,
+    base: int,
+    begin: int,
+    end: int,
+    limit: int,
+    rules: DecodeRules,
+    records: RecordColumns,
+    queues: QueueTable,
+    state: Int64s,
+) -> int:
+    """Decode records from `begin` until one starts at or past `end`; return why it stopped (`Stop`).
+
+    The records are appended to those that `state` (`State`) counts, and `state` continues: a call that stopped full may
+    be repeated from `state[State.position]` after `Columns.grow`. `hash_table` and `hash_key` of the queues lead the
+    compiled twin to a queue's row; here a dict finds it.
+    """
+    data, rows = buffer.data[:limit], queue_rows(queues, state)
+    position, verdict, stop = begin, Verdict.GOOD, Stop.REACHED_END
+    while position < end and stop is Stop.REACHED_END:
+        verdict, size = examine(data, position, limit, base + position, rules.crc_check)
+        if verdict is Verdict.BLANK:
+            stop = Stop.FILE_END
+        elif verdict is not Verdict.GOOD:
+            stop = Stop.NOT_A_RECORD
+        else:
+            stop = _append(decode_record(data, position), rules, rows, (records, queues, state))
+        if stop in (Stop.REACHED_END, Stop.FILE_END):
+            position += size
+    state[State.position] = position
+    state[State.verdict] = verdict
+    return int(stop)
+
+
+def queue_rows(queues: QueueTable, state: Int64s) -> dict[tuple[bytes, int], int]:
+    """Return the row of each queue, by topic and queue id."""
+    count = int(state[State.queues])
+    return {(queues.topic(row), int(queues.queue_id[row])): row for row in range(count)}
+
+
+def _append(
+    record: Record,
+    rules: DecodeRules,
+    rows: dict[tuple[bytes, int], int],
+    out: tuple[RecordColumns, QueueTable, Int64s],
+) -> Stop:
+    """Append a good record to the columns, or say which of them is full."""
+    records, queues, state = out
+    n, items = int(state[State.records]), int(state[State.items])
+    if n >= len(records.position):
+        return Stop.RECORDS_FULL
+    queue = (record.topic, record.queue_id)
+    if queue not in rows and not add_queue(record.topic, record.queue_id, queues, state):
+        return Stop.QUEUES_FULL
+    row = rows.setdefault(queue, len(rows))
+    values = properties.decode_properties(record.properties)
+    keys = list(_index_keys(values))
+    tags = values.get(properties.TAGS)
+    transaction = record.sys_flag & TRANSACTION_MASK
+    flags, hashes = 0, []
+    if transaction != TRANSACTION_ROLLBACK:
+        # Space for the most items there can be: two bytes a key with its space; the unique key, a last key, the tag.
+        if items + len(values.get(properties.KEYS, b"")) // 2 + 3 > len(records.item_hash):
+            return Stop.ITEMS_FULL
+        flags = IN_INDEX if transaction == TRANSACTION_PREPARED else IN_INDEX | IN_QUEUE
+        if rules.tag_items and tags:
+            flags |= HAS_TAG_ITEM
+            keys.append(index_file.TAG_KEY_PREFIX + tags)
+        hashes = [index_key_hash(record.topic + b"#" + key) for key in keys]
+    flags |= INNER_BATCH if record.sys_flag & FLAG_INNER_BATCH else 0
+    flags |= MULTI_DISPATCH if _is_multi_dispatch(values) else 0
+    records.position[n] = record.physical_offset
+    records.size[n] = record.size
+    records.queue[n] = row
+    records.queue_offset[n] = record.queue_offset
+    records.tags_code[n] = _tags_code(record, values, rules.delays_ms)
+    records.store_timestamp[n] = record.store_timestamp
+    records.flags[n] = flags
+    records.item_hash[items : items + len(hashes)] = hashes
+    records.first_item[n + 1] = items + len(hashes)
+    state[State.records], state[State.items] = n + 1, items + len(hashes)
+    _count(record, values, state)
+    return Stop.REACHED_END
+
+
+def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) -> bool:
+    """Add a queue to the table of queues; return False if the table or the names' bytes are full."""
+    row, begin = int(state[State.queues]), int(state[State.names])
+    if row >= len(queues.queue_id) or begin + len(topic) > len(queues.names):
+        return False
+    queues.queue_id[row] = queue_id
+    queues.topic_at[row] = begin
+    queues.topic_size[row] = len(topic)
+    queues.topic_hash[row] = java_string_hash_utf8(topic + b"#")
+    queues.is_schedule[row] = topic == SCHEDULE_TOPIC
+    queues.names[begin : begin + len(topic)] = np.frombuffer(topic, dtype=np.uint8)
+    state[State.queues], state[State.names] = row + 1, begin + len(topic)
+    return True
+
+
+def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
+    """Yield the unique key, then the keys, in the order in which RocketMQ indexes them."""
+    if properties.UNIQ_KEY in values:
+        yield values[properties.UNIQ_KEY]
+    yield from filter(None, values.get(properties.KEYS, b"").split(properties.KEY_SEPARATOR))
+
+
+def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) -> int:
+    """Return the tags code of a record: the hash of its tags, or the time of its delivery."""
+    level = min(_java_int(values.get(properties.DELAY, b"")), len(delays_ms) - 1)
+    if record.topic == SCHEDULE_TOPIC and level > 0:
+        return _to_int64(record.store_timestamp + int(delays_ms[level]))
+    return java_string_hash_utf8(values.get(properties.TAGS, b""))
+
+
+def _java_int(text: bytes) -> int:
+    """Read ASCII digits as `Integer.parseInt` does; return 0, which is no level, if it would throw."""
+    value = int(text) if _JAVA_INT.fullmatch(text) else 0
+    return value if -(1 << 31) <= value < 1 << 31 else 0
+
+
+def _to_int64(value: int) -> int:
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _is_multi_dispatch(values: dict[bytes, bytes]) -> bool:
+    return properties.INNER_MULTI_DISPATCH in values and properties.INNER_MULTI_QUEUE_OFFSET in values
+
+
+def _count(record: Record, values: dict[bytes, bytes], state: Int64s) -> None:
+    """Enter a record into the counters of the state vector."""
+    transaction, position = record.sys_flag & TRANSACTION_MASK, record.physical_offset
+    state[State.prepared] += transaction == TRANSACTION_PREPARED
+    state[State.rolled_back] += transaction == TRANSACTION_ROLLBACK
+    if record.sys_flag & FLAG_INNER_BATCH:
+        _count_first(state, State.inner_batches, State.first_inner_batch, position)
+    if _is_multi_dispatch(values):
+        _count_first(state, State.multi_dispatches, State.first_multi_dispatch, position)
+    if state[State.records] == 1:
+        state[State.first_store_timestamp] = record.store_timestamp
+    elif record.store_timestamp < state[State.last_store_timestamp]:
+        _count_first(state, State.time_regressions, State.first_time_regression, position)
+    state[State.last_store_timestamp] = record.store_timestamp
+    state[State.max_store_timestamp] = max(int(state[State.max_store_timestamp]), record.store_timestamp)
+
+
+def _count_first(state: Int64s, counter: int, first: int, position: int) -> None:
+    if state[counter] == 0:
+        state[first] = position
+    state[counter] += 1

@@ -1,0 +1,281 @@
+"""The encode kernels in plain Python: the specification of `reput.kernels.compiled.encode`.
+
+`reput.kernels.layouts.batch` describes the record that they are called with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import zlib
+from collections.abc import Iterator
+
+from reput.formats import properties as props
+from reput.formats.layout import WORD_SIZE
+from reput.formats.record import (
+    CRC_PROPERTY_SIZE,
+    HOST_V4_SIZE,
+    MAGIC_V2,
+    Host,
+    Record,
+    encode_record,
+    record_size,
+)
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
+
+_MAX_QUEUE_ID = 0x7FFFFFFF
+_TAIL_V4_SIZE = HOST_V4_SIZE + 4 + 8
+_WORD_MASK = (1 << 64) - 1
+_HASH_SHIFT = 20
+_BAD_TEXT, _BAD_KEY = b"\x01\x02", b"\x01\x02 "
+
+
+def _get(record: int, place: int) -> int:
+    return int(ctypes.c_int64.from_address(record + WORD_SIZE * place).value)
+
+
+def _set(record: int, place: int, value: int) -> None:
+    ctypes.c_int64.from_address(record + WORD_SIZE * place).value = value
+
+
+def _int32(address: int, row: int) -> int:
+    return int(ctypes.c_int32.from_address(address + 4 * row).value)
+
+
+def _set_int32(address: int, row: int, value: int) -> None:
+    ctypes.c_int32.from_address(address + 4 * row).value = value
+
+
+def _bit(valid: int, bit: int) -> bool:
+    return not valid or bool(ctypes.string_at(valid + bit // 8, 1)[0] >> bit % 8 & 1)
+
+
+class _TextColumn:
+    """A column of texts."""
+
+    def __init__(self, batch: int, place: int) -> None:
+        fields = (_get(batch, place + number) for number in range(TEXTS_LAYOUT.word_count))
+        self.fields = type(Texts)(*fields)
+
+    def _offset(self, row: int) -> int:
+        at = self.fields.offsets_at
+        return _get(at, row) if self.fields.width == WORD_SIZE else _int32(at, row)
+
+    def is_there(self, row: int) -> bool:
+        """Return True if a row has a text, which may be empty."""
+        return bool(self.fields.width) and _bit(self.fields.valid_at, self.fields.first_bit + row)
+
+    def text(self, row: int) -> bytes | None:
+        """Return the text of a row, empty if there is none; None if it lies outside the data."""
+        if not self.is_there(row):
+            return b""
+        begin, end = self._offset(row), self._offset(row + 1)
+        if not 0 <= begin <= end <= self.fields.data_size:
+            return None
+        return ctypes.string_at(self.fields.data_at + begin, end - begin)
+
+
+class _Message:
+    """A row of the batch; a text is None if it lies outside its data."""
+
+    def __init__(self, batch: int, row: int) -> None:
+        def text(place: int) -> bytes | None:
+            return _TextColumn(batch, place).text(row)
+
+        self.body, self.further = text(Batch.body), text(Batch.properties)
+        self.tags, self.keys, self.unique_key = text(Batch.tags), text(Batch.keys), text(Batch.unique_key)
+        self.has_no_key = _TextColumn(batch, Batch.keys).is_there(row) and not self.keys
+
+    @property
+    def properties(self) -> bytes:
+        """Return the properties' bytes, without the CRC."""
+        named = ((props.TAGS, self.tags), (props.KEYS, self.keys), (props.UNIQ_KEY, self.unique_key))
+        return (self.further or b"") + b"".join(name + b"\x01" + value + b"\x02" for name, value in named if value)
+
+    @property
+    def is_inside(self) -> bool:
+        """True if all texts lie in their data."""
+        return None not in (self.body, self.further, self.tags, self.keys, self.unique_key)
+
+    def refusal(self, batch: int) -> Refusal:
+        """Return the first reason why the message cannot be stored."""
+        if self.body is None:
+            return Refusal.BAD_OFFSETS
+        if len(self.body) > _get(batch, Batch.max_body):
+            return Refusal.BODY_TOO_LONG
+        is_one_key = not _get(batch, Batch.keys_are_joined)
+        for text, bad, why in (
+            (self.further, b"", Refusal.BAD_OFFSETS),
+            (self.tags, _BAD_TEXT, Refusal.BAD_TAGS),
+            (self.keys, _BAD_KEY if is_one_key else _BAD_TEXT, Refusal.BAD_KEY),
+            (self.unique_key, _BAD_TEXT, Refusal.BAD_UNIQUE_KEY),
+        ):
+            if text is None:
+                return Refusal.BAD_OFFSETS
+            if set(text) & set(bad) or (why is Refusal.BAD_KEY and is_one_key and self.has_no_key):
+                return why
+        is_too_long = len(self.properties) + _crc_size(batch) > props.MAX_PROPERTIES_SIZE
+        return Refusal.PROPERTIES_TOO_LONG if is_too_long else Refusal.NONE
+
+
+def _crc_size(batch: int) -> int:
+    return CRC_PROPERTY_SIZE if _get(batch, Batch.append_crc) else 0
+
+
+def _queue_id(batch: int, row: int) -> int:
+    width = _get(batch, Batch.queue_id_width)
+    if not width:
+        return 0
+    at = _get(batch, Batch.queue_id_at)
+    return _get(at, row) if width == WORD_SIZE else _int32(at, row)
+
+
+def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
+    factor &= _WORD_MASK
+    value = queue_id * factor & _WORD_MASK ^ len(topic)
+    whole = len(topic) // 8 * 8
+    # After the last whole word come the last eight bytes, some of them for the second time.
+    steps = [topic[at : at + 8] for at in range(0, whole, 8)] + ([topic[-8:]] if topic[whole:] else [])
+    for step in steps:
+        value = (value ^ int.from_bytes(step, "little")) * factor & _WORD_MASK
+        value ^= value >> 32
+    return value * factor & _WORD_MASK
+
+
+def _places(batch: int, value: int) -> Iterator[int]:
+    mask = _get(batch, Batch.mask)
+    place = value >> _HASH_SHIFT & mask
+    while True:
+        yield place
+        place = place + 1 & mask
+
+
+def _part(batch: int, row: int) -> bytes:
+    begin = _get(batch, Batch.names_at) + _get(_get(batch, Batch.part_at), row)
+    return ctypes.string_at(begin, _int32(_get(batch, Batch.part_size_at), row))
+
+
+def _name(batch: int, row: int) -> bytes:
+    prefix = 2 if _int32(_get(batch, Batch.magic_at), row) == MAGIC_V2 else 1
+    return _part(batch, row)[prefix:]
+
+
+def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
+    for place in _places(batch, _hash_of(topic, queue_id, _get(batch, Batch.factor))):
+        row = _int32(_get(batch, Batch.table_at), place) - 1
+        if row < 0 or (_name(batch, row) == topic and _int32(_get(batch, Batch.id_at), row) == queue_id):
+            return row
+    return -1
+
+
+def _size(batch: int, row: int, message: _Message) -> int:
+    """Return the bytes of a record."""
+    size = record_size(_part(batch, row)[1:], message.body or b"", message.properties, 0, 0) + _crc_size(batch)
+    return size + _get(batch, Batch.born_host_size) - HOST_V4_SIZE + _get(batch, Batch.tail_size) - _TAIL_V4_SIZE
+
+
+def _refuse(batch: int, row: int, why: Refusal) -> int:
+    _set(batch, Batch.done, row)
+    _set(batch, Batch.refusal, why)
+    return REFUSED
+
+
+def lay_out(batch: int) -> int:
+    """Check and measure all messages, the first time, and find the queues of those from `done` on.
+
+    Fills the fields that `BATCH_LAYOUT` names. Returns LAID_OUT; NEW_QUEUE if the queue of message `done` has no row
+    yet, and the next call continues there; or REFUSED if that message cannot be stored, with the reason in `refusal`.
+    """
+    rows, first = _get(batch, Batch.rows), _get(batch, Batch.done)
+    for n in range(rows if first == 0 else 0):
+        why = _Message(batch, n).refusal(batch)
+        if why is not Refusal.NONE:
+            return _refuse(batch, n, why)
+    for n in range(first, rows):
+        topic, queue_id = _TextColumn(batch, Batch.topic).text(n), _queue_id(batch, n)
+        if topic is None:
+            return _refuse(batch, n, Refusal.BAD_OFFSETS)
+        if not 0 <= queue_id <= _MAX_QUEUE_ID:
+            return _refuse(batch, n, Refusal.BAD_QUEUE_ID)
+        row = _queue_row(batch, topic, queue_id)
+        if row < 0:
+            return NEW_QUEUE
+        if _get(_get(batch, Batch.stamp_at), row) != _get(batch, Batch.stamp):
+            _set(_get(batch, Batch.stamp_at), row, _get(batch, Batch.stamp))
+            _set_int32(_get(batch, Batch.touched_at), _get(batch, Batch.touched), row)
+            _set(batch, Batch.touched, _get(batch, Batch.touched) + 1)
+        size = _size(batch, row, _Message(batch, n))
+        _set_int32(_get(batch, Batch.queue_at), n, row)
+        _set(_get(batch, Batch.size_at), n, size)
+        _set(_get(batch, Batch.place_at), n, _get(batch, Batch.size))
+        _set(batch, Batch.size, _get(batch, Batch.size) + size)
+        _set(batch, Batch.done, n + 1)
+    return LAID_OUT
+
+
+def _born(batch: int, row: int, store_timestamp: int) -> int:
+    at = _get(batch, Batch.born_at)
+    is_given = at and _bit(_get(batch, Batch.born_valid_at), _get(batch, Batch.born_first_bit) + row)
+    return _get(at, row) if is_given else store_timestamp
+
+
+def write_records(batch: int, first: int, last: int, store_timestamp: int, physical_offset: int, buffer: int) -> int:
+    """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
+
+    The first is at log offset `physical_offset`. Each takes its queue's next offset, which is raised. Returns how
+    many bytes were written, or CHANGED: a text is not as long any more as it was measured, or outside its data.
+    """
+    at = buffer
+    tail = ctypes.string_at(_get(batch, Batch.tail_at), _get(batch, Batch.tail_size))
+    *store_host, tries, prepared = struct.unpack(f">{len(tail) - 16}siiq", tail)
+    born_host = ctypes.string_at(_get(batch, Batch.born_host_at), _get(batch, Batch.born_host_size))
+    flags, sys_flags = _get(batch, Batch.flag_at), _get(batch, Batch.sys_flag_at)
+    for n in range(first, last):
+        row, message = _int32(_get(batch, Batch.queue_at), n), _Message(batch, n)
+        if not message.is_inside or _size(batch, row, message) != _get(_get(batch, Batch.size_at), n):
+            return CHANGED
+        assert message.body is not None
+        number = _get(_get(batch, Batch.next_at), row)
+        _set(_get(batch, Batch.next_at), row, number + 1)
+        _set(_get(batch, Batch.number_at), n, number)
+        _set(_get(batch, Batch.place_at), n, physical_offset + at - buffer)
+        data = encode_record(
+            Record(
+                topic=_name(batch, row),
+                body=message.body,
+                properties=message.properties,
+                queue_id=_int32(_get(batch, Batch.id_at), row),
+                flag=_int32(flags, n) if flags else 0,
+                queue_offset=number,
+                physical_offset=physical_offset + at - buffer,
+                sys_flag=_int32(sys_flags, n) if sys_flags else _get(batch, Batch.sys_flag),
+                born_timestamp=_born(batch, n, store_timestamp),
+                born_host=Host.decode(born_host),
+                store_timestamp=store_timestamp,
+                store_host=Host(*store_host),
+                reconsume_times=tries,
+                prepared_transaction_offset=prepared,
+                magic=_int32(_get(batch, Batch.magic_at), row),
+            ),
+            bool(_get(batch, Batch.append_crc)),
+        )
+        ctypes.memmove(at, data, len(data))
+        at += len(data)
+    return at - buffer
+
+
+def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int:
+    """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
+    value = _hash_of(ctypes.string_at(begin, size), queue_id, _get(batch, Batch.factor))
+    ctypes.c_uint64.from_address(_get(batch, Batch.hash_at) + WORD_SIZE * row).value = value
+    table = _get(batch, Batch.table_at)
+    for place in _places(batch, value):
+        if not _int32(table, place):
+            _set_int32(table, place, row + 1)
+            return 0
+    return 0
+
+
+def body_crc(body: bytes) -> int:
+    """Return the CRC-32 of a body, as a record holds it."""
+    return zlib.crc32(body) & 0x7FFFFFFF

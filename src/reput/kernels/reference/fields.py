@@ -1,0 +1,174 @@
+"""The field kernels in plain Python: the specification of `reput.kernels.compiled.fields`.
+
+They turn records into Arrow columns: `read_fields` finds the fields of records, `gather_bytes` and `gather_pairs` copy
+them into buffers as Arrow lays them out. No kernel reads outside the buffer, whatever its arguments are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats import properties
+from reput.formats.record import HEAD_SIZE, MAGIC_V2, Verdict, decode_record, examine, host_sizes
+from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+
+Bytes = NDArray[np.uint8]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+
+def read_fields(
+    buffer: Bytes, base: int, limit: int, crc_check: int, wants: int, position: Int64s, size: Int32s, table: Int64s
+) -> int:
+    """Enter the fields of the records at log offsets `position` into `table`, record n into column n.
+
+    `buffer[0]` is at log offset `base`, and nothing at or past `limit` is read. Stops at the first place without a
+    record of `size` bytes, and returns the number of records entered. `wants`: FIND_PROPERTIES, COUNT_PAIRS; rows for
+    fields that are not wanted stay as they are.
+    """
+    data = buffer.data
+    for n, (offset, length) in enumerate(zip(position.tolist(), size.tolist(), strict=True)):
+        at = offset - base
+        if at < 0 or at >= limit:
+            return n
+        verdict, found = examine(data, at, limit, offset, crc_check)
+        # The topic's spelling was checked when the record was found.
+        if verdict not in (Verdict.GOOD, Verdict.BAD_TOPIC) or found != length:
+            return n
+        _enter(data, at, wants, table[:, n])
+    return len(position)
+
+
+def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
+    record = decode_record(data, at)
+    born_size, store_size = host_sizes(record.sys_flag)
+    body_at = at + HEAD_SIZE + born_size + 8 + store_size + 4 + 8 + 4
+    topic_at = body_at + len(record.body) + (2 if record.magic == MAGIC_V2 else 1)
+    properties_at = topic_at + len(record.topic) + 2
+    values = {
+        FieldRow.QUEUE_ID: record.queue_id,
+        FieldRow.FLAG: record.flag,
+        FieldRow.QUEUE_OFFSET: record.queue_offset,
+        FieldRow.SYS_FLAG: record.sys_flag,
+        FieldRow.BORN_TIMESTAMP: record.born_timestamp,
+        FieldRow.STORE_TIMESTAMP: record.store_timestamp,
+        FieldRow.BODY_CRC: record.body_crc,
+        FieldRow.RECONSUME_TIMES: record.reconsume_times,
+        FieldRow.PREPARED_OFFSET: record.prepared_transaction_offset,
+        FieldRow.BODY_AT: body_at,
+        FieldRow.BODY_SIZE: len(record.body),
+        FieldRow.TOPIC_AT: topic_at,
+        FieldRow.TOPIC_SIZE: len(record.topic),
+        FieldRow.PROPERTIES_AT: properties_at,
+        FieldRow.PROPERTIES_SIZE: len(record.properties),
+        FieldRow.BORN_HOST_AT: at + HEAD_SIZE,
+        FieldRow.BORN_HOST_SIZE: born_size,
+        FieldRow.STORE_HOST_AT: at + HEAD_SIZE + born_size + 8,
+        FieldRow.STORE_HOST_SIZE: store_size,
+    }
+    pieces = _pieces(record.properties)
+    if wants & FIND_PROPERTIES:
+        for name, field in (
+            (properties.KEYS, FieldRow.KEYS_AT),
+            (properties.TAGS, FieldRow.TAGS_AT),
+            (properties.UNIQ_KEY, FieldRow.UNIQUE_KEY_AT),
+        ):
+            found = [place for key, value, place in pieces if key == name]
+            values[field] = properties_at + found[-1][0] if found else 0
+            row[field + 1] = found[-1][1] if found else -1
+    if wants & COUNT_PAIRS:
+        values[FieldRow.PAIRS] = len(pieces)
+        values[FieldRow.NAMES_SIZE] = sum(len(name) for name, _, _ in pieces)
+        values[FieldRow.VALUES_SIZE] = sum(len(value) for _, value, _ in pieces)
+    for field, value in values.items():
+        row[field] = value
+
+
+def _pieces(data: bytes) -> list[tuple[bytes, bytes, tuple[int, int]]]:
+    """Name, value, and the value's place and size, of each property."""
+    found, at = [], 0
+    for piece in data.split(b"\x02"):
+        name, separator, value = piece.partition(b"\x01")
+        if separator and name and value:
+            found.append((name, value, (at + len(name) + 1, len(value))))
+        at += len(piece) + 1
+    return found
+
+
+def gather_bytes(buffer: Bytes, at: Int64s, size: Int64s, out: Bytes, offsets: Int32s) -> int:
+    """Copy stretches of the buffer into `out`, one after the other; return the bytes written.
+
+    `offsets` (int32, one more than stretches) gets the place of each. A size below 0 counts as 0. Returns -1 if a
+    stretch does not lie in the buffer, or if `out` is full.
+    """
+    written = 0
+    offsets[0] = 0
+    for n, (begin, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
+        if length > 0:
+            if begin < 0 or begin + length > len(buffer) or written + length > len(out):
+                return -1
+            out[written : written + length] = buffer[begin : begin + length]
+            written += length
+        offsets[n + 1] = written
+    return written
+
+
+def gather_pairs(
+    buffer: Bytes, at: Int64s, size: Int64s, pair_offsets: Int32s, name_offsets: Int32s, names: Bytes,
+    value_offsets: Int32s, values: Bytes,
+) -> int:  # fmt: skip
+    """Copy the properties of records into the buffers of an Arrow map; return their number.
+
+    `at` and `size`: each record's property bytes. Of a repeated name the last value counts, in its place. Returns -1 if
+    a stretch does not lie in the buffer, or if a buffer is full.
+    """
+    pairs = names_used = values_used = 0
+    pair_offsets[0] = name_offsets[0] = value_offsets[0] = 0
+    for n, (begin, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
+        if begin < 0 or length < 0 or begin + length > len(buffer):
+            return -1
+        pieces = _pieces(buffer[begin : begin + length].tobytes())
+        last = {name: number for number, (name, _, _) in enumerate(pieces)}
+        for number, (name, value, _) in enumerate(pieces):
+            if last[name] != number:
+                continue
+            full = names_used + len(name) > len(names) or values_used + len(value) > len(values)
+            if full or pairs + 1 >= len(name_offsets):
+                return -1
+            names[names_used : names_used + len(name)] = np.frombuffer(name, dtype=np.uint8)
+            values[values_used : values_used + len(value)] = np.frombuffer(value, dtype=np.uint8)
+            names_used += len(name)
+            values_used += len(value)
+            pairs += 1
+            name_offsets[pairs], value_offsets[pairs] = names_used, values_used
+        pair_offsets[n + 1] = pairs
+    return pairs
+
+
+def are_equal(buffer: Bytes, at: Int64s, size: Int64s) -> bool:
+    """Return True if these stretches of the buffer hold the same bytes; False if one does not lie in the buffer."""
+    found = set()
+    for begin, length in zip(at.tolist(), size.tolist(), strict=True):
+        if begin < 0 or length < 0 or begin + length > len(buffer):
+            return False
+        found.add(buffer[begin : begin + length].tobytes())
+    return len(found) <= 1
+
+
+def spell_ids(buffer: Bytes, at: Int64s, size: Int64s, places: Int64s, out: Bytes, offsets: Int32s) -> int:
+    """Write message ids, one after the other: each host (a stretch of the buffer) and log offset in upper-case hex.
+
+    Returns the bytes written; `offsets` (int32, one more than ids) gets the place of each. Returns -1 if a
+    stretch does not lie in the buffer, or if `out` is full.
+    """
+    written = 0
+    offsets[0] = 0
+    for n, (begin, length, place) in enumerate(zip(at.tolist(), size.tolist(), places.tolist(), strict=True)):
+        if begin < 0 or length < 0 or begin + length > len(buffer) or written + 2 * (length + 8) > len(out):
+            return -1
+        text = (buffer[begin : begin + length].tobytes() + place.to_bytes(8, signed=True)).hex().upper().encode()
+        out[written : written + len(text)] = np.frombuffer(text, dtype=np.uint8)
+        written += len(text)
+        offsets[n + 1] = written
+    return written

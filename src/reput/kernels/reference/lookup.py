@@ -1,0 +1,224 @@
+"""The lookup kernels in plain Python: the specification of `reput.kernels.compiled.lookup`.
+
+`reput.kernels.layouts.lookup` describes the vectors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
+from reput.formats.hashing import index_key_hash
+from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
+from reput.formats.properties import KEYS, UNIQ_KEY, decode_properties
+from reput.formats.record import (
+    CHECK_NONE,
+    FLAG_BORN_HOST_V6,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    MIN_RECORD_SIZE,
+    STORE_TIMESTAMP_AT_V4,
+    SYS_FLAG_AT,
+    Verdict,
+    decode_record,
+    examine,
+)
+from reput.kernels.layouts.lookup import (
+    ASK,
+    BUFFER_FULL,
+    FIRST_FILE,
+    FIRST_INDEX_FILE,
+    MOST_MESSAGES,
+    NEEDS_FILE,
+    PLACE_WORDS,
+    TOPIC_BYTES,
+    Answers,
+    FileTable,
+    Index,
+    KeyTopic,
+    Queue,
+    Watch,
+    pack_answer,
+    pack_needed,
+)
+
+_MIN_PULL_BYTES = 100
+
+
+def _word(vector: int, place: int) -> int:
+    return int(ctypes.c_int64.from_address(vector + 8 * place).value)
+
+
+def _bytes(address: int, size: int) -> bytes:
+    return ctypes.string_at(address, size)
+
+
+def _number(address: int, size: int) -> int:
+    return int.from_bytes(_bytes(address, size), "big", signed=True)
+
+
+def _has_changed(vector: int) -> bool:
+    confirmed, frontier = _word(vector, Watch.confirmed_at), _word(vector, Watch.frontier_at)
+    generation = _word(vector, Watch.generation_at)
+    return bool(
+        (confirmed and _word(confirmed, 0) > _word(vector, Watch.confirmed))
+        or (frontier and _word(frontier, 0) > _word(vector, Watch.frontier))
+        or (generation and _word(generation, 0) != _word(vector, Watch.generation))
+    )
+
+
+def _file(table: int, number: int) -> int:
+    place = number - _word(table, FileTable.first)
+    return _word(table, FIRST_FILE + place) if 0 <= place < _word(table, FileTable.count) else -1
+
+
+def _take(buffer: int, places: list[tuple[int, int]]) -> int:
+    """Put places into an answer buffer; return the answer that names them."""
+    free, count = _word(buffer, Answers.free), PLACE_WORDS * len(places)
+    words = (ctypes.c_int64 * count).from_address(buffer + 8 * free)
+    words[:] = [word for place in places for word in place]
+    ctypes.c_int64.from_address(buffer + 8 * Answers.free).value = free + count
+    return pack_answer(free, len(places))
+
+
+def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, buffer: int) -> int:
+    """Write the places of a pull's records, from the queue's window, to the answer buffer.
+
+    Returns the answer of `pack_answer` for at least one message, or ASK or BUFFER_FULL.
+    """
+    begin, end = _word(queue, Queue.window_begin), _word(queue, Queue.window_end)
+    if not begin <= offset < end or not 0 < max_messages <= MOST_MESSAGES or _has_changed(queue):
+        return ASK
+    most = min(max_messages, _word(queue, Queue.most_messages))
+    reach = min(most, end - offset)
+    if _word(buffer, Answers.free) + PLACE_WORDS * reach > _word(buffer, Answers.end):
+        return BUFFER_FULL
+    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.stop_bytes))
+    most_bytes = min(stop_bytes, _word(queue, Queue.most_bytes))
+    places: list[tuple[int, int]] = []
+    total = 0
+    for number in range(offset, offset + reach):
+        at = _word(queue, Queue.entries_at) + (number - begin) * ENTRY_SIZE
+        physical, size, _ = ENTRY.struct.unpack(_bytes(at, ENTRY_SIZE))
+        if places and (total >= stop_bytes or total + size > most_bytes):
+            return _take(buffer, places)
+        # Blank entries and expired records, too, are for the pull that knows all cases.
+        if physical < _word(queue, Queue.records_begin) or size < MIN_RECORD_SIZE:
+            return ASK
+        if physical + size > _word(queue, Queue.records_end):
+            return ASK
+        places.append((physical, size))
+        total += size
+    is_cut = len(places) < most and offset + len(places) == end and total < stop_bytes
+    return ASK if not places or (is_cut and not _word(queue, Queue.is_last)) else _take(buffer, places)
+
+
+def _store_time(queue: int, offset: int) -> int:
+    number, place = divmod(offset, _word(queue, Queue.file_entries))
+    entries = _file(_word(queue, Queue.files_at), number)
+    if entries <= 0:
+        return -1 if entries else pack_needed(number, True)
+    physical, size, _ = ENTRY.struct.unpack(_bytes(entries + place * ENTRY_SIZE, ENTRY_SIZE))
+    if physical < 0 or is_blank(physical, size):
+        return -1
+    file_size = _word(queue, Watch.log_file_size)
+    number, position = divmod(physical, file_size)
+    log = _file(_word(queue, Watch.log_at), number)
+    if log <= 0:
+        return -1 if log else pack_needed(number, False)
+    if position + MIN_RECORD_SIZE > file_size:
+        return -1
+    is_v6 = _number(log + position + SYS_FLAG_AT, 4) & FLAG_BORN_HOST_V6
+    at = STORE_TIMESTAMP_AT_V4 + (HOST_V6_SIZE - HOST_V4_SIZE if is_v6 else 0)
+    return max(-1, _number(log + position + at, 8))
+
+
+def seek_time(queue: int, timestamp: int, above: int) -> int:
+    """Return the first offset in [first, end) whose message was stored at or after a time; `end` if there is none.
+
+    With `above` 1 only a message stored after the time counts. An entry without a record counts as the next one that
+    has one. Returns ASK; or NEEDS_FILE or below: map the file that `needed_file` gives, and call again.
+    """
+    if _has_changed(queue):
+        return ASK
+    low, high = _word(queue, Queue.first), _word(queue, Queue.end)
+    end = high
+    while low < high:
+        middle = probe = (low + high) // 2
+        time = -1
+        while probe < end and (time := _store_time(queue, probe)) == -1:
+            probe += 1
+        if time <= NEEDS_FILE:
+            return time
+        if probe == end or time >= timestamp + above:
+            high = middle
+        else:
+            low = probe + 1
+    return low
+
+
+def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
+    """Write the places of the newest messages with a key, at most `max_messages`, newest first, to the answer buffer.
+
+    `topic` is the address of a `KeyTopic`, `name` the key. Returns the answer of `pack_answer`; its count is one more
+    if there are older messages. Or returns ASK (for a key that is not ASCII, too) or BUFFER_FULL; or NEEDS_FILE or
+    below: map the file of the log that `needed_file` gives, and call again.
+    """
+    index = _word(topic, KeyTopic.index_at)
+    if _has_changed(index) or not 0 < max_messages <= MOST_MESSAGES or not name.isascii():
+        return ASK
+    file_size, places = _word(index, Watch.log_file_size), dict[int, int]()
+    below = min(_word(index, Index.below), _word(index, Watch.log_end))
+    topic_bytes = _bytes(topic + 8 * TOPIC_BYTES, _word(topic, KeyTopic.size))
+    for n in range(_word(index, Index.count)):
+        file = _word(index, FIRST_INDEX_FILE + n)
+        header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))
+        if header.begin_timestamp < 0 or header.end_timestamp < 0:
+            return ASK
+        for physical in _offsets_of(index, file, header, index_key_hash(topic_bytes + b"#" + name)):
+            number, position = divmod(physical, file_size)
+            if not 0 <= physical < below or (log := _file(_word(index, Watch.log_at), number)) < 0:
+                continue
+            if log == 0:
+                return pack_needed(number, False)
+            data = memoryview((ctypes.c_uint8 * file_size).from_address(log)).cast("B")
+            size = _has_key(data, position, physical, topic_bytes, name)
+            if not size or physical in places:
+                continue
+            if len(places) == max_messages:
+                return _take(buffer, list(places.items())) + 1
+            if len(places) == (_word(buffer, Answers.end) - _word(buffer, Answers.free)) // PLACE_WORDS:
+                return BUFFER_FULL
+            places[physical] = size
+    return _take(buffer, list(places.items()))
+
+
+def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:
+    """Yield the log offsets of the messages whose items have a hash, newest first."""
+    slots, count = _word(index, Index.slots), min(header.index_count, _word(index, Index.items) - 1)
+    number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
+    base = file + HEADER_SIZE + slots * SLOT_SIZE
+    while 0 < number <= count:
+        found_hash, physical, diff_s, previous = ITEM.struct.unpack(_bytes(base + number * ITEM_SIZE, ITEM_SIZE))
+        if diff_s < 0:
+            return
+        if found_hash == key_hash:
+            yield physical
+        # A link that does not lead to an older item would lead in circles.
+        if previous >= number:
+            return
+        number = previous
+
+
+def _has_key(data: memoryview, position: int, physical: int, topic: bytes, key: bytes) -> int:
+    """Return the size of the record at a position; 0 if it has another topic or not this key, or is no record."""
+    verdict, size = examine(data, position, len(data), physical, CHECK_NONE)
+    if verdict is not Verdict.GOOD:
+        return 0
+    record: Any = decode_record(data[position : position + size])
+    given = decode_properties(record.properties)
+    if record.topic != topic:
+        return 0
+    return size if key == given.get(UNIQ_KEY) or key in given.get(KEYS, b"").split(b" ") else 0

@@ -1,0 +1,591 @@
+"""The one writer of a CommitLog: it gives each message its place in the log and its number in its queue.
+
+    with LogAppender(store / "commitlog", LogSettings()) as log:
+        log.append(Message("orders", b"body"), queue_id=2)      -> PutResult
+        log.append_many(messages, queue_id=2)                   all or none -> PutManyResult
+        log.flush()                                             everything so far is durable
+
+Positions are log offsets: `wrote` >= `committed` (in the files) >= `flushed` (durable). Readers may look up to
+`confirmed`: that is `committed`, or with sync flush `flushed`. A position is raised when all bytes below it are
+stored, so a reader that stays below it never sees half a record.
+
+A refused message gets a status and a reason; it uses neither a place nor a number. If the disk has no room, the status
+is DISK_FULL and the next put tries again. If fsync fails, the log takes no more puts: the state of the disk is unknown.
+
+Source: `CommitLog.asyncPutMessage`, `CommitLog.DefaultAppendMessageCallback`, `MappedFileQueue`.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from mmap import mmap
+from pathlib import Path
+from threading import Lock
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
+from reput.files import fs
+from reput.formats.record import BLANK_SIZE
+from reput.kernels import encode_kernels
+from reput.log.append.append_file import AppendFile
+from reput.log.append.rolling import RollingFiles
+from reput.log.append.settings import LogSettings
+from reput.log.encode.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
+from reput.log.encode.encode import RecordEncoder, RecordParts, is_numbered
+from reput.log.encode.inner import checked_inner
+from reput.log.encode.message import (
+    Message,
+    MessageRefusedError,
+    OwnPathError,
+    PropertyEncoder,
+    PutManyResult,
+    PutResult,
+    PutStatus,
+    check_message,
+    illegal,
+)
+from reput.log.encode.topics import TopicState, TopicTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from reput.files.watermarks import Watermarks
+    from reput.log.encode.column_batch import ColumnBatches
+
+_OK = PutStatus.PUT_OK
+_new_tuple = tuple.__new__
+_time_ns = time.time_ns
+
+
+class Flushed(NamedTuple):
+    """The result of a flush: all below log offset `offset`, stored up to `store_timestamp` (ms), is durable."""
+
+    offset: int
+    store_timestamp: int
+
+
+class LogStart(NamedTuple):
+    """The state in which an appender takes over a log.
+
+    Attributes:
+        end_offset: Log offset after the last good record.
+        flushed_offset: Log offset up to which the log is durable; the first flush syncs the rest. None: all is durable.
+        last_store_timestamp: Store time (ms) of the last record; no record gets an earlier one.
+        queues: The next offset of each queue, by topic (UTF-8) and queue id.
+        stored: Returns the next offset of any other queue, when the first message is put to it.
+    """
+
+    end_offset: int = 0
+    flushed_offset: int | None = None
+    last_store_timestamp: int = 0
+    queues: Mapping[tuple[bytes, int], int] = MappingProxyType({})
+    stored: Callable[[bytes, int], int] | None = None
+
+
+NEW_LOG = LogStart()
+
+
+class LogAppender:
+    """Appends to the log in `folder`; safe for threads.
+
+    Args:
+        folder: The commitlog folder; it is created if it is missing.
+        settings: Sizes, limits, hosts, and whether readers wait for the flush.
+        start: The state of the log, by default that of a new one.
+        watermarks: Publishes wrote, flushed and confirmed for other processes.
+        owner: The owner of new files, by default the folder's owner.
+        batch_topics: Topics (UTF-8) whose queues take batches in one record (queue.type BatchCQ).
+
+    Raises:
+        ConfigError: The end offset lies outside the files, or the last file's size is not that of the settings.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: LogSettings,
+        start: LogStart = NEW_LOG,
+        *,
+        watermarks: Watermarks | None = None,
+        owner: fs.Owner | None = None,
+        batch_topics: Collection[bytes] = (),
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.clock_steps_back = 0
+        """Number of puts that got the time of the put before, because the clock was set back."""
+        self.when_disk_full: Callable[[], str] = str
+        """Returns the text that a put adds to its reason if the disk is full."""
+        if not fs.exists(folder):
+            fs.make_dirs(folder, owner)
+            # The folder's name must be as durable as its files.
+            fs.sync_path(folder.parent)
+        size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
+        owner = owner or fs.owner_of(folder)
+        end_offset = start.end_offset
+        self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
+        self._largest_batch = size - BLANK_SIZE
+        self._lock, self._flush_lock = Lock(), Lock()
+        auto_version = settings.auto_message_version_on_topic_len
+        self._topics = TopicTable(start.queues, end_offset, auto_version, batch_topics, start.stored)
+        self._known = self._topics.by_name
+        self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
+        self._encode_properties = self._properties.encode
+        self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
+        self._frame, self._encode = self._records.frame, self._records.encode
+        self._shapes = self._records.shapes
+        self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
+        self._crc = encode_kernels().body_crc
+        self._columns: ColumnBatches | None = None
+        self._max_body = settings.max_message_size
+        self._stopped: ReputError | None = None
+        self._blocked: MessageRefusedError | None = None
+        # Store times of the last record, and of the last record in the files.
+        self._last_ms = self._committed_ms = start.last_store_timestamp
+        # The current file: its memory, its start, and the log offset up to which it takes records (-1: no file yet).
+        self._memory: mmap | None = None
+        self._start, self._room_end = 0, -1
+        self._end = self._committed = end_offset
+        self._confirm_writes = not settings.sync_flush and not buffered
+        names = ("wrote_offset", "flushed_offset", "confirmed_offset")
+        self._cells = [watermarks.cell(name) if watermarks else _cell(0) for name in names]
+        self._wrote, self._flushed, self._confirmed = self._cells
+        for cell in self._cells:
+            cell[0] = end_offset
+        durable = end_offset if start.flushed_offset is None else min(start.flushed_offset, end_offset)
+        self._recovered = range(durable, end_offset)
+        self._flushed[0] = self._recovered.start
+
+    # --- positions -----------------------------------------------------------------------------
+
+    @property
+    def wrote(self) -> int:
+        """Log offset up to which records are in memory or in the files."""
+        return self._end
+
+    @property
+    def committed(self) -> int:
+        """Log offset up to which the files hold the records."""
+        return self._committed if self.settings.write_buffered else self._end
+
+    @property
+    def flushed(self) -> int:
+        """Log offset up to which the log is durable."""
+        return int(self._flushed[0])
+
+    @property
+    def confirmed(self) -> int:
+        """Log offset up to which readers may look."""
+        return int(self._confirmed[0])
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """Store time (ms) of the last record."""
+        return self._last_ms
+
+    def next_offsets(self) -> dict[tuple[bytes, int], int]:
+        """Return the number that the next message of each queue gets."""
+        with self._lock:
+            return dict(self._topics.items())
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """Return the number that the next message of this queue gets, 0 for an unknown queue."""
+        known = self._known.get(topic)
+        return 0 if known is None else max(known.next_offset(queue_id), 0)
+
+    def block_puts(self, reason: str) -> None:
+        """Refuse puts with DISK_FULL and this reason; an empty reason allows them again."""
+        with self._lock:
+            self._blocked = MessageRefusedError(PutStatus.DISK_FULL, reason) if reason else None
+            if reason:
+                # With no room left, every put calls _make_room, which checks this.
+                self._room_end = -1
+
+    # --- puts ----------------------------------------------------------------------------------
+
+    def append(self, message: Message, queue_id: int = 0) -> PutResult:
+        """Store a message at the log's end.
+
+        Raises:
+            ClosedError: The log is closed.
+            FlushError: An earlier flush failed.
+        """
+        try:
+            body = message.body
+            if type(body) is not bytes:
+                body = checked_body(body, self._max_body)
+            properties = self._encode_properties(message)
+            topic = self._known.get(message.topic) or self._topics.topic(message.topic)
+            try:
+                size, pack_into, begin, tail = self._shapes[len(body)][topic.key + len(properties)]
+                is_known = topic[queue_id] >= 0 <= queue_id
+            except (KeyError, IndexError, TypeError):
+                # The first message of its shape, or of its queue.
+                body, is_known = checked_body(body, self._max_body), False
+                self._records.prepare_shape(topic, body, properties)
+            if (
+                not is_known
+                or message.sys_flag
+                or message.born_host is not None
+                or message.reconsume_times
+                or message.prepared_transaction_offset
+            ):
+                return self._append_any(message, body, properties, topic, queue_id)
+            crc, born = self._crc(body), message.born_timestamp
+            with self._lock:
+                try:
+                    end = self._end + size
+                    if end > self._room_end:
+                        self._make_room(size)
+                        end = self._end + size
+                    offset = end - size
+                    number = topic[queue_id]
+                    if number < 0:  # noqa: PLR1730 - its topic was just deleted; a call of max takes 60 ns
+                        number = 0
+                    now = _time_ns() // 1_000_000
+                    if now < self._last_ms:
+                        now = self._last_ms
+                        self.clock_steps_back += 1
+                    # Pack straight into the map: joining the parts first takes twice as long.
+                    pack_into(
+                        self._memory, offset - self._start, begin, crc, queue_id, message.flag, number, offset,
+                        self._host_bits, now if born is None else born, self._born_host, now, tail, body,
+                        topic.part, len(properties), properties,
+                    )  # fmt: skip
+                    topic[queue_id] = number + 1
+                    self._last_ms = now
+                    self._end = self._wrote[0] = end
+                    if self._confirm_writes:
+                        self._confirmed[0] = end
+                except struct.error as error:
+                    self._take_back(size)
+                    raise illegal(f"flag, sysFlag or born timestamp out of range: {error}") from None
+                except BaseException:
+                    self._take_back(size)
+                    raise
+        except (MessageRefusedError, AttributeError, TypeError) as problem:
+            return self._refused(message, queue_id, problem)
+        return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+
+    def _take_back(self, size: int) -> None:
+        """Zero the bytes after the log's end where storing a record has failed."""
+        if self._memory is not None and self._end + size <= self._room_end:
+            at = self._end - self._start
+            try:
+                self._memory[at : at + size] = bytes(size)
+            except BaseException as error:
+                self._stop(ReputError(f"{self.folder}: half a record is left after the log's end: {error!r}"))
+                raise
+
+    def _refused(self, message: Message, queue_id: int, problem: Exception) -> PutResult:
+        if isinstance(problem, OwnPathError):
+            return self._append_inner(message, queue_id)
+        try:
+            check_message(message)
+        except MessageRefusedError as refusal:
+            problem = refusal
+        if not isinstance(problem, MessageRefusedError):
+            raise problem
+        return PutResult(problem.status, reason=problem.reason)
+
+    def _append_any(
+        self, message: Message, body: bytes, properties: bytes, topic: TopicState, queue_id: int
+    ) -> PutResult:
+        """Store a message of any kind.
+
+        Raises:
+            MessageRefusedError: It cannot be stored.
+        """
+        parts = RecordParts.of(message, self._frame(message), body, properties, topic, queue_id)
+        size = parts.size
+        with self._lock:
+            if self._end + size > self._room_end:
+                self._make_room(size)
+            offset = self._end
+            number = self._topics.next_offset(topic, queue_id, offset)
+            now = self._now()
+            numbered = is_numbered(message.sys_flag)
+            number = number if numbered else 0
+            data = self._encode(parts, number, offset, now)
+            self._store(data, now, {(topic, queue_id): number + 1} if numbered else {})
+        return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+
+    def _append_inner(self, message: Message, queue_id: int) -> PutResult:
+        """Store a message that takes more than one number. Its record holds the numbers."""
+        try:
+            body = checked_body(message.body, self._max_body)
+            topic = self._topics.topic(message.topic)
+            inner = checked_inner(message, topic, self._topics, self.settings.enable_lmq)
+            frame = self._records.frame(message, inner=True)
+            with self._lock:
+                number = self._topics.next_offset(topic, queue_id, self._end)
+                numbered = is_numbered(message.sys_flag)
+                further = inner.next_offsets(self._topics, self._end)
+                stored = inner.numbered(number, further)
+                properties = self._properties.encode(stored, inner=True)
+                parts = RecordParts.of(stored, frame, body, properties, topic, queue_id)
+                size = parts.size
+                if self._end + size > self._room_end:
+                    self._make_room(size)
+                offset, now = self._end, self._now()
+                data = self._encode(parts, number if numbered else 0, offset, now)
+                following = inner.following(further)
+                if numbered:
+                    following[topic, queue_id] = number + inner.messages
+                self._store(data, now, following)
+        except MessageRefusedError as refusal:
+            return PutResult(refusal.status, reason=refusal.reason)
+        return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
+
+    def _store(self, data: bytes, now: int, following: Mapping[tuple[TopicState, int], int]) -> None:
+        """Put a record at the log's end, where there is room, and set the next offsets of its queues to `following`."""
+        memory: Any = self._memory
+        begin, end = self._end - self._start, self._end + len(data)
+        try:
+            memory[begin : begin + len(data)] = data
+            # The last call: no interrupt can come after it.
+            raise_numbers(following.keys(), following.values())
+            self._last_ms = now
+            self._end = self._wrote[0] = end
+            if self._confirm_writes:
+                self._confirmed[0] = end
+        except BaseException:
+            self._take_back(len(data))
+            raise
+
+    def forget_queues(self, topic: str, queue_id: int | None = None) -> None:
+        """Forget the deleted queues of a topic, or this one of them: their numbers begin again at 0."""
+        with self._lock:
+            known = self._known.get(topic)
+            if known is not None:
+                self._topics.forget(known, queue_id)
+
+    def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
+        """Store consecutive messages in one file, all or none; `queue_id` is one for all, or one for each.
+
+        Raises:
+            ClosedError: The log is closed.
+            FlushError: An earlier flush failed.
+        """
+        try:
+            return self._append_prepared(
+                MessageBatch(messages, queue_id, self._topics, self._records, self._properties, self._max_body)
+            )
+        except MessageRefusedError as refusal:
+            return stored_nothing(refusal.status, refusal.reason)
+
+    def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
+        """Store messages given as Arrow columns (see `reput.log.encode.columns`), consecutive in one file, all or none.
+
+        Raises:
+            ClosedError: The log is closed.
+            FlushError: An earlier flush failed.
+        """
+        try:
+            return self._append_prepared(self._column_batch(table))
+        except MessageRefusedError as refusal:
+            return stored_nothing(refusal.status, refusal.reason)
+
+    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> CheckedBatch:
+        if self._columns is None:
+            from reput.log.encode.column_batch import ColumnBatches
+            from reput.log.encode.queue_directory import QueueDirectory
+
+            self._columns = ColumnBatches(QueueDirectory(self._topics, self._records, self._max_body))
+        return self._columns.batch(table)
+
+    def _append_prepared(self, batch: CheckedBatch) -> PutManyResult:
+        with self._lock:
+            if not batch.size:
+                self._raise_stopped()
+                return stored_nothing(PutStatus.PUT_OK)
+            self._make_room(batch.size, by_write=True)
+            file, position = self._files.current, self._end - self._start
+            assert file is not None
+            try:
+                result = batch.encode(file.write, position, self._end, self._now())
+            except BaseException as error:
+                broken = self._half_written(file, position, batch.size, error)
+                if broken is error:
+                    raise
+                raise broken from error
+            self._last_ms = result.store_timestamp
+            self._end = self._wrote[0] = self._end + batch.size
+            if self._confirm_writes:
+                self._confirmed[0] = self._end
+            return result
+
+    def _half_written(self, file: AppendFile, position: int, size: int, error: BaseException) -> BaseException:
+        """Zero the bytes after the log's end where writing a batch has failed; return the error to raise."""
+        try:
+            file.wipe(position, size)
+        except BaseException as worse:  # noqa: BLE001 - it is raised by the caller
+            cause = error if isinstance(error, ReputError) else ReputError(f"{file.path}: a batch broke off: {error!r}")
+            stopped = self._stop(cause)
+            # Let the interrupt propagate; the next caller learns the state of the log.
+            return next((one for one in (error, worse) if not isinstance(one, Exception)), stopped)
+        return self._disk_full(error) if isinstance(error, NoSpaceError) else error
+
+    def _disk_full(self, error: NoSpaceError) -> MessageRefusedError:
+        """Return the answer to a put for which the disk has no blocks."""
+        percent = fs.disk_use(self.folder).percent
+        reason = f"{error}. The disk is {percent} % full. {self.when_disk_full()}".rstrip()
+        return MessageRefusedError(PutStatus.DISK_FULL, reason)
+
+    # --- places --------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        now = _time_ns() // 1_000_000
+        if now < self._last_ms:
+            self.clock_steps_back += 1
+            return self._last_ms
+        return now
+
+    def _make_room(self, size: int, by_write: bool = False) -> None:
+        """Make room for `size` bytes at the log's end, which may become the start of the next file.
+
+        `by_write`: the caller stores them with `AppendFile.write`, not in its memory.
+
+        Raises:
+            MessageRefusedError: The disk is full, or no file is large enough.
+        """
+        self._raise_stopped()
+        if self._blocked is not None:
+            raise MessageRefusedError(self._blocked.status, self._blocked.reason)
+        if size > self._largest_batch:
+            raise illegal(
+                f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
+            )
+        # Until the file is known: an interrupt below may leave a file whose memory is gone.
+        self._room_end = -1
+        try:
+            file, offset = self._files.make_room(self._end, size, by_write)
+        except NoSpaceError as error:
+            raise self._disk_full(error) from error
+        if offset != self._end:
+            self._end = self._committed = self._wrote[0] = offset
+            self._committed_ms = self._last_ms
+            if not self.settings.sync_flush:
+                # Also with a write buffer: ending a file writes its buffer out.
+                self._confirmed[0] = offset
+        self._memory, self._start, self._room_end = file.memory, file.start, file.start + file.room_end
+
+    # --- commit, flush, close ------------------------------------------------------------------
+
+    def commit(self) -> int:
+        """Write the write buffer to the file; return the log offset up to which the files hold the records.
+
+        Raises:
+            FlushError: The disk refuses it; the log takes no more puts.
+        """
+        with self._lock:
+            self._raise_stopped()
+            self._commit()
+            return self._end
+
+    def _commit(self) -> None:
+        file = self._files.current
+        if self.settings.write_buffered and file is not None and self._committed < self._end:
+            try:
+                # After an interrupt the current file may begin after the log's end: then nothing is left to write.
+                file.commit(max(self._end - file.start, 0))
+            except ReputError as error:
+                raise self._stop(error) from error
+            self._committed, self._committed_ms = self._end, self._last_ms
+            self._confirmed[0] = self._end
+
+    def flush(self) -> Flushed:
+        """Make all that is committed durable. Concurrent calls share one sync.
+
+        Raises:
+            FlushError: The disk refuses it, or refused it before; the log takes no more puts.
+        """
+        with self._flush_lock:
+            with self._lock:
+                self._raise_stopped()
+                stored_ms = self._committed_ms if self.settings.write_buffered else self._last_ms
+                files, target = self._files, Flushed(self.committed, stored_ms)
+                if target.offset == self.flushed and not files.retired:
+                    return target
+                recovered, retired, current = self._recovered, list(files.retired), files.current
+                names_changed, files.names_changed = files.names_changed, False
+            try:
+                files.sync_range(recovered)
+                for file in retired:
+                    file.sync()
+                if current is not None:
+                    current.sync()
+                if names_changed:
+                    fs.sync_path(self.folder)
+            except BaseException as error:
+                # After an interrupt, too, the next flush does it.
+                files.names_changed = files.names_changed or names_changed
+                if not isinstance(error, ReputError):
+                    raise
+                with self._lock:
+                    raise self._stop(error) from error
+            self._recovered = range(target.offset, target.offset)
+            with self._lock:
+                files.forget(retired)
+            self._flushed[0] = target.offset
+            if self.settings.sync_flush:
+                self._confirmed[0] = target.offset
+            return target
+
+    def close(self) -> None:
+        """Make everything durable and close the files; a second call does nothing.
+
+        Raises:
+            FlushError: The disk refuses it, or refused it before; the files are closed all the same.
+        """
+        with self._lock:
+            if isinstance(self._stopped, ClosedError):
+                return
+        try:
+            self.commit()
+            self.flush()
+        finally:
+            with self._flush_lock, self._lock:
+                self._stopped = ClosedError(f"{self.folder}: this log has been closed; open the store again")
+                self._memory, self._room_end = None, -1
+                self._files.close()
+                self._let_go_of_cells()
+
+    def _let_go_of_cells(self) -> None:
+        # A concurrent reader of a position gets the old cell or the new one, never a released one.
+        old, self._cells = self._cells, [_cell(cell[0]) for cell in self._cells]
+        self._wrote, self._flushed, self._confirmed = self._cells
+        for cell in old:
+            cell.release()
+
+    def _stop(self, error: ReputError) -> FlushError:
+        """Take no more puts: what the disk has kept is unknown, and a second fsync would not report it."""
+        stopped = FlushError(
+            f"{error}. What was put after log offset {self.flushed} may be lost; open the store again to see"
+            " what is left"
+        )
+        self._stopped = self._stopped or stopped
+        self._room_end = -1
+        return stopped
+
+    def _raise_stopped(self) -> None:
+        if self._stopped is not None:
+            raise type(self._stopped)(str(self._stopped))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _cell(value: int) -> memoryview:
+    """Return a place for one watermark that no other process reads."""
+    cell = memoryview(bytearray(8)).cast("q")
+    cell[0] = value
+    return cell
