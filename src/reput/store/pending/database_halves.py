@@ -11,7 +11,7 @@ from reput.formats.system_topics import DATABASE_HALF_TOPIC, DATABASE_OP_TOPIC
 from reput.formats.transaction_database import LAST_OFFSET_KEY, HalfEntry, decode_half_entry, decode_last_offset
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.queue_walk import QueuedMessage, walk_queue
-from reput.store.pending.verify import Verified, verify, whole_number
+from reput.store.pending.verify import Verified, verify, verify_queued, whole_number
 from reput.store.read.view import StoreView
 
 
@@ -38,9 +38,8 @@ def database_halves(view: StoreView, family: Family, damage: list[str]) -> Itera
             yield _row(view, entry)
     for found in _after(view, DATABASE_HALF_TOPIC, last):
         if found.physical_offset > last and found.physical_offset not in ended:
-            size = len(found.message.raw)
-            verified = verify(view, found.physical_offset, size, (DATABASE_HALF_TOPIC,))
-            yield half_row(verified, found.physical_offset, size, INDEX_DATABASE)._replace(
+            verified = verify_queued(view, found, DATABASE_HALF_TOPIC)
+            yield half_row(verified, found.physical_offset, found.size, INDEX_DATABASE)._replace(
                 half_offset=found.queue_offset
             )
 

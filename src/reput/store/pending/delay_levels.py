@@ -17,7 +17,7 @@ from reput.formats.delay_offset import decode_delay_offsets
 from reput.formats.record import SCHEDULE_TOPIC
 from reput.store.pending.queue_walk import walk_queue
 from reput.store.pending.timer_row import PendingTimer, timer_row
-from reput.store.pending.verify import verify
+from reput.store.pending.verify import verify_queued
 from reput.store.read.view import StoreView
 
 LEVEL = "delay level"
@@ -44,10 +44,9 @@ def delayed(view: StoreView, delays_ms: tuple[int, ...], damage: list[str]) -> I
 
 def _level(view: StoreView, queue_id: int, begin: int, delay_ms: int) -> Iterator[PendingTimer]:
     for found in walk_queue(view, _TOPIC, queue_id, begin):
-        size = len(found.message.raw)
-        verified = verify(view, found.physical_offset, size, (_TOPIC,))
+        verified = verify_queued(view, found, _TOPIC)
         due = 0 if verified.record is None else verified.record.store_timestamp + delay_ms
-        row = timer_row(verified, found.physical_offset, size, f"{LEVEL} {queue_id + 1}")
+        row = timer_row(verified, found.physical_offset, found.size, f"{LEVEL} {queue_id + 1}")
         yield row._replace(deliver_timestamp=due)
 
 

@@ -21,6 +21,11 @@ class QueuedMessage(NamedTuple):
     physical_offset: int
     message: StoredMessage
 
+    @property
+    def size(self) -> int:
+        """Length of the record in bytes."""
+        return len(self.message.raw)
+
 
 def walk_queue(view: StoreView, topic: str, queue_id: int, begin: int) -> Iterator[QueuedMessage]:
     """Yield the messages of a queue from `begin` on that are there now; an expired begin counts as the first message.

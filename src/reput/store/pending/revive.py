@@ -21,7 +21,7 @@ from reput.formats.record import CHECK_NONE
 from reput.formats.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
 from reput.store.pending.queue_walk import walk_queue
 from reput.store.pending.timer_row import PendingTimer
-from reput.store.pending.verify import RecordState, verify
+from reput.store.pending.verify import RecordState, verify_queued
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.message import StoredMessage
 from reput.store.read.view import StoreView
@@ -93,8 +93,7 @@ def held_by_checkpoints(
         if queue.topic.startswith(REVIVE_TOPIC_PREFIX):
             done = progress.query(REVIVE_GROUP, queue.topic, queue.queue_id)
             for found in walk_queue(view, queue.topic, queue.queue_id, done + 1):
-                size = len(found.message.raw)
-                if verify(view, found.physical_offset, size, (queue.topic,)).state is RecordState.VERIFIED:
+                if verify_queued(view, found, queue.topic).is_verified:
                     checkpoints.add(found.message, REVIVE)
     for timer in timers:
         if timer.topic is not None and timer.topic.startswith(REVIVE_TOPIC_PREFIX) and not _is_lost(timer):

@@ -8,7 +8,7 @@ from reput.formats import properties as props
 from reput.formats.system_topics import TIMER_TOPIC
 from reput.store.pending.queue_walk import walk_queue
 from reput.store.pending.timer_row import PendingTimer, timer_row
-from reput.store.pending.verify import Verified, verify
+from reput.store.pending.verify import Verified, verify_queued
 from reput.store.read.view import StoreView
 
 QUEUE = "queue"
@@ -38,8 +38,7 @@ class TimerQueue:
 
     def _found(self) -> Iterator[tuple[int, int, Verified]]:
         for found in walk_queue(self._view, TIMER_TOPIC, 0, self._begin):
-            size = len(found.message.raw)
-            yield found.physical_offset, size, verify(self._view, found.physical_offset, size, (TIMER_TOPIC,))
+            yield found.physical_offset, found.size, verify_queued(self._view, found, TIMER_TOPIC)
 
 
 def is_marked(verified: Verified, marked: set[str]) -> bool:

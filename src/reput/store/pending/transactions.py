@@ -22,7 +22,7 @@ from reput.formats.transactions import REMOVE_TAG, ended_offsets
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.queue_walk import QueuedMessage, walk_queue
 from reput.store.pending.timer_row import PendingTimer
-from reput.store.pending.verify import verify
+from reput.store.pending.verify import verify, verify_queued
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.view import StoreView
 
@@ -39,17 +39,15 @@ def topic_halves(view: StoreView, progress: ConsumerProgress) -> Iterator[Pendin
     superseded = _superseded(view, begin)
     for found in walk_queue(view, HALF_TOPIC, 0, begin):
         if not _has(ended, found.queue_offset) and not _has(superseded, found.queue_offset):
-            size = len(found.message.raw)
-            verified = verify(view, found.physical_offset, size, (HALF_TOPIC,))
-            yield half_row(verified, found.physical_offset, size, HALF)._replace(half_offset=found.queue_offset)
+            verified = verify_queued(view, found, HALF_TOPIC)
+            yield half_row(verified, found.physical_offset, found.size, HALF)._replace(half_offset=found.queue_offset)
 
 
 def _ended(view: StoreView, begin: int) -> NDArray[np.int64]:
     """Return the queue offsets of the half messages that have ended, sorted."""
     pieces = [np.empty(0, dtype=np.int64)]
     for found in walk_queue(view, OP_TOPIC, 0, begin):
-        size = len(found.message.raw)
-        verified = verify(view, found.physical_offset, size, (OP_TOPIC,))
+        verified = verify_queued(view, found, OP_TOPIC)
         if verified.record is not None and verified.text(props.TAGS) == REMOVE_TAG:
             pieces.append(np.array(ended_offsets(verified.record.body), dtype=np.int64))
     return np.unique(np.concatenate(pieces))

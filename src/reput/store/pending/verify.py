@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from reput.formats import properties as props
 from reput.formats.record import CHECK_BODY, Record, Verdict
+from reput.store.pending.queue_walk import QueuedMessage
 from reput.store.read.message import StoredMessage
 from reput.store.read.view import StoreView
 
@@ -92,6 +93,11 @@ def verify(view: StoreView, physical_offset: int, size: int, topics: tuple[str, 
     if found.topic not in topics:
         return good.another(f"the record at log offset {physical_offset} is of topic {found.topic}")
     return good
+
+
+def verify_queued(view: StoreView, found: QueuedMessage, topic: str) -> Verified:
+    """Compare the record of a queue's message with the log, as `verify` does."""
+    return verify(view, found.physical_offset, found.size, (topic,))
 
 
 def _absent(view: StoreView, physical_offset: int, verdict: Verdict) -> tuple[RecordState, str]:
