@@ -21,6 +21,8 @@ from pathlib import Path
 from reput.errors import StoreLockedError
 from reput.files import forks, fs, owners
 
+_DATABASE_LOCK = "LOCK"
+"""The file on which RocksDB holds a record lock."""
 _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -140,6 +142,11 @@ def broker_is_live(path: Path) -> bool:
 def broker_lock_pid(path: Path) -> int | None:
     """Return the process id of the holder of RocketMQ's lock: 0 if it is unknown, None if there is no holder."""
     return os.getpid() if _identity(path) in _held else _record_lock_pid(path)
+
+
+def is_database_held(folder: Path) -> bool:
+    """Return True if another process has a RocksDB open to write; RocksDB is not loaded."""
+    return is_record_locked(folder / _DATABASE_LOCK)
 
 
 def is_record_locked(path: Path) -> bool:

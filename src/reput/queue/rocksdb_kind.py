@@ -46,7 +46,6 @@ _MOST_REMEMBERED = 1 << 16
 _MOST_BLOCKS = 1024
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _BATCH_QUEUES = 10_000
-_LOCK_NAME = "LOCK"
 
 
 def open_reader(folder: Path) -> DatabaseReader:
@@ -327,7 +326,7 @@ class RocksdbKind:
 
         A broker has it before it takes its own lock.
         """
-        return locks.is_record_locked(self.folder / _LOCK_NAME)
+        return locks.is_database_held(self.folder)
 
     def refuse_in_fork(self) -> None:
         """Refuse to write in a fork: a database's threads do not survive there.

@@ -63,7 +63,7 @@ def refuse_held_index_database(layout: StoreLayout) -> None:
     Raises:
         StoreLockedError: a process has it open to write.
     """
-    if locks.is_record_locked(layout.index_database / "LOCK"):
+    if locks.is_database_held(layout.index_database):
         raise StoreLockedError(
             f"{layout.index_database}: another process has this database open. Stop the broker, or wait for it"
         )

@@ -74,7 +74,7 @@ class MetadataSource(ABC):
 
     def is_held(self, table: Table) -> bool:
         """Return True if another process has the table's database open to write."""
-        return locks.is_record_locked(self.place(table) / "LOCK")
+        return locks.is_database_held(self.place(table))
 
 
 class LeftOut:
