@@ -17,8 +17,10 @@ from broker.remoting import Client
 from reput.broker import serve
 from reput.broker.codes import RequestCode, ResponseCode
 from reput.broker.consumers import LOCK_LIFE_S, ClientQueue, QueueLocks
+from reput.store.metadata.tables import Table
 from support import golden
 from support.checked import assert_sound
+from support.metadata import metadata_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,12 +133,30 @@ def test_a_damaged_topics_file_is_refused(tmp_path: Path) -> None:
         reput.serve(tmp_path / "store")
 
 
-def test_a_store_with_topics_in_rocksdb_is_refused(tmp_path: Path) -> None:
-    """A store whose broker keeps topics in RocksDB is refused by name, and released."""
+@pytest.mark.parametrize("name", ["json", "config-v1", "config-v1-single", "config-v2"])
+def test_topics_groups_and_offsets_are_kept_where_the_broker_does(name: str, tmp_path: Path) -> None:
+    """What clients make is in the store's JSON or RocksDB, beside what the broker had there."""
+    store = golden.unpack(name, tmp_path)
+    before = {table: metadata_of(store).read(table) for table in Table}
+    with reput.serve(store, topics={"served": 3}) as broker, Client(broker.address) as client:
+        asked = {"consumerGroup": "readers", "topic": "served", "queueId": 2, "commitOffset": 0}
+        assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **asked).code == ResponseCode.SUCCESS
+    after = {table: metadata_of(store).read(table) for table in Table}
+    for table, content in after.items():
+        assert content.place == before[table].place
+        assert {key: content.values[key] for key in before[table].values} == before[table].values
+    assert after[Table.TOPICS].values["served"]["writeQueueNums"] == 3
+    assert after[Table.GROUPS].values["readers"]["groupName"] == "readers"
+    assert after[Table.OFFSETS].values["served@readers"] == {2: 0}
+    assert_sound(store)
+
+
+def test_a_store_whose_settings_contradict_its_topics_is_refused(tmp_path: Path) -> None:
+    """Topics in a place that a broker with the settings does not read are left alone, and the store is released."""
     store = golden.unpack("config-v1", tmp_path)
     for _ in range(2):
-        with pytest.raises(reput.UnsupportedStoreError, match="RocksDB"):
-            reput.serve(store)
+        with pytest.raises(reput.ConfigError, match=r"configManagerVersion=v2.*Nothing was changed"):
+            reput.serve(store, config=reput.StoreConfig(config_manager_version="v2"))
     assert reput.info(store).held_by == "nobody"
 
 

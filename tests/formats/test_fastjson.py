@@ -27,4 +27,4 @@ from reput.formats.fastjson import parse_fastjson
 )
 def test_fastjson(text: str, value: Any) -> None:
     """Whole-number keys need no quotes; text inside strings is left alone; what is no JSON is nothing."""
-    assert parse_fastjson(text) == value
+    assert parse_fastjson(text.encode()) == value

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
+from reput.formats import data_version
 from reput.formats import metadata_v1 as v1
 from reput.formats import metadata_v2 as v2
-from reput.formats.consumer_offset import DataVersion
+from reput.formats.data_version import DataVersion
 from reput.formats.metadata_v2 import CommittedKey, TableId
+from reput.formats.queue_kinds import kind_of_store_type
 
 NAMES = st.binary(max_size=300)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -50,7 +52,7 @@ def test_v2_names(table: TableId, name: bytes) -> None:
 def test_versions(version: DataVersion) -> None:
     """A data version comes back in both forms."""
     assert v2.decode_version(v2.encode_version(version), "here") == version
-    assert v1.decode_version(v1.encode_version(version), "here") == version
+    assert data_version.decode_version(data_version.encode_version(version), "here") == version
 
 
 @given(st.dictionaries(INT32, INT64))
@@ -79,7 +81,13 @@ def test_any_bytes_as_keys(data: bytes) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_as_values(data: bytes) -> None:
     """Bytes are a value, or refused with their place; nothing else is raised."""
-    for decode in (v1.decode_offsets, v1.decode_version, v1.decode_configuration, v2.decode_value, v2.decode_offset):
+    for decode in (
+        v1.decode_offsets,
+        data_version.decode_version,
+        v1.decode_configuration,
+        v2.decode_value,
+        v2.decode_offset,
+    ):
         try:
             decode(data, "here")
         except DamagedStoreError as error:
@@ -116,4 +124,4 @@ def test_v2_values_of_a_newer_broker() -> None:
 )
 def test_store_types(store_type: str, is_used: bool) -> None:
     """The store's type decides as in the broker, in any letters."""
-    assert v1.is_used_with(store_type) == is_used
+    assert v1.is_used_with([kind_of_store_type(store_type)]) == is_used

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reput
 from reput.config import StoreConfig
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, encode
-from reput.store.metadata.homes import offsets_home
-from reput.store.metadata.metadata import Metadata
+from reput.formats.consumer_offset import ConsumerOffsets, encode
+from reput.formats.data_version import DataVersion
 from reput.store.metadata.tables import Table
-from reput.store.progress.progress import ConsumerProgress
 from support import golden
+from support.metadata import StoreProgress, metadata_of, progress_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +30,9 @@ def clock_ms() -> int:
     return NOW_MS
 
 
-def opened(store: Path, config: StoreConfig | None = None, step: int = 500) -> ConsumerProgress:
+def opened(store: Path, config: StoreConfig | None = None, step: int = 500) -> StoreProgress:
     """The progress of a store."""
-    home = offsets_home(Metadata(store, config), store / "reput" / "rocksdb-log", clock_ms)
-    return ConsumerProgress.load(home, clock_ms=clock_ms, version_step=step)
+    return progress_of(store, config, clock_ms=clock_ms, version_step=step)
 
 
 def as_json(table: Any) -> dict[str, dict[str, int]]:
@@ -98,7 +97,7 @@ def test_json_that_a_broker_takes_in(name: str, counter: int, tmp_path: Path, pe
     store = golden.unpack(name, tmp_path)
     json = encode(ConsumerOffsets({"orders@json": {0: 5}}, None, DataVersion(counter, 0, NOW_MS)))
     (store / "config" / "consumerOffset.json").write_bytes(json)
-    metadata = Metadata(store, StoreConfig(store_type="defaultRocksDB"))
+    metadata = metadata_of(store, StoreConfig(store_type="defaultRocksDB"))
     found = metadata.read(Table.OFFSETS)
     answer = asked_of_a_copy(store, KINDS[name], peer)
     assert answer["offsets"] == as_json(found.values)
@@ -118,11 +117,49 @@ def test_json_where_there_is_no_database_yet(tmp_path: Path, peer: ModuleType) -
     """A change before the first start on RocksDB makes JSON count, so that the broker takes it in."""
     store = golden.unpack("json", tmp_path)
     config = StoreConfig(store_type="defaultRocksDB")
-    before = Metadata(store, config).read(Table.OFFSETS)
+    before = metadata_of(store, config).read(Table.OFFSETS)
     assert asked_of_a_copy(store, "v1", peer)["offsets"] == {}
     assert "does not take these in: their data version is 0" in before.notes[0]
     progress = opened(store, config)
     progress.commit("billing", "orders", 1, 4)
     progress.persist()
     assert asked_of_a_copy(store, "v1", peer)["offsets"] == as_json(progress.snapshot().offset_table)
-    assert "takes these in (data version 1)" in Metadata(store, config).read(Table.OFFSETS).notes[0]
+    assert "takes these in (data version 1)" in metadata_of(store, config).read(Table.OFFSETS).notes[0]
+
+
+@pytest.mark.parametrize("counter", [0, 3])
+def test_separate_databases_that_a_broker_with_one_takes_in(counter: int, tmp_path: Path, peer: ModuleType) -> None:
+    """At its first start with one database a broker takes the others in if they count changes, as reput reads them."""
+    store = golden.unpack("config-v1", tmp_path)
+    config = StoreConfig(use_single_rocksdb_for_all_configs=True)
+    if counter:
+        separate = opened(store, step=1)
+        for number in range(counter):
+            separate.commit("billing", "orders", 0, number)
+        separate.persist()
+        separate.close()
+    found = metadata_of(store, config).read(Table.OFFSETS)
+    answer = asked_of_a_copy(store, "v1-single", peer)
+    assert answer["load"]
+    assert answer["offsets"] == (as_json(found.values) if counter else {})
+    assert ("takes these in" if counter else "does not take these in") in found.notes[0]
+
+    changed = opened(store, config)
+    changed.commit("billing", "orders", 0, 7)
+    changed.persist()
+    changed.close()
+    assert asked_of_a_copy(store, "v1-single", peer)["offsets"] == as_json(changed.snapshot().offset_table)
+
+
+def test_the_first_offsets_of_a_store(tmp_path: Path, peer: ModuleType) -> None:
+    """A broker finds the offsets of a store that reput has made with its settings."""
+    for kind, config in [
+        ("v1", StoreConfig(store_type="defaultRocksDB")),
+        ("v2", StoreConfig(config_manager_version="v2")),
+    ]:
+        store = tmp_path / kind
+        with reput.MessageStore.open(store, config, create=True) as made:
+            made.put_message(reput.Message("orders", b"body"))
+            made.commit_offset("billing", "orders", 0, 1)
+        answer = asked_of_a_copy(store, kind, peer)
+        assert (answer["load"], answer["offsets"]) == (True, {"orders@billing": {"0": 1}})

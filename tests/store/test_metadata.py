@@ -21,17 +21,16 @@ from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
 from reput.files.database import DatabaseOwner
 from reput.files.fs import owner_of
 from reput.formats import metadata_v1, metadata_v2
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, encode
+from reput.formats.consumer_offset import ConsumerOffsets, encode
+from reput.formats.data_version import DataVersion
 from reput.formats.metadata_v2 import CommittedKey, TableId
 from reput.store.disk.layout import find_store
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.metadata.homes import offsets_home
-from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.state import metadata_state
 from reput.store.metadata.tables import Table
 from reput.store.metadata.topics import topics_of
-from reput.store.progress.progress import ConsumerProgress, wall_clock_ms
 from support import golden
+from support.metadata import metadata_of, progress_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,13 +53,7 @@ def all_kinds(test: object) -> object:
 
 def database(store: Path, table: Table = Table.OFFSETS) -> Path:
     """The database that counts."""
-    return Metadata(store).place(table)
-
-
-def progress_of(store: Path, config: StoreConfig | None = None) -> ConsumerProgress:
-    """The progress of a store."""
-    home = offsets_home(Metadata(store, config), store / "reput" / "rocksdb-log", wall_clock_ms)
-    return ConsumerProgress.load(home)
+    return metadata_of(store).place(table)
 
 
 def stale_json(store: Path, table: dict[str, dict[int, int]], counter: int = 0) -> Path:
@@ -80,9 +73,9 @@ def opened_to_write(folder: Path, families: list[str], logs: Path) -> Iterator[D
 @all_kinds
 def test_json_that_is_left_over_does_not_count(store: Path) -> None:
     """Queues in RocksDB show that the broker keeps metadata there, whatever time JSON has; `info` names both."""
-    before = dict(Metadata(store).read(Table.OFFSETS).values)
+    before = dict(metadata_of(store).read(Table.OFFSETS).values)
     stale = stale_json(store, {"orders@billing": {1: 999}})
-    assert dict(Metadata(store).read(Table.OFFSETS).values) == before
+    assert dict(metadata_of(store).read(Table.OFFSETS).values) == before
     assert reput.info(store).metadata.tables["offsets"][1].place == str(stale)
     (note,) = [note for note in reput.info(store).notes if note.startswith("offsets differ between")]
     assert f"and {stale} (written " in note
@@ -95,19 +88,19 @@ def test_settings_decide(store: Path) -> None:
     path = stale_json(store, {"orders@billing": {1: 999}})
     os.utime(path, (1, 1))
     plain = StoreConfig(store_type="default", config_manager_version="v1")
-    assert Metadata(store, plain).read(Table.OFFSETS).values == {"orders@billing": {1: 999}}
+    assert metadata_of(store, plain).read(Table.OFFSETS).values == {"orders@billing": {1: 999}}
     second = StoreConfig(config_manager_version="v2")
-    found = Metadata(store, second)
-    assert found.is_as_configured == (database(store).name == "rdb")
+    found = metadata_of(store, second)
+    assert found.is_as_expected == (database(store).name == "rdb")
 
 
 def test_times_decide_without_queues(store: Path) -> None:
     """Where neither settings nor queues show the source, the one that was written last counts."""
     shutil.rmtree(store / "consumequeue")
     path = stale_json(store, {"orders@billing": {1: 999}})
-    assert Metadata(store).chosen.name == "json"
+    assert metadata_of(store).chosen.name == "json"
     os.utime(path, (1, 1))
-    assert Metadata(store).chosen.name == "v1"
+    assert metadata_of(store).chosen.name == "v1"
 
 
 def test_copies_that_lost_their_times(store: Path) -> None:
@@ -117,7 +110,7 @@ def test_copies_that_lost_their_times(store: Path) -> None:
     for folder in ("topics", "subscriptionGroups", "consumerOffsets"):
         for path in (store / "config" / folder).iterdir():
             os.utime(path)
-    assert Metadata(store).chosen.name == "v1"
+    assert metadata_of(store).chosen.name == "v1"
 
 
 @all_kinds
@@ -135,7 +128,7 @@ def test_a_live_broker(store: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
         names = sorted(place.iterdir())
-        state = metadata_state(Metadata(store)).tables["offsets"][0]
+        state = metadata_state(metadata_of(store)).tables["offsets"][0]
         assert (state.is_held, state.entries) == (True, 9)
         changed = progress_of(store)
         changed.commit("billing", "orders", 0, 5)
@@ -156,7 +149,7 @@ def test_half_a_database(store: Path, missing: str) -> None:
     for path in [path for path in place.iterdir() if missing in path.name]:
         path.unlink()
     with pytest.raises(DamagedStoreError, match=str(place)):
-        Metadata(store).read(Table.OFFSETS)
+        metadata_of(store).read(Table.OFFSETS)
     info = reput.info(store)
     assert [text for text in info.damage if str(place) in text]
     assert info.queue_messages > 0
@@ -176,7 +169,7 @@ def test_garbage_in_one_value(store: Path) -> None:
         batch = owner.batch()
         batch.put(family, key, b"\xff is garbage")
         owner.write(batch)
-    content = Metadata(store).read(Table.OFFSETS)
+    content = metadata_of(store).read(Table.OFFSETS)
     (note,) = content.notes
     assert str(place) in note
     assert "left out" in note
@@ -186,11 +179,11 @@ def test_garbage_in_one_value(store: Path) -> None:
     changed.persist()
     changed.close()
     assert progress_of(store).query("billing", "orders", 0) == 5
-    assert Metadata(store).read(Table.OFFSETS).notes == (note,)
+    assert metadata_of(store).read(Table.OFFSETS).notes == (note,)
 
 
 def _some_key(store: Path) -> tuple[str, bytes]:
-    name = Metadata(store).chosen.name
+    name = metadata_of(store).chosen.name
     if name == "v2":
         return "default", metadata_v2.offset_key(TableId.OFFSETS, CommittedKey(b"group", b"topic", 0))
     return ("consumerOffset" if name == "v1-single" else "default"), b"topic@group"
@@ -200,7 +193,7 @@ def _some_key(store: Path) -> tuple[str, bytes]:
 def test_a_garbage_data_version_hid_the_whole_table(name: str, tmp_path: Path) -> None:
     """A data version that is not the broker's is left out with a note, and the table still counts."""
     store = golden.unpack(name, tmp_path)
-    before = Metadata(store).read(Table.TOPICS)
+    before = metadata_of(store).read(Table.TOPICS)
     second = name == "config-v2"
     place = database(store) if second else store / "config" / "topics"
     family = "default" if second else metadata_v1.OWN_VERSION_FAMILY
@@ -209,7 +202,7 @@ def test_a_garbage_data_version_hid_the_whole_table(name: str, tmp_path: Path) -
         batch = owner.batch()
         batch.put(family, key, b"garbage")
         owner.write(batch)
-    content = Metadata(store).read(Table.TOPICS)
+    content = metadata_of(store).read(Table.TOPICS)
     assert (content.values, content.version) == (before.values, None)
     (note,) = content.notes
     assert "its data version" in note
@@ -223,7 +216,7 @@ def test_a_newer_layout(tmp_path: Path) -> None:
         batch = owner.batch()
         batch.put("default", metadata_v2.name_key(TableId.TOPICS, b"orders"), b"\x02protobuf")
         owner.write(batch)
-    content = Metadata(store).read(Table.TOPICS)
+    content = metadata_of(store).read(Table.TOPICS)
     assert "orders" not in content.values
     assert "orders: its value has type 2; RocketMQ 5.5.1 writes type 1 (JSON)" in content.notes[0]
     assert "payments" in content.values
@@ -234,7 +227,7 @@ def test_both_are_missing(tmp_path: Path) -> None:
     store = golden.unpack("json", tmp_path)
     for path in (store / "config").glob("*.json*"):
         path.unlink()
-    metadata = Metadata(store)
+    metadata = metadata_of(store)
     assert [dict(metadata.read(table).values) for table in Table] == [{}, {}, {}]
     assert metadata_state(metadata).tables == {}
     assert reput.info(store).damage == []
@@ -244,7 +237,7 @@ def test_no_database_where_v2_is_set(tmp_path: Path) -> None:
     """With configManagerVersion=v2 a broker takes JSON in nowhere: offsets are shown with a note, and not changed."""
     store = golden.unpack("json", tmp_path)
     config = StoreConfig(config_manager_version="v2")
-    note = Metadata(store, config).read(Table.OFFSETS).notes[0]
+    note = metadata_of(store, config).read(Table.OFFSETS).notes[0]
     assert "offsets are read here, since there is no" in note
     assert "A broker takes nothing in there, and begins without them" in note
     changed = progress_of(store, config)
@@ -259,14 +252,14 @@ def test_light_queues_turned_on(tmp_path: Path) -> None:
     """With enableLmq a broker reads lmqConsumerOffset.json: a change writes the whole table there."""
     store = golden.unpack("json", tmp_path)
     config = StoreConfig(enable_lmq=True)
-    before = Metadata(store, config).read(Table.OFFSETS)
+    before = metadata_of(store, config).read(Table.OFFSETS)
     assert "since there is no" in before.notes[0]
     changed = progress_of(store, config)
     changed.commit("billing", "orders", 0, 5)
     with pytest.raises(ConfigError, match="a light group has one offset in a topic"):
         changed.commit("%LMQ%group", "orders", 1, 5)
     changed.persist()
-    again = Metadata(store, config).read(Table.OFFSETS)
+    again = metadata_of(store, config).read(Table.OFFSETS)
     assert again.place.name == "lmqConsumerOffset.json"
     assert again.values == {**before.values, "orders@billing": {**before.values["orders@billing"], 0: 5}}
     assert not again.notes
@@ -291,7 +284,7 @@ def test_bytes_are_the_brokers(store: Path) -> None:
 def _records(store: Path) -> dict[bytes, bytes]:
     from reput.files.database import DatabaseReader
 
-    metadata = Metadata(store)
+    metadata = metadata_of(store)
     families = ("consumerOffset", metadata_v1.OWN_VERSION_FAMILY, "consumerOffsetVersion")
     with DatabaseReader(metadata.place(Table.OFFSETS), ("default",), optional=families) as reader:
         return {key: value for family in reader.families.values() for key, value in family.walk()}
@@ -301,9 +294,10 @@ def test_a_store_in_json_says_nothing_new(tmp_path: Path) -> None:
     """Where all is in JSON `info` says nothing of it, and no library of databases is loaded to find that."""
     store = golden.unpack("json", tmp_path)
     code = (
-        "import sys; from pathlib import Path; from reput.store.metadata.metadata import Metadata; "
+        "import sys; from reput.config import StoreConfig; from reput.store.disk.store import Purpose, StoreOnDisk; "
         "from reput.store.metadata.state import metadata_state; "
-        "assert metadata_state(Metadata(Path(sys.argv[1]))).is_plain; print('rocksdict' in sys.modules)"
+        "store = StoreOnDisk.find(sys.argv[1], StoreConfig(), Purpose.LOOK); "
+        "assert metadata_state(store.metadata).is_plain; print('rocksdict' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -323,16 +317,15 @@ def test_databases_that_one_takes_in(counter: int, tmp_path: Path) -> None:
     other = golden.unpack("config-v1", tmp_path)
     shutil.copytree(other / "config" / "consumerOffsets", store / "config" / "consumerOffsets")
     each, one = (StoreConfig(use_single_rocksdb_for_all_configs=is_single) for is_single in (False, True))
-    before = dict(Metadata(store, one).read(Table.OFFSETS).values)
+    before = dict(metadata_of(store, one).read(Table.OFFSETS).values)
     if counter:
-        home = offsets_home(Metadata(store, each), tmp_path / "logs", wall_clock_ms)
-        separate = ConsumerProgress.load(home, version_step=1)
+        separate = progress_of(store, each, version_step=1)
         for number in range(counter):
             separate.commit("separate", "orders", 0, number)
         separate.persist()
         separate.close()
-    found = Metadata(store, one).read(Table.OFFSETS)
-    added = dict(Metadata(store, each).read(Table.OFFSETS).values) if counter else {}
+    found = metadata_of(store, one).read(Table.OFFSETS)
+    added = dict(metadata_of(store, each).read(Table.OFFSETS).values) if counter else {}
     assert found.values == before | added
     assert bool(found.notes) == bool(counter)
 
@@ -344,7 +337,7 @@ def test_the_command_changes_what_counts(store: Path) -> None:
     asked = [str(store), "-g", "billing", "-t", topic, "-q", "0", "--json"]
     done = CliRunner().invoke(progress, [*asked, "--commit", "5"], standalone_mode=False)
     assert done.exception is None, done.output
-    assert Metadata(store).read(Table.OFFSETS).values[f"{topic}@billing"][0] == 5
+    assert metadata_of(store).read(Table.OFFSETS).values[f"{topic}@billing"][0] == 5
     shown = CliRunner().invoke(progress, asked, standalone_mode=False)
     (group,) = json.loads(shown.stdout)["groups"]
     assert [queue["offset"] for queue in group["queues"]] == [5]
@@ -374,7 +367,7 @@ def test_a_rebuild_keeps_numbers_by_the_database(store: Path) -> None:
 @all_kinds
 def test_queue_types_come_from_the_database(store: Path) -> None:
     """A topic's attribute queue.type counts wherever the topic is kept; one that RocketMQ does not know is refused."""
-    metadata = Metadata(store)
+    metadata = metadata_of(store)
     place, name = metadata.place(Table.TOPICS), metadata.chosen.name
     family = "topic" if name == "v1-single" else "default"
     for kind in ("BatchCQ", "OddCQ"):
@@ -394,7 +387,7 @@ def test_queue_types_come_from_the_database(store: Path) -> None:
 
 def test_deleted_topics_are_judged_by_whole_tables(tmp_path: Path) -> None:
     """A database of version 2 lacks topics that a broker makes by itself, so nothing there counts as deleted."""
-    first, second = (topics_of(Metadata(golden.unpack(name, tmp_path))) for name in ("config-v1", "config-v2"))
+    first, second = (topics_of(metadata_of(golden.unpack(name, tmp_path))) for name in ("config-v1", "config-v2"))
     assert first.was_deleted(b"gone")
     assert not first.was_deleted(b"orders")
     assert not first.was_deleted(b"rmq_sys_wheel_timer")
@@ -419,7 +412,7 @@ def test_a_conversion_says_what_becomes_of_offsets(tmp_path: Path) -> None:
     asked = [str(store), "-g", "billing", "-t", "orders", "-q", "0", "--commit", "1"]
     done = CliRunner().invoke(progress, [*asked, "--set", "storeType=defaultRocksDB"], standalone_mode=False)
     assert done.exception is None, done.output
-    note = Metadata(store, ROCKSDB).read(Table.OFFSETS).notes[0]
+    note = metadata_of(store, ROCKSDB).read(Table.OFFSETS).notes[0]
     assert "A broker makes that at its start and takes these in (data version 1)" in note
     back = reput.convert(store, to="file", spark=False)
     assert not any("A broker" in note for note in back.notes)

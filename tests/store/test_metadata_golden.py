@@ -8,9 +8,9 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
 from support import golden
+from support.metadata import metadata_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def config(request: pytest.FixtureRequest, name: str) -> StoreConfig | None:
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_offsets(name: str, config: StoreConfig | None) -> None:
     """Every committed offset that the broker answered, and no other but those of its own groups."""
-    found = Metadata(golden.shared(name), config).read(Table.OFFSETS)
+    found = metadata_of(golden.shared(name), config).read(Table.OFFSETS)
     wanted: dict[str, dict[int, int]] = {}
     for line in answers(name, "offset"):
         group, topic, queue_id = line["offset"]
@@ -62,7 +62,7 @@ def test_offsets(name: str, config: StoreConfig | None) -> None:
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_topics(name: str, config: StoreConfig | None) -> None:
     """Each topic's queues, permission and type; what a database lacks the broker makes at its start."""
-    metadata = Metadata(golden.shared(name), config)
+    metadata = metadata_of(golden.shared(name), config)
     found = metadata.read(Table.TOPICS)
     known = {line["topic"]: line for line in answers(name, "topic")}
     for topic, values in found.values.items():
@@ -88,7 +88,7 @@ def test_topics(name: str, config: StoreConfig | None) -> None:
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_groups(name: str, config: StoreConfig | None) -> None:
     """Each group; what a database lacks the broker makes at its start."""
-    metadata = Metadata(golden.shared(name), config)
+    metadata = metadata_of(golden.shared(name), config)
     found = metadata.read(Table.GROUPS)
     known = {line["group"] for line in answers(name, "group")}
     assert found.values.keys() <= known

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files import fs
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, decode, encode, key_of
-from reput.store.metadata.offsets_home import JsonOffsets
+from reput.formats.consumer_offset import ConsumerOffsets, decode, encode, key_of
+from reput.formats.data_version import DataVersion
+from reput.store.metadata.json_homes import OffsetsFile
 from reput.store.progress.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def home(folder: Path) -> JsonOffsets:
+def home(folder: Path) -> OffsetsFile:
     """The file of a config folder, as the home of its offsets."""
-    return JsonOffsets(folder / FILE, clock_ms=lambda: START_MS)
+    return OffsetsFile(folder / FILE, clock_ms=lambda: START_MS)
 
 
 @pytest.fixture

@@ -17,9 +17,7 @@ from reput.broker.handlers import HANDLERS
 from reput.broker.pulls import Holds
 from reput.broker.requests import Answer, Request
 from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
-from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError, UnsupportedStoreError
-from reput.formats import paths
-from reput.store.metadata.metadata import Metadata
+from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:
@@ -51,10 +49,8 @@ class Broker:
     def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self.store = store
         self.name = NAME
-        folder = store.layout.root / paths.CONFIG
-        _refuse_database(Metadata(store.layout.root, store.config))
-        self.topics = TopicConfigs(folder, NAME)
-        self.groups = GroupConfigs(folder)
+        self.topics = TopicConfigs(store.configurations(Table.TOPICS), NAME)
+        self.groups = GroupConfigs(store.configurations(Table.GROUPS))
         self.consumers = Consumers(self._notify)
         self.locks = QueueLocks()
         self.holds = Holds(self, loop)
@@ -202,20 +198,6 @@ class Broker:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
-
-
-def _refuse_database(metadata: Metadata) -> None:
-    """Refuse a store whose broker keeps topics in RocksDB: they would be written to JSON, where it does not look.
-
-    Raises:
-        UnsupportedStoreError: it does.
-    """
-    source = metadata.source(Table.TOPICS)
-    if source.is_database:
-        raise UnsupportedStoreError(
-            f"{source.place(Table.TOPICS)}: the broker keeps topics and groups in {source.words}, and reput serve "
-            "writes them as JSON only. Read the store with reput.MessageStore, or serve one that has config/topics.json"
-        )
 
 
 def answer_of_error(error: ReputError) -> Answer:

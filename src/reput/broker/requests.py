@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.frames import read_json
-from reput.formats.layout import INT64_MAX
+from reput.formats.java_numbers import parse_whole
 
 if TYPE_CHECKING:
     from reput.broker.connection import Connection
     from reput.broker.frames import RemotingFrame
-
-_INT32_MAX = (1 << 31) - 1
-_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 class Answer(NamedTuple):
@@ -53,24 +49,23 @@ class Request:
 
     def int32(self, name: str, default: int | None = None) -> int:
         """Return a field of 32 bits."""
-        return self._number(name, _INT32_MAX, default)
+        return self._number(name, 32, default)
 
     def int64(self, name: str, default: int | None = None) -> int:
         """Return a field of 64 bits."""
-        return self._number(name, INT64_MAX, default)
+        return self._number(name, 64, default)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a field that is true or false."""
         value = self.fields.get(name)
         return default if value is None else value == "true"
 
-    def _number(self, name: str, most: int, default: int | None) -> int:
+    def _number(self, name: str, bits: int, default: int | None) -> int:
         value = self.text(name) if default is None else self.fields.get(name, "")
         if default is not None and not value:
             return default
-        # `int` takes underscores, spaces and digits of any script; Java does not.
-        number = int(value) if _NUMBER.fullmatch(value) else most + 1
-        if -most - 1 <= number <= most:
+        number = parse_whole(value, bits)
+        if number is not None:
             return number
         return refuse(ResponseCode.SYSTEM_ERROR, f"the custom field <{name}> is {value!r:.40}: give a whole number")
 

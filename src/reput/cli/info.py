@@ -14,6 +14,7 @@ from reput.formats.queue_kinds import KINDS_IN_WORDS
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.store.info.values import LogInfo, StoreInfo, TopicInfo
+    from reput.store.metadata.state import SourceState
 
 _Cell = TypeVar("_Cell")
 _TOPICS_SHOWN = 40
@@ -140,7 +141,11 @@ def _lines(found: StoreInfo) -> Iterator[str]:
 
 def _metadata_lines(found: StoreInfo) -> Iterator[str]:
     """Yield where topics, groups and offsets are, unless all is in JSON as with most brokers."""
-    for table, places in () if found.metadata.is_plain else found.metadata.tables.items():
+    if found.metadata.is_plain:
+        return
+    for table, place in found.metadata.absent.items():
+        yield f"metadata    no {table}: {os.path.relpath(place, found.store)} is not there"
+    for table, places in found.metadata.tables.items():
         for one in places:
             what = table
             if one.entries is not None:
@@ -149,11 +154,19 @@ def _metadata_lines(found: StoreInfo) -> Iterator[str]:
             version = f", data version {one.version['counter']}" if one.version else ""
             place = os.path.relpath(one.place, found.store)
             held = ", held by another process: read as far as that has flushed" if one.is_held else ""
-            counts = "" if one.counts else "; does not count"
+            counts = _what_counts(one)
             yield (
                 f"metadata    {what} in {place} ({one.words}), written {output.time_text(one.written_ms)}"
                 f"{version}{held}{counts}"
             )
+
+
+def _what_counts(one: SourceState) -> str:
+    if not one.counts:
+        return "; does not count"
+    if one.entries is None or one.counting_entries == one.entries:
+        return "; a broker takes these in at its start" if one.is_taken_in else ""
+    return f"; {one.counting_entries or 0:,} of these count{', which a broker takes in at its start' * one.is_taken_in}"
 
 
 def _use_lines(found: StoreInfo) -> Iterator[str]:

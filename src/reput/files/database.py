@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -38,6 +39,8 @@ _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
 _TRIES = 20
 _SHADOW_PREFIX = "reput-rocksdb-"
+_LINKS = re.compile(rf"\S*/{_SHADOW_PREFIX}[^/\s]+/db/")
+"""The path of a reader's folder of links in RocksDB's errors, which name files of the database."""
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
 _NOT_COPIED = ("LOCK", "LOG")
@@ -68,7 +71,7 @@ def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) ->
         # rocksdict raises a plain Exception. A subclass, such as TypeError, is a fault of ours.
         if type(error) is not Exception:
             raise
-        reason = " ".join(str(error).split()).rstrip(". ")
+        reason = _LINKS.sub(lambda _: f"{place}/", " ".join(str(error).split()).rstrip(". "))
         raise _translated(f"{place}: cannot {doing}: {reason}", reason, remedy) from error
 
 

@@ -27,13 +27,15 @@ from __future__ import annotations
 
 import enum
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
-from reput.formats.layout import INT64_MAX
+from reput.formats import data_version
+from reput.formats.data_version import DataVersion, version_of
+from reput.formats.fastjson import FastjsonReader, quoted_keys
+from reput.formats.layout import INT32_MAX, INT64_MAX
 
 FILE_NAME = "consumerOffset.json"
 LMQ_FILE_NAME = "lmqConsumerOffset.json"
@@ -42,16 +44,7 @@ LMQ_QUEUE_ID = 0
 SEPARATOR = "@"
 SIZE_LIMIT = 256 << 20
 """The maximum bytes of a file to be read: about ten million queues."""
-MAX_QUEUE_ID = (1 << 31) - 1
-_DEPTH_LIMIT = 32
-
-
-class DataVersion(NamedTuple):
-    """The table's number of changes, the version of the state machine (0 without a controller), and a time (ms)."""
-
-    counter: int
-    state_version: int
-    timestamp: int
+MAX_QUEUE_ID = INT32_MAX
 
 
 class ConsumerOffsets(NamedTuple):
@@ -129,9 +122,8 @@ def encode(offsets: ConsumerOffsets, form: JsonWriter = JsonWriter.FASTJSON2) ->
 
     members = []
     if offsets.data_version is not None:
-        counter, state_version, timestamp = offsets.data_version
-        fields = (f'"counter":{counter}', f'"stateVersion":{state_version}', f'"timestamp":{timestamp}')
-        members.append(f'"dataVersion":{_indented("{}", fields, 1)}')
+        fields = (f'"{name}":{number}' for name, number in offsets.data_version.members.items())
+        members.append(f'"{data_version.MEMBER}":{_indented("{}", fields, 1)}')
     if offsets.group_topics is not None:
         lists = (f"{text(group)}:{names(topics)}" for group, topics in offsets.group_topics.items())
         members.append(f'"groupTopicMap":{_indented("{}", lists, 1)}')
@@ -154,20 +146,6 @@ def _indented(brackets: str, entries: Iterable[str], depth: int) -> str:
 
 # --- reading -------------------------------------------------------------------------------------
 
-# Possessive repeats: a long run of blanks before a wrong byte is read once.
-_TOKEN = re.compile(
-    rb"""[ \t\r\n]*+(?:
-        (?P<text>"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")
-      | (?P<number>-?[0-9]++(?![.eE]))
-      | (?P<other>true|false|null|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+)
-      | (?P<mark>[][{}:,])
-      | (?P<end>[ \t\r\n\0]*+\Z)
-    )""",
-    re.VERBOSE,
-)
-_WHOLE_NUMBER = re.compile(rb'"?(-?[0-9]{1,19})"?')
-_BARE_KEY = re.compile(rb"[{,][ \t\r\n]*+[0-9]++:")
-_MOST_REPLACED = 64
 _PLAIN_MEMBERS = {"offsetTable", "dataVersion", "groupTopicMap", "lmqOffsetTable", "pullOffsetTable"}
 _QUEUE_ID_DIGITS = 10
 
@@ -183,7 +161,7 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     plain = _decode_plain(data)
     if plain is not None:
         return plain
-    reader = _TokenReader(data, where)
+    reader = FastjsonReader(data, where)
     tables: dict[str, dict[str, dict[int, int]]] = {}
     light: dict[str, int] | None = None
     topics: dict[str, list[str]] | None = None
@@ -221,7 +199,7 @@ def _decode_plain(data: bytes) -> ConsumerOffsets | None:
     if b"\\ud" in data or b"\\uD" in data:
         return None
     try:
-        found = json.loads(_quoted(data).decode(), parse_float=_refuse, parse_constant=_refuse)
+        found = json.loads(quoted_keys(data).decode(), parse_float=_refuse, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
     if type(found) is not dict or not found.keys() <= _PLAIN_MEMBERS:
@@ -276,33 +254,6 @@ def _is_plain_id(text: str) -> bool:
     return len(text) <= _QUEUE_ID_DIGITS and text.isascii() and text.isdigit() and int(text) <= MAX_QUEUE_ID
 
 
-def _quoted(data: bytes) -> bytes:
-    """Return the text with its bare queue ids in quotes.
-
-    Within a text such a quote would end the text before a digit, which is no JSON.
-    """
-    # The same few ids again: replacing each everywhere is quicker than looking at each place.
-    found = set(_BARE_KEY.findall(data))
-    if len(found) > _MOST_REPLACED:
-        return _BARE_KEY.sub(lambda match: _quoted_id(match[0]), data)
-    for text in found:
-        data = data.replace(text, _quoted_id(text))
-    return data
-
-
-def _quoted_id(text: bytes) -> bytes:
-    begin = text[:1] + text[1:].lstrip()
-    return begin[:1] + b'"' + begin[1:-1] + b'":'
-
-
-def version_of(value: Any) -> DataVersion | None:
-    """Return the data version in a member dataVersion; None if it has another shape."""
-    if not isinstance(value, dict):
-        return None
-    numbers = (value.get(name, 0) for name in ("counter", "stateVersion", "timestamp"))
-    return DataVersion(*(number if isinstance(number, int) else 0 for number in numbers))
-
-
 def _topics(value: Any) -> dict[str, list[str]] | None:
     """Return the map of groups; None if it has another shape, since RocketMQ does not read it."""
     if not isinstance(value, dict) or not all(isinstance(topics, list) for topics in value.values()):
@@ -310,101 +261,3 @@ def _topics(value: Any) -> dict[str, list[str]] | None:
     if not all(isinstance(topic, str) for topics in value.values() for topic in topics):
         return None
     return value
-
-
-class _Token(NamedTuple):
-    """A piece of the text: its kind, its bytes, and the byte at which it starts."""
-
-    kind: str
-    text: bytes
-    offset: int
-
-
-class _TokenReader:
-    """A reader that goes over the text once, token by token."""
-
-    def __init__(self, data: bytes, where: str) -> None:
-        self._data = data
-        self._where = where
-        self._place = 0
-
-    def next(self) -> _Token:
-        """Return the next token; one of kind `wrong` if none begins."""
-        found = _TOKEN.match(self._data, self._place)
-        if found is None or found.lastgroup is None:
-            rest = self._data[self._place :]
-            start = len(self._data) - len(rest.lstrip(b" \t\r\n"))
-            return _Token("wrong", self._data[start : start + 1], start)
-        self._place = found.end()
-        kind = found.lastgroup
-        return _Token(kind, found[kind], found.start(kind))
-
-    def error(self, token: _Token, expected: str) -> DamagedStoreError:
-        """Return an error that says what was expected in place of a token."""
-        found = "it ends there" if token.kind == "end" else f"found {token.text[:40]!r}"
-        return DamagedStoreError(f"{self._where}: damaged at byte {token.offset}: {expected} was expected, {found}")
-
-    def members(self, first: _Token | None = None) -> Iterator[_Token]:
-        """Yield the keys of the object that begins here. The caller reads each key's value before the next key."""
-        opening = first or self.next()
-        if opening.text != b"{":
-            raise self.error(opening, "{")
-        key = self.next()
-        while key.text != b"}":
-            if key.kind not in ("text", "number"):
-                raise self.error(key, "a key or }")
-            colon = self.next()
-            if colon.text != b":":
-                raise self.error(colon, ":")
-            yield key
-            separator = self.next()
-            if separator.text == b"}":
-                return
-            if separator.text != b",":
-                raise self.error(separator, ", or }")
-            key = self.next()
-
-    def string(self, token: _Token) -> str:
-        """Return a token's text."""
-        try:
-            text = str(json.loads(token.text.decode())) if token.kind == "text" else token.text.decode()
-            text.encode()  # half a character can be written as an escape
-        except ValueError:
-            raise self.error(token, "valid text") from None
-        return text
-
-    def whole(self, token: _Token, bits: int, what: str) -> int:
-        """Return a token's whole number, in quotes or not, of at most `bits` bits and a sign."""
-        found = _WHOLE_NUMBER.fullmatch(token.text)
-        if found is not None and -(1 << bits) <= (number := int(found[1])) < 1 << bits:
-            return number
-        raise self.error(token, what)
-
-    def value(self, depth: int = 0) -> Any:
-        """Return any value: dict, list, str, int; None for everything that this file does not use."""
-        token = self.next()
-        if token.kind == "text":
-            return self.string(token)
-        if token.kind == "number":
-            return self.whole(token, 63, "a number of 64 bits")
-        if token.kind == "other":
-            return None
-        if token.text not in (b"{", b"[") or depth > _DEPTH_LIMIT:
-            raise self.error(token, "a value" if depth <= _DEPTH_LIMIT else f"at most {_DEPTH_LIMIT} levels")
-        if token.text == b"{":
-            return {self.string(key): self.value(depth + 1) for key in self.members(token)}
-        return self._list(depth)
-
-    def _list(self, depth: int) -> list[Any]:
-        values: list[Any] = []
-        while True:
-            place = self._place
-            if self.next().text == b"]":
-                return values
-            self._place = place
-            values.append(self.value(depth + 1))
-            separator = self.next()
-            if separator.text == b"]":
-                return values
-            if separator.text != b",":
-                raise self.error(separator, ", or ]")

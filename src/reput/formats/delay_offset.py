@@ -10,16 +10,14 @@ Source: `ScheduleMessageService.encode`, `DelayOffsetSerializeWrapper`.
 
 from __future__ import annotations
 
-import json
-import re
-
 from reput.errors import DamagedStoreError
+from reput.formats.fastjson import parse_fastjson
+from reput.formats.java_numbers import parse_whole
 
 FILE_NAME = "delayOffset.json"
 BACKUP_NAME = f"{FILE_NAME}.bak"
 SIZE_LIMIT = 1 << 20
 """The maximum bytes of a file to be read."""
-_BARE_KEY = re.compile(rb"([{,]\s*)([0-9]{1,9})(\s*:)")
 
 
 def decode_delay_offsets(data: bytes, where: str) -> dict[int, int]:
@@ -28,10 +26,11 @@ def decode_delay_offsets(data: bytes, where: str) -> dict[int, int]:
     Raises:
         DamagedStoreError: the text is no such JSON.
     """
-    try:
-        table = json.loads(_BARE_KEY.sub(rb'\1"\2"\3', data)).get("offsetTable") or {}
-        return {int(level): offset for level, offset in table.items() if isinstance(offset, int) and offset >= 0}
-    except (ValueError, AttributeError, RecursionError) as error:
+    value = parse_fastjson(data)
+    table = (value.get("offsetTable") or {}) if isinstance(value, dict) else None
+    if not isinstance(table, dict) or any(parse_whole(level, 32) is None for level in table):
         raise DamagedStoreError(
-            f"{where}: damaged: {error}. A broker that starts reads {BACKUP_NAME} then; restore the file from a copy"
-        ) from error
+            f"{where}: damaged: {data[:40]!r} is no JSON with a table of levels. A broker that starts reads "
+            f"{BACKUP_NAME} then; restore the file from a copy"
+        )
+    return {int(level): offset for level, offset in table.items() if type(offset) is int and offset >= 0}

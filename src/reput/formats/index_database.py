@@ -21,17 +21,19 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from reput.formats import timer_database, transaction_database
+from reput.formats.families import DEFAULT_FAMILY
 from reput.formats.layout import Field, Layout
 
-FAMILY = "default"
-FAMILIES = (FAMILY, "timer", "trans")
+FAMILY = DEFAULT_FAMILY
+FAMILIES = (FAMILY, timer_database.FAMILY, transaction_database.FAMILY)
 """The column families that a broker opens."""
 
 KEY, TAG, UNIQUE = b"K", b"T", b"U"
 KINDS = (KEY, TAG, UNIQUE)
 SEPARATOR = b"@"
 HOUR_MS = 3_600_000
-LAST_OFFSET = b"lastOffsetPy"
+LAST_OFFSET = transaction_database.LAST_OFFSET_KEY
 LAST_TIME = b"lastStoreTimeStamp"
 MARKS = (LAST_OFFSET, LAST_TIME)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WORD_SIZE = 8
 
+INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 """The highest number that a field of 8 bytes holds."""
 

@@ -10,10 +10,10 @@ Source: `LiteUtil`, `TopicConfig.getLiteTopicExpiration`, `TopicAttributes`, `Me
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from reput.formats.java_numbers import parse_whole
 from reput.formats.record import LMQ_PREFIX
 
 SEPARATOR = b"$"
@@ -28,8 +28,6 @@ NEVER = -1
 """The expiration of lite topics that do not expire, and of a parent without the attribute."""
 
 _LIGHT_TEXT = LMQ_PREFIX.decode()
-_INT32 = re.compile(r"[+-]?[0-9]{1,10}")
-_INT32_MAX = (1 << 31) - 1
 
 
 class LiteTopic(NamedTuple):
@@ -69,6 +67,5 @@ def expiration_of(attributes: Any) -> int | None:
     """
     if not isinstance(attributes, Mapping) or attributes.get(MESSAGE_TYPE) != LITE:
         return None
-    text = str(attributes.get(EXPIRATION, NEVER))
-    minutes = int(text) if _INT32.fullmatch(text) else NEVER
-    return minutes if -_INT32_MAX - 1 <= minutes <= _INT32_MAX else NEVER
+    minutes = parse_whole(str(attributes.get(EXPIRATION, NEVER)), 32)
+    return NEVER if minutes is None else minutes

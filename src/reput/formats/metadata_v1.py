@@ -19,19 +19,18 @@ Source: `RocksDBTopicConfigManager`, `RocksDBSubscriptionGroupManager`, `RocksDB
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
-from reput.formats.consumer_offset import MAX_QUEUE_ID, DataVersion
-from reput.formats.fastjson import JAVASCRIPT_MAX, parse_fastjson
-from reput.formats.layout import INT64_MAX
+from reput.formats.fastjson import JAVASCRIPT_MAX, parse_fastjson, write_fastjson
+from reput.formats.java_numbers import parse_whole
+from reput.formats.queue_kinds import FILE, ROCKSDB, TARGET_SETTINGS, TARGETS
 
-DEFAULT_FAMILY = "default"
 VERSION_KEY = b"kvDataVersionKey"
 SINGLE_FOLDER = "metadata"
+SINGLE_SETTING = "use_single_rocksdb_for_all_configs"
+"""The setting that decides between one database and one for each table, by its name in StoreConfig."""
 
 
 class TablePlace(NamedTuple):
@@ -48,14 +47,18 @@ OFFSETS = TablePlace("consumerOffsets", "consumerOffset", "consumerOffsetVersion
 OWN_VERSION_FAMILY = "kvDataVersion"
 """The family of the data version in a database of one table."""
 
-_STORE_TYPE = "defaultRocksDB"
-_WHOLE = re.compile(r"-?[0-9]{1,19}")
-_QUEUE_ID = re.compile(r"-?[0-9]{1,10}")
+
+def is_used_with(queue_kinds: Sequence[str | None]) -> bool:
+    """Return True if a broker with these kinds of queues keeps metadata in RocksDB (`isEnableRocksDBStore`).
+
+    With double write the storeType is `default`.
+    """
+    return tuple(queue_kinds) == TARGETS[ROCKSDB]
 
 
-def is_used_with(store_type: str) -> bool:
-    """Return True if a broker with this storeType keeps metadata in RocksDB (`isEnableRocksDBStore`)."""
-    return store_type.lower() == _STORE_TYPE.lower()
+def store_type_with(in_database: bool) -> str:
+    """Return the setting with which a broker keeps metadata in RocksDB, or else in JSON."""
+    return TARGET_SETTINGS[ROCKSDB if in_database else FILE]
 
 
 def encode_offsets(queues: Mapping[int, int]) -> bytes:
@@ -74,44 +77,25 @@ def decode_offsets(data: bytes, where: str) -> dict[int, int]:
     Raises:
         DamagedStoreError: the value is no such JSON, or a number in it is none of 32 or 64 bits. `where` names its key.
     """
-    value = parse_fastjson(data.decode("utf-8", "replace"))
+    value = parse_fastjson(data)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise DamagedStoreError(f"{where}: its value {data[:40]!r} is no table of offsets")
     queues = {}
     for queue, offset in table.items():
-        number = int(offset) if isinstance(offset, str) and _WHOLE.fullmatch(offset) else offset
-        if type(number) is not int or not -INT64_MAX - 1 <= number <= INT64_MAX:
+        number = parse_whole(str(offset), 64) if type(offset) in {int, str} else None
+        if number is None:
             raise DamagedStoreError(f"{where}: queue {queue[:20]}: {str(offset)[:40]!r} is no queue offset")
-        if not _QUEUE_ID.fullmatch(queue) or not -MAX_QUEUE_ID - 1 <= int(queue) <= MAX_QUEUE_ID:
+        queue_id = parse_whole(queue, 32)
+        if queue_id is None:
             raise DamagedStoreError(f"{where}: {queue[:20]!r} is no queue id")
-        queues[int(queue)] = number
+        queues[queue_id] = number
     return queues
 
 
-def encode_version(version: DataVersion) -> bytes:
-    """Return the value of a data version."""
-    return json.dumps(
-        {"counter": version.counter, "stateVersion": version.state_version, "timestamp": version.timestamp},
-        separators=(",", ":"),
-    ).encode()
-
-
-def decode_version(data: bytes | None, where: str) -> DataVersion | None:
-    """Return a data version; None if there is none.
-
-    Raises:
-        DamagedStoreError: the value is no such JSON.
-    """
-    if not data or not data.strip():
-        return None
-    value = parse_fastjson(data.decode("utf-8", "replace"))
-    numbers = (
-        [value.get(name, 0) for name in ("counter", "stateVersion", "timestamp")] if isinstance(value, dict) else []
-    )
-    if not numbers or not all(type(number) is int for number in numbers):
-        raise DamagedStoreError(f"{where}: its data version {data[:60]!r} is no JSON of three numbers")
-    return DataVersion(*numbers)
+def encode_configuration(value: Mapping[str, Any]) -> bytes:
+    """Return the value of a topic or a group."""
+    return write_fastjson(value)
 
 
 def decode_configuration(data: bytes, where: str) -> dict[str, Any]:
@@ -120,7 +104,7 @@ def decode_configuration(data: bytes, where: str) -> dict[str, Any]:
     Raises:
         DamagedStoreError: the value is no JSON object.
     """
-    value = parse_fastjson(data.decode("utf-8", "replace"))
+    value = parse_fastjson(data)
     if not isinstance(value, dict):
         raise DamagedStoreError(f"{where}: its value {data[:40]!r} is no JSON object")
     return value

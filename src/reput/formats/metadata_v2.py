@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
-from reput.formats.consumer_offset import DataVersion
+from reput.formats.data_version import DataVersion
+from reput.formats.families import DEFAULT_FAMILY
 from reput.formats.layout import Field, Layout
-from reput.formats.metadata_v1 import DEFAULT_FAMILY, decode_configuration
+from reput.formats.metadata_v1 import decode_configuration, encode_configuration
 
 FOLDER = "rdb"
 FAMILY = DEFAULT_FAMILY
@@ -146,6 +148,11 @@ def decode_value(data: bytes, where: str) -> dict[str, Any]:
             "newer broker may have written it"
         )
     return decode_configuration(data[1:], where)
+
+
+def encode_value(value: Mapping[str, Any]) -> bytes:
+    """Return the value of a topic or a group."""
+    return bytes((JSON_TYPE,)) + encode_configuration(value)
 
 
 def offset_key(table: TableId, key: CommittedKey) -> bytes:

@@ -17,12 +17,14 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from reput.formats.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
 
 CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 MOST_MESSAGES = 127
 """The number of messages is a signed byte."""
-_MOST_PUT_AGAIN = 127
+_NOT_A_NUMBER = 127
+"""The number of times for a text that is no number (`PopCheckPoint.parseRePutTimes`)."""
 
 
 class PopKey(NamedTuple):
@@ -79,7 +81,8 @@ def decode_pop_checkpoint(body: bytes) -> PopCheckpoint | None:
         return None
     again = values.get("rp")
     text = again if isinstance(again, str) else "0"
-    put_again = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else _MOST_PUT_AGAIN
+    put_again = parse_whole(text, 32)
+    put_again = _NOT_A_NUMBER if put_again is None else put_again
     return PopCheckpoint(key, _number(values, "it"), count, tuple(distances), _number(values, "bm"), put_again)
 
 

@@ -17,6 +17,7 @@ DEFAULT_KINDS = (FILE,)
 DEFAULT_STORE_TYPE = "default"
 STORE_TYPES: Mapping[str, str] = {DEFAULT_STORE_TYPE: FILE, "defaultRocksDB": ROCKSDB}
 """The kind for each storeType of broker.conf."""
+_STORE_TYPES_IN_ANY_CASE = {name.lower(): kind for name, kind in STORE_TYPES.items()}
 DOUBLE_WRITE = (FILE, ROCKSDB)
 """The kinds for rocksdbCQDoubleWriteEnable of broker.conf, in a store of the default type."""
 
@@ -33,3 +34,8 @@ KINDS_IN_WORDS: Mapping[tuple[str, ...], str] = {
     (FILE, ROCKSDB): "in files and in RocksDB",
 }
 """The kinds in words for people, unless the queues are in files only."""
+
+
+def kind_of_store_type(store_type: str) -> str | None:
+    """Return the kind for a storeType, in any case of its letters (`StoreType.fromString`); None for no storeType."""
+    return _STORE_TYPES_IN_ANY_CASE.get(store_type.lower())

@@ -19,9 +19,10 @@ import struct
 from typing import NamedTuple
 
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey
+from reput.formats.families import DEFAULT_FAMILY
 from reput.formats.layout import Field, Layout
 
-ENTRY_FAMILY = "default"
+ENTRY_FAMILY = DEFAULT_FAMILY
 OFFSET_FAMILY = "offset"
 FOLDER_SIGNS = ("CURRENT", "IDENTITY")
 """Files of every RocksDB: they show that a consumequeue folder is one."""

@@ -8,7 +8,7 @@ Source: `TimerLog`, `TimerMessageStore.doEnqueue`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reput.formats.layout import Field, Layout
 
@@ -83,9 +83,14 @@ def encode_unit(unit: TimerUnit) -> bytes:
     return UNIT.struct.pack(*unit)
 
 
+def is_unit(size: Any, magic: Any) -> Any:
+    """Return True where size and magic are those of a unit (`TimerMessageStore.isMagicOK`); also for whole columns."""
+    return (size == UNIT_SIZE) & (magic | _KNOWN_BITS == _KNOWN_BITS)
+
+
 def decode_unit(data: bytes | memoryview, position: int) -> TimerUnit | None:
-    """Return the unit at a position of `data`; None if there is none (`TimerMessageStore.isMagicOK`)."""
+    """Return the unit at a position of `data`; None if there is none."""
     if position < 0 or position + UNIT_SIZE > len(data):
         return None
     unit = TimerUnit(*UNIT.struct.unpack_from(data, position))
-    return unit if unit.size == UNIT_SIZE and unit.magic | _KNOWN_BITS == _KNOWN_BITS else None
+    return unit if is_unit(unit.size, unit.magic) else None

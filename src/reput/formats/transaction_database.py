@@ -20,6 +20,7 @@ from reput.formats.layout import Field, Layout
 
 FAMILY = "trans"
 LAST_OFFSET_KEY = b"lastOffsetPy"
+"""The key in each family of `rocksdbstore` that follows the log (`MessageRocksDBStorage.LAST_OFFSET_PY`)."""
 
 HALF_KEY_PARTS: tuple[tuple[str, str, str], ...] = (
     ("8", "physical_offset", "where the record starts in the CommitLog"),

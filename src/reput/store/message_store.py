@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from reput.log.append.flush import FlushService
     from reput.log.encode.message import Message, PutManyResult, PutResult
     from reput.store.disk.layout import StoreLayout
+    from reput.store.metadata.configurations import Configurations
+    from reput.store.metadata.homes import MetadataHomes
+    from reput.store.metadata.tables import Table
     from reput.store.open.opening import Opened
     from reput.store.owner.indexer import CatchUp, Indexer
     from reput.store.owner.owner import Ownership
@@ -92,7 +95,8 @@ class LocalStore(ProgressCalls, Reading):
         self.notes += opened.notes
         self.opened_in_s = opened.seconds
         self._progress: ConsumerProgress | None = None
-        self._progress_lock = threading.Lock()
+        self._homes: MetadataHomes | None = None
+        self._metadata_lock = threading.Lock()
         self.background_error: Exception | None = None
         self._reopening = reopening
         self._resources = contextlib.ExitStack()
@@ -185,21 +189,43 @@ class LocalStore(ProgressCalls, Reading):
         return self._progress or self._load_progress()
 
     def _load_progress(self) -> ConsumerProgress:
-        from reput.store.metadata.homes import offsets_home
-        from reput.store.metadata.metadata import Metadata
-        from reput.store.progress.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress, wall_clock_ms
+        from reput.store.metadata.tables import Table
+        from reput.store.progress.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 
         config = self.config
-        with self._progress_lock:
+        with self._metadata_lock:
             if self._progress is None:
-                metadata = Metadata(self.layout.root, config)
                 self._progress = ConsumerProgress.load(
-                    offsets_home(metadata, self.layout.own(own.ROCKSDB_LOGS), wall_clock_ms),
+                    self._metadata_homes().home(Table.OFFSETS),
                     persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
                     version_step=config.consumer_offset_update_version_step or VERSION_STEP,
                 )
                 self.notes += self._progress.notes
             return self._progress
+
+    def configurations(self, table: Table) -> Configurations:
+        """Return the broker's topics or groups, to be changed; the caller persists them.
+
+        Raises:
+            DamagedStoreError: Their file or database is damaged; a file, and its .bak is missing or damaged as well.
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
+        """
+        from reput.store.metadata.configurations import Configurations
+
+        self._check_open(to_write=True)
+        with self._metadata_lock:
+            homes = self._metadata_homes()
+            return Configurations.load(homes.home(table), homes.clock_ms)
+
+    def _metadata_homes(self) -> MetadataHomes:
+        from reput.store.metadata.homes import MetadataHomes
+        from reput.store.progress.progress import wall_clock_ms
+
+        if self._homes is None:
+            metadata = StoreOnDisk(self.layout, self.config, Purpose.READ).metadata
+            self._homes = MetadataHomes(metadata, self.layout.own(own.ROCKSDB_LOGS), wall_clock_ms)
+        return self._homes
 
     @property
     def pending(self) -> PendingWork:
@@ -224,11 +250,9 @@ class LocalStore(ProgressCalls, Reading):
         Raises:
             ConfigError: There is no such topic of type LITE; the text names similar ones.
         """
-        from reput.store.metadata.metadata import Metadata
-        from reput.store.metadata.topics import topics_of
         from reput.store.read.lite_topics import DEFAULT_MIN_TTL_MS, LiteTopics
 
-        expirations = topics_of(Metadata(self.layout.root, self.config)).lite_expirations
+        expirations = self.view.topics_of_broker().lite_expirations
         min_ttl_ms = self.config.min_lite_ttl
         listed = LiteTopics(
             self._open_view(), self.progress, expirations, DEFAULT_MIN_TTL_MS if min_ttl_ms is None else min_ttl_ms
@@ -524,8 +548,8 @@ class LocalStore(ProgressCalls, Reading):
     def _let_go(self) -> None:
         try:
             # Before the store's lock: a broker that gets it opens its databases.
-            if self._progress is not None:
-                self._progress.close()
+            if self._homes is not None:
+                self._homes.close()
         finally:
             try:
                 if self._writing is not None:

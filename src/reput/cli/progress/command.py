@@ -109,10 +109,10 @@ def progress(
 
 def _say_source(opened: MessageStore, config: StoreConfig) -> None:
     """Say where the offsets are and how old they are, unless they are in JSON as with most brokers."""
-    from reput.store.metadata.metadata import Metadata
+    from reput.store.disk.store import Purpose, StoreOnDisk
     from reput.store.metadata.tables import Table
 
-    metadata = Metadata(opened.layout.root, config)
+    metadata = StoreOnDisk(opened.layout, config, Purpose.LOOK).metadata
     source = metadata.source(Table.OFFSETS)
     if not source.is_present(Table.OFFSETS):
         output.say(

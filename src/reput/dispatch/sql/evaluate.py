@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.dispatch.sql import tree
-from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
-from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Long, Node, Order, TextPlace
+from reput.dispatch.sql.numbers import double_key, parse_double
+from reput.dispatch.sql.tree import INT_MAX, INT_MIN, Long, Node, Order, TextPlace
+from reput.formats.java_numbers import parse_whole
 
 _HOLDS = {
     Order.LESS: lambda sign: sign < 0,
@@ -153,7 +154,7 @@ def _number_beside(text: str, number: Any) -> Any:
     if isinstance(number, float):
         return _double(text)
     is_long = isinstance(number, Long) or not INT_MIN <= number <= INT_MAX
-    value = parse_whole(text, *((LONG_MIN, LONG_MAX) if is_long else (INT_MIN, INT_MAX)))
+    value = parse_whole(text, 64 if is_long else 32)
     if value is None:
         raise NoAnswerError(f"{text!r} is no {'long' if is_long else 'int'}")
     return value

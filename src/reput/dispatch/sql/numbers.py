@@ -11,27 +11,12 @@ import struct
 
 from reput.formats.layout import INT64_MAX
 
-# Character.digit knows every decimal digit of Unicode's first plane.
-_WHOLE = re.compile(r"[+-]?\d+")
-_FIRST_PLANE = "\uffff"
 _DECIMAL = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 _HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
 _NAMED = re.compile(r"[+-]?(?:NaN|Infinity)")
 # Java's String.trim: every character up to the space.
 _TRIMMED = "".join(map(chr, range(0x21)))
-_MOST_DIGITS = 4000
 _NAN_KEY = 0x7FF8000000000000
-
-
-def parse_whole(text: str, low: int, high: int) -> int | None:
-    """Return the whole number in a text; None if it is none or outside [low, high]."""
-    if not _WHOLE.fullmatch(text) or max(text) > _FIRST_PLANE:
-        return None
-    digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > _MOST_DIGITS:
-        return None
-    value = int(text)
-    return value if low <= value <= high else None
 
 
 def parse_double(text: str) -> float | None:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from reput.dispatch.sql import tree
 from reput.dispatch.sql.columns import PropertyColumns, Texts
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
-from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
+from reput.dispatch.sql.numbers import double_key, parse_double
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, TextPlace
+from reput.formats.java_numbers import parse_whole
 from reput.kernels import filter_kernels
 from reput.kernels.layouts.columns import Code, Read
 
@@ -293,7 +294,7 @@ def _compared(texts: Texts, number: Constant, holds: int, missing: np.uint8) -> 
     else:
         low, high = (LONG_MIN, LONG_MAX) if isinstance(number, Long) else (INT_MIN, INT_MAX)
         left = filter_kernels().compare_whole(*texts, low, high, key, holds, int(missing), codes)
-        read = partial(parse_whole, low=low, high=high)
+        read = partial(parse_whole, bits=64 if isinstance(number, Long) else 32)
     for row in np.flatnonzero(codes == Code.LEFT).tolist() if left else ():
         found = read(texts.text(row) or "")
         codes[row] = NO_ANSWER if found is None else holds >> ((found > key) - (found < key) + 1) & 1

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from reput.formats.layout import INT64_MAX
+from reput.formats.layout import INT32_MAX, INT64_MAX
 
 
 class Long(int):
@@ -21,7 +21,7 @@ class Long(int):
 Constant = str | int | float
 """A text, or a number; whole and decimal numbers have comparison rules of their own."""
 
-INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
+INT_MIN, INT_MAX = -INT32_MAX - 1, INT32_MAX
 LONG_MIN, LONG_MAX = -INT64_MAX - 1, INT64_MAX
 
 

@@ -9,10 +9,10 @@ Source: `BatchConsumeQueue.assignQueueOffset`, `CommitLog.getMessageNum`, `LmqDi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from reput.formats import properties as props
+from reput.formats.java_numbers import parse_whole
 from reput.formats.queue_types import BATCH, QUEUE_TYPE
 from reput.formats.record import FLAG_INNER_BATCH, LMQ_PREFIX, MAX_BATCH_MESSAGES, gives_further_entries
 from reput.log.encode.encode import is_numbered
@@ -23,7 +23,6 @@ _NUM, _BASE = props.INNER_NUM.decode(), props.INNER_BASE.decode()
 _DISPATCH, _OFFSETS = props.INNER_MULTI_DISPATCH.decode(), props.INNER_MULTI_QUEUE_OFFSET.decode()
 _LMQ, _COMMA = LMQ_PREFIX.decode(), props.QUEUE_SEPARATOR.decode()
 _LMQ_QUEUE_ID = 0
-_COUNT = re.compile(r"\+?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ def checked_inner(message: Message, topic: TopicState, topics: TopicTable, enabl
 
 
 def _count(text: object) -> int:
-    count = int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else 0
-    if not 1 <= count <= MAX_BATCH_MESSAGES:
+    count = parse_whole(text.encode("utf-8", "surrogatepass"), 32) if isinstance(text, str) else None
+    if count is None or not 1 <= count <= MAX_BATCH_MESSAGES:
         raise illegal(f"property {_NUM} is {text!r}: give the number of messages, 1 to {MAX_BATCH_MESSAGES}")
     return count
 

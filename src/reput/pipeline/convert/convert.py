@@ -25,9 +25,7 @@ from reput.store.disk.kinds import broker_settings, find_placement, present_kind
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
-from reput.store.metadata.topics import topics_of
 from reput.store.owner import swap
 from reput.store.owner.owner import own_store
 
@@ -99,7 +97,7 @@ def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreCon
     present = {kind.name for kind in present_kinds(layout)}
     if present != set(TARGETS[options.to]) or (options.source != LOG and len(present) == 1):
         return None
-    lite = topics_of(Metadata(layout.root, config)).lite
+    lite = StoreOnDisk(layout, config, Purpose.LOOK).topics.lite
     if find_placement(layout, config, lite, []) != find_placement(layout, StoreConfig(), lite, []):
         return None
     if contradictions(layout, config):
@@ -156,14 +154,14 @@ def convert_store(
     elif options.to is not None:
         made = broker_settings(find_store(root, config), config, options.to)
         report.notes.append(f"a broker uses these queues if its broker.conf says {made}")
-        report.notes += _metadata_at_start(Path(root), options.to, config)
+        report.notes += _metadata_at_start(find_store(root, config), options.to, config)
     return report
 
 
-def _metadata_at_start(root: Path, to: str, config: StoreConfig) -> list[str]:
+def _metadata_at_start(layout: StoreLayout, to: str, config: StoreConfig) -> list[str]:
     """Say what a broker with the target's settings does with topics, groups and offsets that are elsewhere."""
     wanted = StoreConfig.from_properties(parse_properties(TARGET_SETTINGS[to]))
-    metadata = Metadata(root, config.with_given(wanted))
+    metadata = StoreOnDisk(layout, config.with_given(wanted), Purpose.LOOK).metadata
     return [note for table in Table for note in metadata.readable(table).notes]
 
 

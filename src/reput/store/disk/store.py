@@ -161,7 +161,7 @@ class StoreOnDisk:
     @cached_property
     def metadata(self) -> Metadata:
         """Topics, groups and committed offsets, wherever the broker keeps them."""
-        return Metadata(self.layout.root, self.config)
+        return Metadata(self.layout.root, self.config, lambda: [kind.name for kind in self.present])
 
     @cached_property
     def topics(self) -> Topics:

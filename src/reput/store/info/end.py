@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from reput.config import StoreConfig
 from reput.files import fs
 from reput.formats import properties as props
 from reput.formats.consume_queue import Entry
+from reput.formats.java_numbers import parse_whole
 from reput.formats.record import (
     CHECK_NONE,
     FLAG_INNER_BATCH,
@@ -242,13 +242,10 @@ def _numbers_of(record: Record) -> tuple[int, int]:
     if record.sys_flag & FLAG_INNER_BATCH:
         named = props.decode_properties(record.properties)
         numbers = named.get(props.INNER_BASE, b""), named.get(props.INNER_NUM, b"")
-        if all(_NUMBER.fullmatch(one) for one in numbers):
-            base, count = map(int, numbers)
+        base, count = (parse_whole(one, 64) for one in numbers)
+        if base is not None and count is not None and min(base, count) >= 0:
             return base, base + count
     return record.queue_offset, record.queue_offset + 1
-
-
-_NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
 def _has_keys(record: Record) -> bool:

@@ -5,24 +5,34 @@ A missing or damaged file is read from its .bak, as the broker does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import consumer_offset
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion
+from reput.formats import consumer_offset, data_version
+from reput.formats import metadata_v1 as v1
+from reput.formats.consumer_offset import ConsumerOffsets
+from reput.formats.data_version import DataVersion, version_of
 from reput.formats.fastjson import parse_fastjson
 from reput.store.metadata.tables import Content, MetadataSource, Table
 
-_SIZE_LIMIT = 256 << 20
+_SIZE_LIMIT = consumer_offset.SIZE_LIMIT
 _FILES = {Table.TOPICS: "topics.json", Table.GROUPS: "subscriptionGroup.json"}
-_MEMBERS = {Table.TOPICS: "topicConfigTable", Table.GROUPS: "subscriptionGroupTable"}
-_WITHOUT = {
-    Table.TOPICS: "so topics and their queue.type come from folders and records alone",
-    Table.GROUPS: "so subscription groups are unknown",
+MEMBERS = {Table.TOPICS: "topicConfigTable", Table.GROUPS: "subscriptionGroupTable"}
+"""The member of the file that has the table."""
+_OLDER = {
+    Table.TOPICS: "Topics were read from {}, which is older",
+    Table.GROUPS: "Groups were read from {}, which is older",
+    Table.OFFSETS: "Consumer progress was read from {}, which is older: messages may be consumed again",
 }
+_WITHOUT = {
+    Table.TOPICS: "topics and their queue.type then come from folders and records alone",
+    Table.GROUPS: "subscription groups are then unknown",
+    Table.OFFSETS: "every group begins again",
+}
+_Parsed = TypeVar("_Parsed")
 
 
 def backup_of(path: Path) -> Path:
@@ -40,6 +50,7 @@ class JsonFiles(MetadataSource):
 
     name = "json"
     words = "JSON"
+    settings = v1.store_type_with(in_database=False)
     is_database = False
 
     def __init__(self, folder: Path, light: bool | None) -> None:
@@ -57,11 +68,10 @@ class JsonFiles(MetadataSource):
             return names[self.light]
         return max(names, key=lambda name: times[name])
 
-    @property
-    def offsets_target(self) -> Path:
-        """The file that offsets are written to; `place` differs from it if only the other file is there."""
-        if self.light is None:
-            return self.place(Table.OFFSETS)
+    def target(self, table: Table) -> Path:
+        """Return the file that a table is written to; `place` differs from it if only the other file is there."""
+        if table is not Table.OFFSETS or self.light is None:
+            return self.place(table)
         return self._folder / (consumer_offset.LMQ_FILE_NAME if self.light else consumer_offset.FILE_NAME)
 
     def is_present(self, table: Table) -> bool:
@@ -80,89 +90,103 @@ class JsonFiles(MetadataSource):
         return False
 
     def read(self, table: Table) -> Content:
-        """Return a table's content; of topics and groups a file that cannot be read gives a note.
+        """Return a table's content.
 
         Raises:
-            DamagedStoreError: the offsets' file is damaged, and its backup is missing or damaged too.
+            DamagedStoreError: the file is damaged, and its backup is missing or damaged too.
         """
         path = self.place(table)
-        if table is Table.OFFSETS:
-            found = load_offsets(path)
-            return Content(path, found.offsets.whole_table, found.offsets.data_version, tuple(found.notes))
-        place = None
-        for named, value in _values(path):
-            place = place or named
-            if isinstance(value, dict):
-                values = value.get(_MEMBERS[table])
-                version = consumer_offset.version_of(value.get("dataVersion"))
-                return Content(path, values if isinstance(values, dict) else {}, version)
-        return Content(path, {}, None, () if place is None else (f"{place}: cannot be read, {_WITHOUT[table]}",))
+        found = load_offsets(path) if table is Table.OFFSETS else load_configurations(path, table)
+        return Content(path, found.values, found.version, tuple(found.notes))
 
     def version_at_start(self, table: Table) -> DataVersion | None:
         """Return the data version that a broker compares with a database's: that of the file, without its backup.
 
         Source: `ConfigManager.loadDataVersion` of the managers of JSON, which `merge` calls.
         """
-        name = consumer_offset.FILE_NAME if table is Table.OFFSETS else _FILES[table]
-        data = fs.read_bytes(self._folder / name, _SIZE_LIMIT)
-        value = parse_fastjson(data.decode("utf-8", "replace")) if data else None
-        return consumer_offset.version_of(value.get("dataVersion")) if isinstance(value, dict) else None
+        data = fs.read_bytes(self.target(table), _SIZE_LIMIT)
+        value = parse_fastjson(data) if data else None
+        return version_of(value.get(data_version.MEMBER)) if isinstance(value, dict) else None
 
 
-def _values(path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the values of a file and of its .bak, unless missing or empty; None for a file that is not JSON.
+class Loaded(NamedTuple, Generic[_Parsed]):
+    """A file as it was read. `data`: its bytes if they are good; `is_damaged`: it has others.
 
-    The .bak is read only if the caller asks for a second value.
-    """
-    for named in (path, backup_of(path)):
-        data = fs.read_bytes(named, _SIZE_LIMIT)
-        if data:
-            yield named, parse_fastjson(data.decode("utf-8", "replace"))
-
-
-class LoadedOffsets(NamedTuple):
-    """Offsets as they were read. `data`: the bytes of the file itself if they are good; `is_damaged`: it has others.
-
-    `is_of_backup`: the offsets come from the backup.
+    `content` is the whole content, for topics and groups the members that reput does not know. `is_of_backup`: all that
+    comes from the backup.
     """
 
-    offsets: ConsumerOffsets
+    values: dict[str, Any]
+    version: DataVersion | None
+    content: _Parsed
     data: bytes | None
     is_damaged: bool
     is_of_backup: bool
     notes: list[str]
 
 
-def load_offsets(path: Path) -> LoadedOffsets:
+def load_offsets(path: Path) -> Loaded[ConsumerOffsets]:
     """Read a file of offsets, or its .bak if it is missing or damaged.
 
     Raises:
         DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
     """
-    nothing = ConsumerOffsets({})
-    offsets, data, wrong = _taken(path)
-    if offsets is not None:
-        return LoadedOffsets(offsets, data, False, False, [])
+    taken = _taken(path, Table.OFFSETS, ConsumerOffsets({}), consumer_offset.decode)
+    return Loaded(taken.parsed.whole_table, taken.parsed.data_version, *taken)
+
+
+def load_configurations(path: Path, table: Table) -> Loaded[dict[str, Any]]:
+    """Read a file of topics or groups, or its .bak if it is missing or damaged.
+
+    Raises:
+        DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
+    """
+    nothing: dict[str, Any] = {}
+    taken = _taken(path, table, nothing, _decoded)
+    others = dict(taken.parsed)
+    values, version = others.pop(MEMBERS[table], None), version_of(others.pop(data_version.MEMBER, None))
+    return Loaded(values if isinstance(values, dict) else {}, version, others, *taken[1:])
+
+
+def _decoded(data: bytes, where: str) -> dict[str, Any]:
+    value = parse_fastjson(data)
+    if len(data) > _SIZE_LIMIT or not isinstance(value, dict):
+        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is no JSON object of at most {_SIZE_LIMIT} bytes")
+    return value
+
+
+class _Taken(NamedTuple, Generic[_Parsed]):
+    parsed: _Parsed
+    data: bytes | None
+    is_damaged: bool
+    is_of_backup: bool
+    notes: list[str]
+
+
+def _taken(path: Path, table: Table, nothing: _Parsed, decode: Callable[[bytes, str], _Parsed]) -> _Taken[_Parsed]:
+    """Return what a file or its backup has; `nothing` if both are missing or empty."""
+    found, data, wrong = _decoded_file(path, decode)
+    if found is not None:
+        return _Taken(found, data, False, False, [])
     backup = backup_of(path)
-    older, older_data, wrong_too = _taken(backup)
+    older, older_data, wrong_too = _decoded_file(backup, decode)
     if older is not None:
-        note = f"{wrong}. Consumer progress was read from {backup}, which is older: messages may be consumed again"
-        return LoadedOffsets(older, None, bool(data), True, [note])
+        return _Taken(older, None, bool(data), True, [f"{wrong}. {_OLDER[table].format(backup)}"])
     if data or older_data:
         raise DamagedStoreError(
-            f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: every group begins again"
+            f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: {_WITHOUT[table]}"
         )
     # A broker that was killed, or lost power, in its first write leaves an empty file.
-    notes = [] if data is None else [f"{wrong}; {wrong_too}: every group begins again"]
-    return LoadedOffsets(nothing, None, False, False, notes)
+    notes = [] if data is None else [f"{wrong}; {wrong_too}: {_WITHOUT[table]}"]
+    return _Taken(nothing, None, False, False, notes)
 
 
-def _taken(path: Path) -> tuple[ConsumerOffsets | None, bytes | None, str]:
-    """Return the offsets in a file, its bytes, and the problem if there are no offsets."""
-    data = fs.read_bytes(path, consumer_offset.SIZE_LIMIT + 1)
+def _decoded_file(path: Path, decode: Callable[[bytes, str], _Parsed]) -> tuple[_Parsed | None, bytes | None, str]:
+    """Return the content of a file, its bytes, and the problem if there is no content."""
+    data = fs.read_bytes(path, _SIZE_LIMIT + 1)
     if not data:
         return None, data, f"{path}: {'is missing' if data is None else 'is empty'}"
     try:
-        return consumer_offset.decode(data, str(path)), data, ""
+        return decode(data, str(path)), data, ""
     except DamagedStoreError as error:
         return None, data, str(error)

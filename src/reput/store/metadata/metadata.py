@@ -6,26 +6,29 @@ The settings decide where they are given, as in a broker (`BrokerController`):
     else storeType=defaultRocksDB           config/topics and others, or config/metadata (useSingleRocksDBForAllConfigs)
     else                                    JSON; with enableLmq offsets in lmqConsumerOffset.json
 
-Without them the queues show the storeType: all in RocksDB, or not. Among the sources that fit that, or else all, the
-one that was written last counts, by its files' times. Copies may have lost these: within a minute the later data
-version counts, and with none a database.
+Without a storeType the queues show it: all in RocksDB, or not. Without the other settings all that is there is
+considered. Among the sources that are left, the one that was written last counts, by its files' times. Copies may have
+lost these: within a minute the later data version counts, and with none a database.
 
 A broker that starts on databases of version 1 takes JSON in if its data version counts more changes than the
 database's (`merge` of the managers). With one database for all it then takes in those of a table each by the same rule
-(`migrateFromSeparateRocksDBs`). A stopped store is read as such a start would leave it. Version 2 takes nothing in.
+(`migrateFromSeparateRocksDBs`); one that is not there yet counts no changes. A stopped store is read as such a start
+would leave it. Version 2 takes nothing in, JSON neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
-from reput.files import names as folder_names
 from reput.formats import metadata_v1, paths
-from reput.formats.consumer_offset import DataVersion
+from reput.formats.data_version import NO_VERSION
+from reput.formats.queue_kinds import kind_of_store_type
 from reput.store.metadata.json_files import JsonFiles
 from reput.store.metadata.tables import Content, MetadataSource, Table
 from reput.store.metadata.v1 import V1Databases
@@ -35,25 +38,36 @@ V2 = "v2"
 _ALIKE_MS = 60_000
 
 
+class MetadataPart(NamedTuple):
+    """The content of a source that counts."""
+
+    source: MetadataSource
+    content: Content
+
+
 class Metadata:
     """The metadata of a store. Each table is read when it is first asked for, and only once.
+
+    `StoreOnDisk.metadata` makes it.
 
     Args:
         root: the store's folder.
         config: the settings that may name a source.
+        queue_kinds: returns the names of the kinds of queues that the store has.
     """
 
-    def __init__(self, root: Path, config: StoreConfig | None = None) -> None:
+    def __init__(self, root: Path, config: StoreConfig, queue_kinds: Callable[[], Sequence[str]]) -> None:
         self.folder = root / paths.CONFIG
-        self.config = config or StoreConfig()
-        self._read: dict[Table, Content] = {}
-        self.json = JsonFiles(self.folder, self.config.enable_lmq)
-        self._all: tuple[MetadataSource, ...] = (
-            V2Database(self.folder),
-            V1Databases(self.folder, True),
-            V1Databases(self.folder, False),
-            self.json,
-        )
+        self.config = config
+        self._queue_kinds = queue_kinds
+        self._parts: dict[Table, tuple[MetadataPart, ...]] = {}
+        self._found_at_start: dict[Table, bool] = {}
+        self.json = JsonFiles(self.folder, config.enable_lmq)
+        # The managers of databases read no other file of offsets.
+        self.json_at_start = JsonFiles(self.folder, False)
+        self._separate = V1Databases(self.folder, False)
+        single = V1Databases(self.folder, True)
+        self._all: tuple[MetadataSource, ...] = (V2Database(self.folder), single, self._separate, self.json)
 
     @cached_property
     def present(self) -> tuple[MetadataSource, ...]:
@@ -61,55 +75,56 @@ class Metadata:
         return tuple(source for source in self._all if any(source.is_present(table) for table in Table))
 
     @cached_property
+    def expected(self) -> MetadataSource:
+        """The source in which a broker looks: by the settings, and where they say nothing by what is there."""
+        allowed = [source for source in self._all if self._is_allowed(source)]
+        here = [source for source in allowed if source in self.present]
+        if here:
+            return _written_last(here)
+        in_database = self._in_database
+        if in_database is None:
+            in_database = any(isinstance(source, V1Databases) for source in self.present)
+        return [source for source in allowed if isinstance(source, V2Database) or source.is_database == in_database][-1]
+
+    @cached_property
     def chosen(self) -> MetadataSource:
-        """The source that counts."""
-        found = [source for source in self.present if self._fits(source)] or self.present or (self.json,)
-        likely = [source for source in found if isinstance(source, V2Database) or source.is_database == self._likely]
-        return _written_last(likely or found)
+        """The source that is read: the expected one, or if that has nothing the one that was written last."""
+        return self.expected if self.expected in self.present or not self.present else _written_last(self.present)
 
-    @property
-    def _likely(self) -> bool | None:
-        """True if the queues show `storeType=defaultRocksDB`, None if they show nothing: asked if no setting is given.
+    @cached_property
+    def _in_database(self) -> bool | None:
+        """True for a broker that keeps metadata in RocksDB with version 1; None if nothing shows it."""
+        given = self.config.store_type
+        kinds = self._queue_kinds() if given is None else [kind_of_store_type(given)]
+        return metadata_v1.is_used_with(kinds) if kinds else None
 
-        With double write the storeType is `default`.
-        """
-        if self.config.store_type is not None or len(self.present) < 2:
-            return None
-        queues = self.folder.parent / paths.CONSUME_QUEUE
-        if next(folder_names.sub_folders(queues), None) is not None:
-            return False
-        return (
-            True
-            if any(folder_names.is_database(place) for place in (queues, queues.with_name(paths.CONSUME_QUEUE_ROCKSDB)))
-            else None
-        )
-
-    @property
-    def is_as_configured(self) -> bool:
-        """True if the source that counts is one that the settings allow."""
-        return not self.present or self._fits(self.chosen)
-
-    def _fits(self, source: MetadataSource) -> bool:
-        config = self.config
-        version = config.config_manager_version
-        if version is not None and (version == V2) != isinstance(source, V2Database):
-            return False
+    def _is_allowed(self, source: MetadataSource) -> bool:
+        version = self.config.config_manager_version
         if isinstance(source, V2Database):
-            return True
-        if config.store_type is not None and metadata_v1.is_used_with(config.store_type) != source.is_database:
+            return version == V2 or (version is None and source in self.present)
+        if version == V2 or self._in_database not in {None, source.is_database}:
             return False
-        single = config.use_single_rocksdb_for_all_configs
+        single = self.config.use_single_rocksdb_for_all_configs
         return single is None or not isinstance(source, V1Databases) or source.is_single == single
+
+    @property
+    def is_as_expected(self) -> bool:
+        """True if what is there is where a broker looks, or there is nothing."""
+        return not self.present or self.chosen is self.expected
 
     def read(self, table: Table) -> Content:
         """Return a table as a broker that starts would have it.
 
         Raises:
-            DamagedStoreError: the source that counts is damaged.
+            DamagedStoreError: a source that counts is damaged.
         """
-        if table not in self._read:
-            self._read[table] = self._merged(table)
-        return self._read[table]
+        parts = [part.content for part in self.parts(table)]
+        values = parts[0].values
+        for part in self.parts(table)[1:]:
+            values = part.content.values if replaces(part, table) else {**values, **part.content.values}
+        notes = [*(note for part in parts for note in part.notes), *self._notes(table, parts)]
+        left_out = sum(part.left_out for part in parts)
+        return Content(self.place(table), values, parts[-1].version, tuple(notes), left_out)
 
     def readable(self, table: Table) -> Content:
         """Return the same, with a note in place of a damaged source."""
@@ -118,67 +133,115 @@ class Metadata:
         except DamagedStoreError as error:
             return Content(self.place(table), {}, None, (f"{error}. Until then {table.value} are unknown",))
 
+    def parts(self, table: Table) -> tuple[MetadataPart, ...]:
+        """Return the content of each source that counts, in the order in which a broker takes it in at its start.
+
+        Raises:
+            DamagedStoreError: a source that counts is damaged.
+        """
+        if table not in self._parts:
+            found = tuple(self._at_start(table))
+            self._parts[table] = found or (self._as_it_is(table),)
+            self._found_at_start[table] = bool(found)
+        return self._parts[table]
+
+    def _at_start(self, table: Table) -> Iterator[MetadataPart]:
+        """Yield what a broker has after its start, from the place where it looks and from where it takes more in."""
+        expected = self.expected
+        content = expected.read(table) if expected.is_present(table) else None
+        if content is not None:
+            yield MetadataPart(expected, content)
+        if not isinstance(expected, V1Databases):
+            return
+        counter = 0 if content is None else content.counter
+        version = self.json_at_start.version_at_start(table)
+        if version is not None and version.counter > counter:
+            counter = version.counter
+            yield MetadataPart(self.json_at_start, self.json_at_start.read(table)._replace(version=version))
+        if expected.is_single and self._separate.is_present(table):
+            taken = self._separate.read(table)
+            if taken.counter > counter:
+                yield MetadataPart(self._separate, taken)
+
+    def _as_it_is(self, table: Table) -> MetadataPart:
+        source = self.source(table)
+        return MetadataPart(
+            source, source.read(table) if source.is_present(table) else Content(source.place(table), {})
+        )
+
     def source(self, table: Table) -> MetadataSource:
-        """Return the source of a table: another one if the one that counts has nothing in the table's place."""
-        if self.chosen.is_present(table):
-            return self.chosen
-        return next((source for source in self.present if source.is_present(table)), self.chosen)
+        """Return the source of a table: another one if the expected one has nothing in the table's place."""
+        candidates = (self.expected, self.chosen, *self.present)
+        return next((source for source in candidates if source.is_present(table)), self.expected)
 
     def place(self, table: Table) -> Path:
         """Return the file or database of a table."""
         return self.source(table).place(table)
 
-    def _merged(self, table: Table) -> Content:
-        source = self.source(table)
-        content = source.read(table)
-        if source.place(table) != self.wanted(table):
-            return content._replace(notes=(*content.notes, self._elsewhere(table, content)))
-        if isinstance(source, V1Databases):
-            for newer in self._newer(source, table, content):
-                # A broker replaces its offsets by those of JSON, and adds all others.
-                replaces = table is Table.OFFSETS and newer.place == self.json.place(table)
-                note = (
-                    f"{newer.place}: its data version {newer.counter} is above that of {content.place} "
-                    f"({content.counter}), so a broker takes it in at its start, and it counts here"
-                )
-                values = newer.values if replaces else {**content.values, **newer.values}
-                content = Content(content.place, values, newer.version, (*content.notes, *newer.notes, note))
-        return content
-
-    def _newer(self, source: V1Databases, table: Table, content: Content) -> Iterator[Content]:
-        """Yield what a broker takes in when it starts, in its order."""
-        version = self.json.version_at_start(table) if self.json.is_present(table) else None
-        counter = content.counter
-        if version is not None and version.counter > counter:
-            yield self.json.read(table)._replace(version=version)
-            counter = version.counter
-        separate = V1Databases(self.folder, False)
-        if source.is_single and separate.is_present(table):
-            other = separate.read(table)
-            if other.counter > counter:
-                yield other
-
     def wanted(self, table: Table) -> Path:
-        """Return the place of a table in which a broker looks, by the settings, or else by the source that counts."""
-        source = self.chosen if self.is_as_configured else [one for one in self._all if self._fits(one)][-1]
-        return self.json.offsets_target if source is self.json and table is Table.OFFSETS else source.place(table)
+        """Return the place of a table in which a broker looks."""
+        return self.json.target(table) if self.expected is self.json else self.expected.place(table)
 
-    def takes_json_in(self, table: Table) -> bool:
-        """Return True if a table is in JSON, and a broker with these settings makes a database that takes JSON in."""
-        databases = [one.place(table) for one in self._all if isinstance(one, V1Databases)]
-        return self.source(table) is self.json and self.wanted(table) in databases
+    def may_be_taken_in(self, table: Table) -> bool:
+        """Return True if a broker makes a database where it looks, and takes this in if its data version is not 0."""
+        source, expected = self.source(table), self.expected
+        if not isinstance(expected, V1Databases) or expected.is_present(table):
+            return False
+        from_json = source is self.json and source.place(table) == self.json_at_start.target(table)
+        return from_json or (expected.is_single and source is self._separate)
 
-    def _elsewhere(self, table: Table, content: Content) -> str:
-        """Say what a broker with these settings does with a table that is not in the place that they name."""
-        wanted, what = self.wanted(table), table.value
-        text = f"{content.place}: {what} are read here, since there is no {wanted}"
-        if not self.takes_json_in(table):
-            return f"{text}. A broker takes nothing in there, and begins without them"
-        counter = (self.json.version_at_start(table) or DataVersion(0, 0, 0)).counter
-        if counter > 0:
-            return f"{text}. A broker makes that at its start and takes these in (data version {counter})"
-        lost = f"{text}. A broker makes that at its start, and does not take these in: their data version is 0"
-        return f"{lost}. A change by `reput progress` with these settings raises it" if table is Table.OFFSETS else lost
+    def is_taken_in(self, part: MetadataPart, table: Table) -> bool:
+        """Return True if a broker looks in another place, and takes this part of a table in at its start."""
+        return self._found_at_start[table] and part.source is not self.expected
+
+    # --- words -----------------------------------------------------------------------------------
+
+    def _notes(self, table: Table, parts: Sequence[Content]) -> Iterator[str]:
+        """Say what a broker takes in, and what it does not find."""
+        first = parts[0]
+        if first.place != self.wanted(table) and self.source(table).is_present(table):
+            yield from self._elsewhere(table, first)
+        for before, part in pairwise(parts):
+            yield (
+                f"{part.place}: its data version {part.counter} is above that of {before.place} ({before.counter}), so "
+                "a broker takes it in at its start, and it counts here"
+            )
+
+    def _elsewhere(self, table: Table, content: Content) -> Iterator[str]:
+        text = f"{content.place}: {table.value} are read here, since there is no {self.wanted(table)}"
+        config = self.config
+        if not self.may_be_taken_in(table):
+            yield (
+                f"{text}, where a broker with {self.deciding} looks. A broker takes nothing in there, and begins "
+                "without them"
+            )
+        elif not self._found_at_start[table]:
+            why = "a backup is not taken in" if content.counter else "their data version is 0"
+            more = ". A change by `reput progress` makes it take them in" if table is Table.OFFSETS else ""
+            yield f"{text}. A broker makes that at its start, and does not take these in: {why}{more}"
+        elif config.store_type is not None or config.use_single_rocksdb_for_all_configs is not None:
+            yield f"{text}. A broker makes that at its start and takes these in (data version {content.counter})"
+
+    @property
+    def deciding(self) -> str:
+        """The given settings that rule out what is there, in words; without any what the queues show."""
+        config, there = self.config, self.chosen
+        version, single = config.config_manager_version, config.use_single_rocksdb_for_all_configs
+        ruling = {
+            "config_manager_version": version is not None and (version == V2) != isinstance(there, V2Database),
+            "store_type": config.store_type is not None and self._in_database != there.is_database,
+            metadata_v1.SINGLE_SETTING: single is not None
+            and isinstance(there, V1Databases)
+            and there.is_single != single,
+            "enable_lmq": there is self.json and self.expected is self.json,
+        }
+        given = [config.given(name) for name, is_ruling in ruling.items() if is_ruling]
+        return " and ".join(given) or f"{metadata_v1.store_type_with(self.expected.is_database)}, as the queues show,"
+
+
+def replaces(part: MetadataPart, table: Table) -> bool:
+    """Return True if a broker that takes a part in drops what it had before; otherwise it adds the part to that."""
+    return table is Table.OFFSETS and isinstance(part.source, JsonFiles)
 
 
 def _written_last(found: Sequence[MetadataSource]) -> MetadataSource:
@@ -200,5 +263,5 @@ def _version_ms(source: MetadataSource) -> int:
                 version = source.read(table).version
             except DamagedStoreError:
                 continue
-            found = max(found, 0 if version is None else version.timestamp)
+            found = max(found, (version or NO_VERSION).timestamp)
     return found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
-from reput.formats.consumer_offset import DataVersion
+from reput.formats.data_version import NO_VERSION
 from reput.store.metadata.json_files import JsonFiles
-from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.metadata import Metadata, replaces
 from reput.store.metadata.tables import Content, MetadataSource, Table
 
 
@@ -18,7 +19,9 @@ from reput.store.metadata.tables import Content, MetadataSource, Table
 class SourceState:
     """One place of a table. `written_ms`: when it was last written; `entries` and `version` are None if not read.
 
-    `is_held`: another process has the database open, so it is read as far as that has flushed.
+    `is_held`: another process has the database open, so it is read as far as that has flushed. `counting_entries`: the
+    number of its entries that a broker has after its start; the others are replaced by those of another place.
+    `is_taken_in`: a broker looks in another place, and takes these in at its start.
     """
 
     source: str
@@ -29,13 +32,19 @@ class SourceState:
     counts: bool
     entries: int | None = None
     version: dict[str, int] | None = None
+    counting_entries: int | None = None
+    is_taken_in: bool = False
 
 
 @dataclass(slots=True)
 class MetadataState:
-    """The places of each table, that which counts first; `notes` on what a broker does, `damage` of what counts."""
+    """The places of each table, those that count first; `notes` on what a broker does, `damage` of what counts.
+
+    `absent`: the place where a broker looks for a table that is nowhere.
+    """
 
     tables: dict[str, list[SourceState]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -51,29 +60,49 @@ def metadata_state(metadata: Metadata) -> MetadataState:
     for table in Table:
         source = metadata.source(table)
         if not source.is_present(table):
+            state.absent[table.value] = str(metadata.wanted(table))
             continue
-        shown = [_state(source, table, counts=True)]
-        others = _others(metadata, table)
-        state.tables[table.value] = shown
-        if not others and not source.is_database and metadata.is_as_configured:
-            continue
-        counting = _counting(metadata, table, state)
-        if counting is not None:
-            _fill(shown[0], counting)
-            state.notes += counting.notes
-        for other in others:
-            found = _state(other, table, counts=False)
-            shown.append(found)
-            state.notes += _compared(metadata, table, counting, other, found)
+        sources = _sources(metadata, table)
+        if len(sources) == 1 and not source.is_database and metadata.is_as_expected:
+            state.tables[table.value] = [_state(source, table, counts=True)]
+        else:
+            state.tables[table.value] = _places(metadata, table, sources, state)
     return state
 
 
-def _counting(metadata: Metadata, table: Table, state: MetadataState) -> Content | None:
+def _places(metadata: Metadata, table: Table, sources: list[MetadataSource], state: MetadataState) -> list[SourceState]:
+    """Return the places of a table; notes and damage go to `state`."""
+    counting: Content | None = None
     try:
-        return metadata.read(table)
+        counting = metadata.read(table)
+        shown = _parts_shown(metadata, table)
+        state.notes += counting.notes
     except DamagedStoreError as error:
         state.damage.append(str(error))
-        return None
+        shown = [_state(metadata.source(table), table, counts=True)]
+    places = {one.place for one in shown}
+    for other in sources:
+        if str(other.place(table)) not in places:
+            found = _state(other, table, counts=False)
+            shown.append(found)
+            state.notes += _compared(metadata, table, counting, other, found)
+    return shown
+
+
+def _parts_shown(metadata: Metadata, table: Table) -> list[SourceState]:
+    shown, parts = [], metadata.parts(table)
+    givers: dict[str, Path] = {}
+    for part in parts:
+        if replaces(part, table):
+            givers.clear()
+        givers |= dict.fromkeys(part.content.values, part.content.place)
+        shown.append(_state(part.source, table, counts=True))
+        _fill(shown[-1], part.content)
+    numbers = Counter(givers.values())
+    for one, part in zip(shown, parts, strict=True):
+        one.counting_entries = numbers[part.content.place]
+        one.is_taken_in = metadata.is_taken_in(part, table)
+    return shown
 
 
 def _state(source: MetadataSource, table: Table, *, counts: bool) -> SourceState:
@@ -86,14 +115,14 @@ def _fill(state: SourceState, content: Content) -> None:
     state.version = None if content.version is None else content.version._asdict()
 
 
-def _others(metadata: Metadata, table: Table) -> list[MetadataSource]:
-    """Return the sources with another place of a table, in which there is something."""
+def _sources(metadata: Metadata, table: Table) -> list[MetadataSource]:
+    """Return the sources with a place of a table in which there is something, that which counts first."""
     candidates = [*metadata.present, *(JsonFiles(metadata.folder, light) for light in (False, True))]
     found: dict[Path, MetadataSource] = {metadata.place(table): metadata.source(table)}
     for source in candidates:
         if source.is_present(table):
             found.setdefault(source.place(table), source)
-    return list(found.values())[1:]
+    return list(found.values())
 
 
 def _compared(
@@ -124,8 +153,7 @@ def _compared(
 
 def _dated(content: Content, source: MetadataSource, table: Table) -> str:
     written = source.written_ms(table)
-    version = content.version or DataVersion(0, 0, 0)
-    return f"{content.place} (written {time_of(written)}, data version {version.counter})"
+    return f"{content.place} (written {time_of(written)}, data version {(content.version or NO_VERSION).counter})"
 
 
 def time_of(time_ms: int) -> str:

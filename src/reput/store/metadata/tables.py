@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from reput.errors import DamagedStoreError
 from reput.files import fs, locks
-from reput.formats.consumer_offset import DataVersion
+from reput.formats.data_version import NO_VERSION, DataVersion
 
-_NAMED = 5
 _DATABASE_SETTINGS = ("OPTIONS", "LOG", "LOCK", "IDENTITY")
 """Names of a database's files that do not show when its content was written, or how these names begin."""
 
@@ -26,17 +24,21 @@ class Table(enum.Enum):
 
 
 class Content(NamedTuple):
-    """The content of a table in one source. `place` is its file or database; `notes` say what is left out, and why."""
+    """The content of a table in one source. `place` is its file or database; `notes` are about it.
+
+    `left_out`: the number of values that are left out, since they are not the broker's; a note names them.
+    """
 
     place: Path
     values: Mapping[str, Any]
     version: DataVersion | None = None
     notes: tuple[str, ...] = ()
+    left_out: int = 0
 
     @property
     def counter(self) -> int:
         """The number of changes that the data version counts; 0 without one, as the broker takes it."""
-        return 0 if self.version is None else self.version.counter
+        return (self.version or NO_VERSION).counter
 
 
 class MetadataSource(ABC):
@@ -46,6 +48,8 @@ class MetadataSource(ABC):
     """The name in JSON."""
     words: ClassVar[str]
     """The name for people."""
+    settings: ClassVar[str]
+    """The settings with which a broker looks there."""
     is_database: ClassVar[bool] = True
     has_every_topic: ClassVar[bool] = True
     """False if a broker also has topics that it does not keep there."""
@@ -75,46 +79,3 @@ class MetadataSource(ABC):
     def is_held(self, table: Table) -> bool:
         """Return True if another process has the table's database open to write."""
         return locks.is_database_held(self.place(table))
-
-
-class LeftOut:
-    """The keys of a database that are left out since their keys or values are not the broker's."""
-
-    def __init__(self, place: Path, consequence: str) -> None:
-        self._place = place
-        self._consequence = consequence
-        self._texts: list[str] = []
-        self._number = 0
-
-    def passed(self, read: Callable[[], None]) -> None:
-        """Call `read`, and remember its DamagedStoreError."""
-        try:
-            read()
-        except DamagedStoreError as error:
-            self._number += 1
-            if len(self._texts) < _NAMED:
-                self._texts.append(str(error))
-
-    def version(self, read: Callable[[], DataVersion | None]) -> DataVersion | None:
-        """Return the data version that `read` gives; None if it raises DamagedStoreError, which is remembered."""
-        found: list[DataVersion | None] = [None]
-        self.passed(lambda: found.append(read()))
-        return found[-1]
-
-    def notes(self) -> Iterator[str]:
-        """Yield the note, if something is left out."""
-        if self._number:
-            more = f" and {self._number - _NAMED} more" if self._number > _NAMED else ""
-            yield f"{'; '.join(self._texts)}{more}: left out. {self._consequence}"
-
-
-def text_of(name: bytes, where: str) -> str:
-    """Return a name.
-
-    Raises:
-        DamagedStoreError: it is no UTF-8.
-    """
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        raise DamagedStoreError(f"{where}: {name[:60]!r} is no name") from None

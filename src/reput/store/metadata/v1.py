@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reput.formats import metadata_v1 as v1
+from reput.formats.data_version import decode_version
+from reput.formats.families import DEFAULT_FAMILY
 from reput.formats.metadata_v1 import TablePlace
-from reput.store.metadata.tables import Content, LeftOut, MetadataSource, Table, text_of
+from reput.store.metadata.left_out import LeftOut, text_of
+from reput.store.metadata.tables import Content, MetadataSource, Table
 
 PLACES = {Table.TOPICS: v1.TOPICS, Table.GROUPS: v1.GROUPS, Table.OFFSETS: v1.OFFSETS}
 REMEDY = "Put a copy in its place, such as a replica's; the log and the queues are not in it, and can be read"
@@ -44,6 +47,12 @@ class V1Databases(MetadataSource):
         """The name in JSON."""
         return "v1-single" if self.is_single else "v1"
 
+    @property
+    def settings(self) -> str:  # type: ignore[override]
+        """The settings with which a broker looks there."""
+        single = str(self.is_single).lower()
+        return f"{v1.store_type_with(in_database=True)}, useSingleRocksDBForAllConfigs={single}"
+
     words = "RocksDB, version 1"
 
     def place(self, table: Table) -> Path:
@@ -55,7 +64,13 @@ class V1Databases(MetadataSource):
         place: TablePlace = PLACES[table]
         if self.is_single:
             return Families(place.family, place.version_family)
-        return Families(v1.DEFAULT_FAMILY, v1.OWN_VERSION_FAMILY)
+        return Families(DEFAULT_FAMILY, v1.OWN_VERSION_FAMILY)
+
+    @property
+    def all_families(self) -> list[str]:
+        """The families of a database that is written."""
+        tables = Table if self.is_single else (Table.TOPICS,)
+        return [*dict.fromkeys([DEFAULT_FAMILY, *(name for table in tables for name in self.families(table))])]
 
     def read(self, table: Table) -> Content:
         """Return a table's content; a key with a value that is not the broker's is left out with a note.
@@ -74,16 +89,11 @@ class V1Databases(MetadataSource):
             values[name] = decode(value, f"{place}: {name}")
 
         with DatabaseReader(
-            place, (v1.DEFAULT_FAMILY,), optional=families_to_open(families), remedy=REMEDY
+            place, (DEFAULT_FAMILY,), optional=[name for name in families if name != DEFAULT_FAMILY], remedy=REMEDY
         ) as database:
             found = database.families
             for key, value in found[families.data].walk() if families.data in found else ():
                 left_out.passed(lambda key=key, value=value: take(key, value))  # type: ignore[misc]
             stored = found[families.version].get(v1.VERSION_KEY) if families.version in found else None
-        version = left_out.version(lambda: v1.decode_version(stored, str(place)))
-        return Content(place, values, version, tuple(left_out.notes()))
-
-
-def families_to_open(families: Families) -> list[str]:
-    """Return the families but for the one that each database has."""
-    return [name for name in families if name != v1.DEFAULT_FAMILY]
+        version = left_out.version(lambda: decode_version(stored, str(place)))
+        return Content(place, values, version, tuple(left_out.notes()), left_out.number)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from reput.formats import metadata_v2 as v2
 from reput.formats.consumer_offset import key_of
 from reput.formats.metadata_v2 import TableId
-from reput.store.metadata.tables import Content, LeftOut, MetadataSource, Table, text_of
+from reput.store.metadata.left_out import LeftOut, text_of
+from reput.store.metadata.tables import Content, MetadataSource, Table
 from reput.store.metadata.v1 import REMEDY
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class V2Database(MetadataSource):
 
     name = "v2"
     words = "RocksDB, version 2"
+    settings = "configManagerVersion=v2"
     # `TopicConfigManagerV2` writes in `updateTopicConfig` alone. Topics that messages or retries make are put without.
     has_every_topic = False
 
@@ -47,7 +49,7 @@ class V2Database(MetadataSource):
             values, left_out = _data(family, place, table)
             stored = family.get(v2.version_key(TABLE_IDS[table]))
         version = left_out.version(lambda: v2.decode_version(stored, str(place)))
-        return Content(place, values, version, tuple(left_out.notes()))
+        return Content(place, values, version, tuple(left_out.notes()), left_out.number)
 
 
 def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], LeftOut]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from reput.errors import DamagedStoreError, ReputError
 from reput.files.names import is_database
+from reput.formats.families import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
     from reput.files.database import Family
 
 _Row = TypeVar("_Row")
-_DEFAULT = "default"
-"""Every RocksDB has this family."""
 _REMEDY = (
     "Restore it from a copy: reput does not build this database. Its messages are in the log, and `reput dump log` "
     "shows them"
@@ -39,7 +38,7 @@ def family_of(folder: Path, name: str, damage: list[str]) -> Iterator[Family | N
 
     with contextlib.ExitStack() as opened:
         try:
-            reader = opened.enter_context(DatabaseReader(folder, (_DEFAULT,), optional=(name,), remedy=_REMEDY))
+            reader = opened.enter_context(DatabaseReader(folder, (DEFAULT_FAMILY,), optional=(name,), remedy=_REMEDY))
         except ReputError as error:
             damage.append(str(error))
             yield None

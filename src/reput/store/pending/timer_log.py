@@ -12,12 +12,11 @@ from reput.errors import DamagedStoreError
 from reput.files.maps import MapCache
 from reput.formats import timer_log
 from reput.formats.record import MAGIC_BLANK
-from reput.formats.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit
+from reput.formats.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit, is_unit
 from reput.log.read.files import LogFile, list_log_files
 from reput.log.read.reader import file_of, place
 
 _MAPS_KEPT = 8
-_KNOWN_BITS = 0xF
 
 
 class TimerLogReader:
@@ -58,7 +57,7 @@ class TimerLogReader:
                 continue
             data = self._map(file)
             units = np.frombuffer(data, dtype=UNIT.dtype, count=file.size // UNIT_SIZE)
-            good = (units["size"] == UNIT_SIZE) & (units["magic"] | _KNOWN_BITS == _KNOWN_BITS)
+            good = is_unit(units["size"], units["magic"])
             count = len(units) if good.all() else int(np.argmin(good))
             yield file.start + np.arange(count, dtype=np.int64) * UNIT_SIZE, units[:count]
             if count < len(units) and units["magic"][count] != MAGIC_BLANK:

@@ -21,9 +21,11 @@ from typing import Self, SupportsIndex
 
 from reput.errors import ConfigError
 from reput.formats import consumer_offset, paths
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, key_of, split_key
+from reput.formats.consumer_offset import ConsumerOffsets, key_of, split_key
+from reput.formats.data_version import DataVersion
 from reput.formats.layout import INT64_MAX
-from reput.store.metadata.offsets_home import OffsetsHome, is_of_light_group
+from reput.store.metadata.home import TableHome
+from reput.store.metadata.json_homes import is_of_light_group
 
 UNKNOWN = -1
 """The answer of a query about an unknown queue, as in the broker."""
@@ -51,7 +53,7 @@ class ConsumerProgress:
 
     def __init__(
         self,
-        home: OffsetsHome,
+        home: TableHome,
         *,
         clock_ms: Callable[[], int] = wall_clock_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
@@ -75,7 +77,7 @@ class ConsumerProgress:
     @classmethod
     def load(
         cls,
-        home: OffsetsHome,
+        home: TableHome,
         *,
         clock_ms: Callable[[], int] = wall_clock_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
@@ -91,7 +93,7 @@ class ConsumerProgress:
         """
         progress = cls(home, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step)
         found = home.load()
-        progress._table = {key: dict(queues) for key, queues in found.table.items()}
+        progress._table = {key: dict(queues) for key, queues in found.values.items()}
         progress._version = found.version or progress._version
         progress._dirty = found.must_write
         progress.notes += found.notes
@@ -120,7 +122,7 @@ class ConsumerProgress:
                 self._dirty = True
             self._commits += 1
             if self._commits % self._version_step == 0:
-                self._version = DataVersion(self._version.counter + 1, 0, self._clock_ms())
+                self._version = self._version.next(self._clock_ms())
                 self._dirty = True
         return True
 
@@ -279,11 +281,6 @@ class ConsumerProgress:
             with self._lock:
                 self._version = max(self._version, written)
         return True
-
-    def close(self) -> None:
-        """Let go of the home; what is not persisted is lost."""
-        with self._writing:
-            self._home.close()
 
     def _snapshot(self) -> ConsumerOffsets:
         table = {key: dict(sorted(queues.items())) for key, queues in sorted(self._table.items())}

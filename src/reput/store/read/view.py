@@ -28,8 +28,8 @@ from reput.store.disk.frontier import Frontiers
 from reput.store.disk.kinds import damaged_queue
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
-from reput.store.metadata.metadata import Metadata
-from reput.store.metadata.topics import Topics, topics_of
+from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
 from reput.store.read.batch_reader import BatchReader
 from reput.store.read.entry_reader import EntryReader
@@ -144,7 +144,7 @@ class StoreView:
 
     def topics_of_broker(self) -> Topics:
         """Return the topics that the broker has now, with or without a queue."""
-        return topics_of(Metadata(self.layout.root, self.config))
+        return StoreOnDisk(self.layout, self.config or StoreConfig(), Purpose.LOOK).topics
 
     def watch(self, watched: Watched) -> None:
         """Use these watermarks to notice changes."""

@@ -126,8 +126,10 @@ def test_hostile_offsets_are_passed_over(offsets: str, store: Path) -> None:
     shutil.rmtree(store / paths.CONSUME_QUEUE)
     write_config(store, "topics.json", json.dumps({"topicConfigTable": {"old": {}, "../x": {}}}))
     write_config(store, "consumerOffset.json", offsets)
-    report = stores.rebuild(store)
+    report = reput.rebuild(store, spark=False, config=stores.SMALL)
     assert report.retained_queues == []
+    found = reput.check(store, spark=False, config=stores.SMALL).findings
+    assert {one.rule for one in found} <= {"metadata-damaged"}
     assert [path.name for path in (store / paths.CONSUME_QUEUE).iterdir()] == ["live"]
 
 

@@ -20,8 +20,6 @@ from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.metadata.metadata import Metadata
-from reput.store.metadata.topics import topics_of
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 from reput.store.owner.strays import refuse_lost_log
@@ -154,7 +152,9 @@ def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int
     configured = configured_kinds(config)
     present = present_kinds(layout.as_found(), queue_file_size)
     present.sort(key=lambda kind: configured.index(kind.name) if kind.name in configured else len(configured))
-    placement = find_placement(layout.as_found(), StoreConfig(), topics_of(Metadata(layout.root, config)).lite, [])
+    placement = find_placement(
+        layout.as_found(), StoreConfig(), StoreOnDisk(layout, config, Purpose.LOOK).topics.lite, []
+    )
     if placement != EVERYWHERE:
         # Files first: with the light queues that they lack they have every queue.
         return kind_to_read(present_kinds(layout.as_found(), queue_file_size), placement)

@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.broker.config.v1.RocksDBConfigManager;
 import org.apache.rocketmq.broker.config.v1.RocksDBConsumerOffsetManager;
 import org.apache.rocketmq.broker.config.v2.ConfigStorage;
@@ -52,6 +53,10 @@ final class Metadata {
         set(RocksDBConsumerOffsetManager.class, manager, "useSingleRocksDBForAllConfigs", single);
         set(ConsumerOffsetManager.class, manager, "offsetTable", new ConcurrentHashMap<>());
         set(ConsumerOffsetManager.class, manager, "dataVersion", new DataVersion());
+        // It asks for the settings of a database that it takes in.
+        BrokerController controller = (BrokerController) unsafe().allocateInstance(BrokerController.class);
+        set(BrokerController.class, controller, "messageStoreConfig", new MessageStoreConfig());
+        set(ConsumerOffsetManager.class, manager, "brokerController", controller);
         boolean loaded = manager.load();
         Map<String, Object> found = answer(loaded, manager);
         manager.stop();
