@@ -47,6 +47,7 @@ from reput.pipeline.check.index import (
 from reput.pipeline.check.index_database import check_index_database
 from reput.pipeline.check.items import IndexPart
 from reput.pipeline.check.kinds import checks_of
+from reput.pipeline.check.metadata import metadata_findings
 from reput.pipeline.check.queues import (
     Mismatch,
 )
@@ -262,6 +263,7 @@ def _run(check: Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
     folder_findings(check)
+    metadata_findings(check)
     log_findings(check, stitched)
     report = check.report
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
