@@ -24,6 +24,7 @@ from reput.formats import (
     index_file,
     metadata_v1,
     metadata_v2,
+    order_info,
     paths,
     pop_database,
     pop_state,
@@ -321,6 +322,8 @@ def _pending() -> Iterator[str]:
     yield "### Pop in RocksDB"
     yield _body_of(pop_database.__doc__)
     yield _table(("Size", "Name", "Meaning"), pop_database.POP_KEY_PARTS)
+    yield f"### config/{order_info.FILE_NAME}"
+    yield _body_of(order_info.__doc__)
 
 
 def _body_of(docstring: str | None) -> str:

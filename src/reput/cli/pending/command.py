@@ -157,8 +157,8 @@ def pop(
     """Show the messages of STORE that pop consumers hold: given to a group, and neither acked nor put back.
 
     A held message is invisible to other pops until its time, and may then be given again. First those of checkpoints,
-    which wait as timer messages or in the revive topic; then those of RocksDB. The lag of a group in a queue counts
-    what no pop has given out; the true lag adds what is in flight. Messages that orderly consumers hold are not shown.
+    which wait as timer messages or in the revive topic; then those of RocksDB; then those of orderly consumers. The lag
+    of a group in a queue counts what is above its committed offset; the true lag adds what is in flight below it.
 
     \b
     reput pending pop /data/store

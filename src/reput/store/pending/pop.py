@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reput.errors import ConfigError
 from reput.formats.lite_topics import is_light
 from reput.formats.pop_database import FOLDER, PopRecord, decode_pop_record
+from reput.store.pending.orderly import ORDERLY
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import Held
 from reput.store.pending.verify import RecordState, verify
@@ -41,6 +42,11 @@ def of_database(view: StoreView, family: Family, damage: list[str]) -> Iterator[
             )
         else:
             yield _row(view, record, FOLDER)
+
+
+def of_orderly(view: StoreView, record: PopRecord) -> PendingPop:
+    """Return the row of a message that an orderly consumer holds."""
+    return _row(view, record, ORDERLY)
 
 
 def _row(view: StoreView, record: PopRecord, source: str) -> PendingPop:
@@ -80,9 +86,10 @@ def _look(view: StoreView, record: PopRecord) -> tuple[int | None, RecordState, 
 
 
 def counted(rows: Iterable[PendingPop], counts: Counter[QueueOfGroup]) -> Iterator[PendingPop]:
-    """Yield rows, and count the messages in flight of each group and queue."""
+    """Yield rows, and count the messages in flight of each group and queue that its committed offset has passed."""
     for row in rows:
-        counts[row.group, row.topic, row.queue_id] += 1
+        if row.source != ORDERLY:
+            counts[row.group, row.topic, row.queue_id] += 1
         yield row
 
 

@@ -11,7 +11,8 @@ class PendingPop(NamedTuple):
     """A message that a pop has given to a group, and that is not acked; times in ms, None for unknown values.
 
     Until `visible_timestamp` no other pop gets it. `attempts` counts how often it was put back without success.
-    `source` says where its state is: as a timer message, in the revive topic, or in a database. `state` says whether
+    `source` says where its state is: as a timer message, in the revive topic, in a database, or in the file of orderly
+    consumers. `state` says whether
     the queue has the message at `offset`, `reason` what differs.
     """
 
@@ -31,7 +32,8 @@ class PendingPop(NamedTuple):
 class PopLag(NamedTuple):
     """The lag of a group in a queue that has messages in flight.
 
-    `lag` counts the messages above the committed offset, which a pop moves at once. `true_lag` adds those in flight.
+    `lag` counts the messages above the committed offset, which a pop moves at once. `true_lag` adds those in flight. A
+    pop of an orderly consumer does not move the offset, so its messages are in `lag` and not in `in_flight`.
     """
 
     group: str

@@ -15,7 +15,8 @@ from reput.formats.system_topics import HALF_TOPIC
 from reput.store.pending.databases import family_of, guarded
 from reput.store.pending.delay_levels import delayed
 from reput.store.pending.half_row import PendingTransaction
-from reput.store.pending.pop import QueueOfGroup, counted, lags, of_checkpoint, of_database
+from reput.store.pending.orderly import held_in_order
+from reput.store.pending.pop import QueueOfGroup, counted, lags, of_checkpoint, of_database, of_orderly
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import held_by_checkpoints
 from reput.store.pending.timer_queue import TimerQueue
@@ -128,8 +129,8 @@ class PendingWork:
     def pop(self, group: str | None = None, topic: str | None = None) -> Iterator[PendingPop]:
         """Iterate over the messages that pop consumers hold: given to a group, and neither acked nor put back yet.
 
-        First those of checkpoints, by the time at which they become visible again; then those of RocksDB, likewise.
-        Memory grows with the number of checkpoints. Messages that orderly consumers hold are not in it.
+        First those of checkpoints, by the time at which they become visible again; then those of RocksDB, likewise;
+        then those of orderly consumers, by queue. Memory grows with the number of checkpoints.
         `lags` is complete when the rows have been read.
 
         Args:
@@ -154,6 +155,8 @@ class PendingWork:
         with family_of(view.layout.root / pop_database.FOLDER, pop_database.FAMILY, damage) as family:
             if family is not None:
                 yield from guarded(of_database(view, family, damage), damage)
+        for record in held_in_order(view.layout.root / paths.CONFIG, damage):
+            yield of_orderly(view, record)
 
     def lags(self) -> list[PopLag]:
         """Return the lag of each group and queue of which `pop` has given rows, with the number of messages in flight.
