@@ -175,7 +175,7 @@ def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
     good = topics.read_bytes()
     topics.write_text(text)
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
-        assert [note for note in store.notes if note.startswith(f"{topics}: cannot be read")]
+        assert [note for note in store.notes if note.startswith(f"{topics}: damaged")]
         assert store.put_message(Message("batches", b"y")).queue_offset == 5
     report = reput.check(path, spark=False, config=CONFIG)
     assert report.sound
