@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 from reput.broker import frames
 from reput.broker.codes import RequestCode
 from reput.broker.frames import FrameReader, RemotingFrame
+from reput.formats.record import Record, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,3 +112,26 @@ def pull_fields(topic: str, queue_id: int = 0, offset: int = 0, **further: objec
     values: dict[str, object] = {"consumerGroup": "g", "topic": topic, "queueId": queue_id, "queueOffset": offset}
     values |= {"maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0}
     return values | {"subVersion": 0, "subscription": "*", "expressionType": "TAG"} | further
+
+
+def records(answer: RemotingFrame) -> list[Record]:
+    """The records in the body of a pull's answer, which lie end to end."""
+    found, at = [], 0
+    while at < len(answer.body):
+        size = int.from_bytes(answer.body[at : at + 4], "big")
+        found.append(decode_record(memoryview(answer.body)[at : at + size]))
+        at += size
+    return found
+
+
+def bodies(answer: RemotingFrame) -> list[bytes]:
+    """The bodies in a pull's answer."""
+    return [record.body for record in records(answer)]
+
+
+def wait_until(is_so: Any) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -12,33 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from broker.remoting import Client, pull_fields, send_fields
+from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
 from reput.broker import frames
 from reput.broker.codes import RequestCode, ResponseCode
-from reput.formats.record import Record, decode_message_id, decode_record
+from reput.formats.record import decode_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reput.broker.frames import RemotingFrame
 
 R, C = RequestCode, ResponseCode
-
-
-def records(answer: RemotingFrame) -> list[Record]:
-    """The records in the body of a pull's answer, which lie end to end."""
-    found, at = [], 0
-    while at < len(answer.body):
-        size = int.from_bytes(answer.body[at : at + 4], "big")
-        found.append(decode_record(memoryview(answer.body)[at : at + size]))
-        at += size
-    return found
-
-
-def bodies(answer: RemotingFrame) -> list[bytes]:
-    """The bodies in a pull's answer."""
-    return [record.body for record in records(answer)]
 
 
 def batch(*messages: tuple[bytes, str]) -> bytes:
@@ -182,7 +166,7 @@ def wait_for_offset(client: Client, offset: int) -> None:
 
 
 REFUSED_SENDS = {
-    "later": (send_fields("orders", properties="DELAY\x013"), C.MESSAGE_ILLEGAL),
+    "delay": (send_fields("orders", properties="DELAY\x01soon"), C.MESSAGE_ILLEGAL),
     "timer": (send_fields("orders", properties="TIMER_DELIVER_MS\x01999"), C.MESSAGE_ILLEGAL),
     "transaction": (send_fields("orders", f=4), C.NO_PERMISSION),
     "system topic": (send_fields("RMQ_SYS_TRANS_HALF_TOPIC"), C.NO_PERMISSION),
@@ -245,14 +229,6 @@ def test_holds_of_a_lost_connection_go(broker: reput.RunningBroker, client: Clie
         wait_until(lambda: len(broker._broker.holds) == 1)
     wait_until(lambda: len(broker._broker.holds) == 0)
     assert client.put("orders").code == C.SUCCESS
-
-
-def wait_until(is_so: Any) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_offsets_outside_a_queue_are_moved(client: Client) -> None:

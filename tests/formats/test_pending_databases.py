@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.formats import timer_database, transaction_database
-from reput.formats.delay_offset import decode_delay_offsets
+from reput.formats.data_version import DataVersion
+from reput.formats.delay_offset import DelayOffsets, decode_delay_offsets, encode_delay_offsets
 from reput.formats.timer_database import (
     TimerEntry,
     decode_checkpoint_value,
@@ -79,9 +80,25 @@ def test_delay_offsets_are_read_as_the_broker_writes_them() -> None:
     """The levels are keys without quotes; a file that a human wrote has quotes."""
     text = b'{\n\t"dataVersion":{"counter":1,"timestamp":1},\n\t"offsetTable":{1:5,18:7\n\t}\n}'
 
-    assert decode_delay_offsets(text, "here") == {1: 5, 18: 7}
-    assert decode_delay_offsets(b'{"offsetTable":{"3":4}}', "here") == {3: 4}
-    assert decode_delay_offsets(b'{"offsetTable":{}}', "here") == {}
+    assert decode_delay_offsets(text, "here") == DelayOffsets({1: 5, 18: 7}, DataVersion(1, 0, 1))
+    assert decode_delay_offsets(b'{"offsetTable":{"3":4}}', "here") == DelayOffsets({3: 4})
+    assert decode_delay_offsets(b'{"offsetTable":{}}', "here") == DelayOffsets({})
+
+
+@given(st.dictionaries(st.integers(1, 99), st.integers(0, 2**63 - 1)), st.integers(0, 2**63 - 1))
+def test_delay_offsets_are_read_as_they_were_written(table: dict[int, int], number: int) -> None:
+    """The file's text gives the same table and version back."""
+    offsets = DelayOffsets(table, DataVersion(number, 0, number))
+
+    assert decode_delay_offsets(encode_delay_offsets(offsets), "here") == offsets
+
+
+@pytest.mark.golden
+def test_delay_offsets_are_written_as_the_broker_writes_them() -> None:
+    """What the broker's file says is written as the same bytes."""
+    data = (golden.shared("pending") / "config" / "delayOffset.json").read_bytes()
+
+    assert encode_delay_offsets(decode_delay_offsets(data, "here")) == data
 
 
 @given(st.binary(max_size=60))
@@ -92,4 +109,4 @@ def test_garbage_is_no_table_of_delays(data: bytes) -> None:
     except DamagedStoreError as error:
         assert "the file" in str(error)  # noqa: PT017 - only if it is an error
     else:
-        assert all(offset >= 0 for offset in table.values())
+        assert all(offset >= 0 for offset in table.offset_table.values())

@@ -12,6 +12,7 @@ from reput.broker.codes import RefusedError, RequestCode, ResponseCode
 from reput.broker.configuration import GroupConfigs, TopicConfigs
 from reput.broker.connection import Connection
 from reput.broker.consumers import Consumers, QueueLocks
+from reput.broker.delays import DelayLevels
 from reput.broker.frames import IS_ONE_WAY, RemotingFrame
 from reput.broker.handlers import HANDLERS
 from reput.broker.pulls import Holds
@@ -54,6 +55,7 @@ class Broker:
         self.consumers = Consumers(self._notify)
         self.locks = QueueLocks()
         self.holds = Holds(self, loop)
+        self.delays = DelayLevels(self, loop)
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self._host = host.encode()
         self._loop = loop
@@ -157,7 +159,8 @@ class Broker:
     # --- background ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look after idle connections, old locks and indexes."""
+        """Begin to deliver delayed messages, and to look after idle connections, old locks and indexes."""
+        self.delays.start()
         self._sweeper = self._loop.create_task(self._sweep())
 
     def ask_for_indexes(self) -> None:
@@ -171,6 +174,7 @@ class Broker:
             for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
                 connection.close()
             self.locks.forget_expired()
+            await self._loop.run_in_executor(None, self.delays.persist)
             if self._wants_indexes or self.store.behind_bytes > INDEX_BYTES:
                 self._wants_indexes = False
                 await self._loop.run_in_executor(None, self._build_indexes)
@@ -188,8 +192,10 @@ class Broker:
         self._is_stopping = True
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.delays.stop()
         self.holds.end_all()
         await self._loop.run_in_executor(None, self._worker.shutdown)
+        await self._loop.run_in_executor(None, self.delays.persist)
         for connection in list(self._connections):
             connection.close()
         deadline = self._loop.time() + _DRAIN_S

@@ -19,6 +19,7 @@ from reput.broker.configuration import (
     RETRY_PREFIX,
     check_topic,
 )
+from reput.broker.delays import DELAY
 from reput.broker.requests import Answer
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
@@ -73,11 +74,15 @@ _CODES: Final = {
 
 
 class Send(NamedTuple):
-    """A single message that was asked to be stored."""
+    """A single message that was asked to be stored.
+
+    `message` and `queue_id` are as they are stored; the sender asked for `asked_queue_id`.
+    """
 
     request: Request
     message: Message
     queue_id: int
+    asked_queue_id: int
 
 
 class SendHeader(NamedTuple):
@@ -144,11 +149,9 @@ def _refuse_topic(topic: str) -> None:
 
 
 def _message(request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]) -> Message:
-    """Return the message to store; refuse one that has to be delivered later: nobody would deliver it."""
-    if properties.get("DELAY", "0") != "0" or any(name in properties for name in _LATER):
-        refuse(
-            ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: reput serve delivers no delayed or timer messages"
-        )
+    """Return the message that a sender describes."""
+    if any(name in properties for name in _LATER):
+        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: reput serve delivers no timer messages")
     if properties.get("TRAN_MSG") == "true":
         refuse(ResponseCode.NO_PERMISSION, "sending transaction message is forbidden")
     return Message(
@@ -170,11 +173,14 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
         refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
     header = header_of(broker, request)
     if not header.is_batch and request.frame.code != RequestCode.SEND_BATCH_MESSAGE:
-        return Send(request, _message(request, header, request.body, header.flag, header.properties), header.queue_id)
+        message = _message(request, header, request.body, header.flag, header.properties)
+        return Send(request, *broker.delays.place(message, header.queue_id), header.queue_id)
     inner = client_batch.decode_messages(request.body)
     if inner is None:
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
     messages = [_message(request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
+    if any(DELAY in (message.properties or {}) for message in messages):
+        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed messages")
     store_batch = partial(_store_batch, broker, messages, header.queue_id)
     if broker.is_sync_flush:
         broker.in_thread(request, store_batch)
@@ -211,7 +217,7 @@ def _store_together(broker: Broker, sends: Sequence[Send]) -> bool:
         return False
     places = zip(sends, result.physical_offsets.tolist(), result.queue_offsets.tolist(), strict=True)
     for send, physical, queue in places:
-        send.request.answer(_stored(result.status, broker.message_id(physical), send.queue_id, queue))
+        send.request.answer(_stored(result.status, broker.message_id(physical), send.asked_queue_id, queue))
     return True
 
 
@@ -236,7 +242,8 @@ def _flushed(broker: Broker, send: Send, future: Future[PutResult]) -> None:
 def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:
     if not result.status.is_stored:
         return _refusal(result.status, result.reason)
-    return _stored(result.status, broker.message_id(result.physical_offset), send.queue_id, result.queue_offset)
+    message_id = broker.message_id(result.physical_offset)
+    return _stored(result.status, message_id, send.asked_queue_id, result.queue_offset)
 
 
 def _stored(status: PutStatus, message_id: str, queue_id: int, queue_offset: int) -> Answer:

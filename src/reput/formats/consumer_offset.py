@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from reput.errors import DamagedStoreError
 from reput.formats import data_version
 from reput.formats.data_version import DataVersion, version_of
-from reput.formats.fastjson import FastjsonReader, quoted_keys
+from reput.formats.fastjson import FastjsonReader, indented, quoted_keys
 from reput.formats.layout import INT32_MAX, INT64_MAX
 
 FILE_NAME = "consumerOffset.json"
@@ -114,34 +114,27 @@ def encode(offsets: ConsumerOffsets, form: JsonWriter = JsonWriter.FASTJSON2) ->
         return f'"{value.translate(escapes)}"'
 
     def names(values: Iterable[str]) -> str:
-        return _indented("[]", map(text, values), 2) if pretty else f"[{','.join(map(text, values))}]"
+        return indented("[]", map(text, values), 2) if pretty else f"[{','.join(map(text, values))}]"
 
     def numbers(queues: Mapping[int, int]) -> str:
         entries = [f"{queue}:{offset}" for queue, offset in queues.items()]
-        return _indented("{}", entries, 2) if pretty or not entries else f"{{{','.join(entries)}\n\t\t}}"
+        return indented("{}", entries, 2) if pretty or not entries else f"{{{','.join(entries)}\n\t\t}}"
 
     members = []
     if offsets.data_version is not None:
         fields = (f'"{name}":{number}' for name, number in offsets.data_version.members.items())
-        members.append(f'"{data_version.MEMBER}":{_indented("{}", fields, 1)}')
+        members.append(f'"{data_version.MEMBER}":{indented("{}", fields, 1)}')
     if offsets.group_topics is not None:
         lists = (f"{text(group)}:{names(topics)}" for group, topics in offsets.group_topics.items())
-        members.append(f'"groupTopicMap":{_indented("{}", lists, 1)}')
+        members.append(f'"groupTopicMap":{indented("{}", lists, 1)}')
     if offsets.light_offsets is not None:
         light = (f"{text(key)}:{offset}" for key, offset in offsets.light_offsets.items())
-        members.append(f'"lmqOffsetTable":{_indented("{}", light, 1)}')
+        members.append(f'"lmqOffsetTable":{indented("{}", light, 1)}')
     for name, table in (("offsetTable", offsets.offset_table), ("pullOffsetTable", offsets.pull_offsets)):
         if table is not None:
             tables = (f"{text(key)}:{numbers(queues)}" for key, queues in table.items())
-            members.append(f'"{name}":{_indented("{}", tables, 1)}')
-    return _indented("{}", members, 0).encode()
-
-
-def _indented(brackets: str, entries: Iterable[str], depth: int) -> str:
-    """Return entries, a line each, between two brackets at `depth`; nothing between them if there are none."""
-    line = "\n" + "\t" * depth
-    joined = f",{line}\t".join(entries)
-    return f"{brackets[0]}{line}\t{joined}{line}{brackets[1]}" if joined else brackets
+            members.append(f'"{name}":{indented("{}", tables, 1)}')
+    return indented("{}", members, 0).encode()
 
 
 # --- reading -------------------------------------------------------------------------------------

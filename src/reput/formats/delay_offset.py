@@ -10,8 +10,13 @@ Source: `ScheduleMessageService.encode`, `DelayOffsetSerializeWrapper`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from reput.errors import DamagedStoreError
-from reput.formats.fastjson import parse_fastjson
+from reput.formats import data_version
+from reput.formats.data_version import DataVersion, version_of
+from reput.formats.fastjson import indented, parse_fastjson
 from reput.formats.java_numbers import parse_whole
 
 FILE_NAME = "delayOffset.json"
@@ -20,8 +25,15 @@ SIZE_LIMIT = 1 << 20
 """The maximum bytes of a file to be read."""
 
 
-def decode_delay_offsets(data: bytes, where: str) -> dict[int, int]:
-    """Return the queue offset of the next message of each level; levels start at 1.
+class DelayOffsets(NamedTuple):
+    """The content of the file: the queue offset of the next message of each level, and the data version."""
+
+    offset_table: Mapping[int, int]
+    data_version: DataVersion | None = None
+
+
+def decode_delay_offsets(data: bytes, where: str) -> DelayOffsets:
+    """Return the content of the file; levels start at 1.
 
     Raises:
         DamagedStoreError: the text is no such JSON.
@@ -33,4 +45,16 @@ def decode_delay_offsets(data: bytes, where: str) -> dict[int, int]:
             f"{where}: damaged: {data[:40]!r} is no JSON with a table of levels. A broker that starts reads "
             f"{BACKUP_NAME} then; restore the file from a copy"
         )
-    return {int(level): offset for level, offset in table.items() if type(offset) is int and offset >= 0}
+    offsets = {int(level): offset for level, offset in table.items() if type(offset) is int and offset >= 0}
+    return DelayOffsets(offsets, version_of(value.get(data_version.MEMBER)))
+
+
+def encode_delay_offsets(offsets: DelayOffsets) -> bytes:
+    """Return the bytes of the file, as the broker writes it."""
+    members = []
+    if offsets.data_version is not None:
+        fields = (f'"{name}":{number}' for name, number in offsets.data_version.members.items())
+        members.append(f'"{data_version.MEMBER}":{indented("{}", fields, 1)}')
+    entries = (f"{level}:{offset}" for level, offset in sorted(offsets.offset_table.items()))
+    members.append(f'"offsetTable":{indented("{}", entries, 1)}')
+    return indented("{}", members, 0).encode()

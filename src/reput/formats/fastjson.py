@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
@@ -39,6 +39,13 @@ def write_fastjson_file(value: Any) -> bytes:
     """Return JSON indented by tabs, as `RemotingSerializable.toJson` writes it into files."""
     text = json.dumps(value, ensure_ascii=False, indent="\t", separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
+
+
+def indented(brackets: str, entries: Iterable[str], depth: int) -> str:
+    """Return entries, a line each, between two brackets at `depth`, as fastjson 2 does; `{}` or `[]` without any."""
+    line = "\n" + "\t" * depth
+    joined = f",{line}\t".join(entries)
+    return f"{brackets[0]}{line}\t{joined}{line}{brackets[1]}" if joined else brackets
 
 
 def quoted_keys(data: bytes) -> bytes:

@@ -8,16 +8,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from operator import attrgetter
-from pathlib import Path
 
-from reput.errors import DamagedStoreError
-from reput.files import fs
-from reput.formats import delay_offset, paths
-from reput.formats.delay_offset import decode_delay_offsets
+from reput.formats import paths
 from reput.formats.record import SCHEDULE_TOPIC
 from reput.store.pending.queue_walk import walk_queue
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import verify_queued
+from reput.store.progress.delays import DelayProgress
 from reput.store.read.view import StoreView
 
 LEVEL = "delay level"
@@ -35,10 +32,10 @@ def delayed(view: StoreView, delays_ms: tuple[int, ...], damage: list[str]) -> I
     queues = [queue for queue in view.queues(_TOPIC) if queue.queue_id < len(delays_ms)]
     if not queues:
         return
-    offsets = _delivered(view.layout.root / paths.CONFIG, damage)
-    levels = [
-        _level(view, queue.queue_id, offsets.get(queue.queue_id + 1, 0), delays_ms[queue.queue_id]) for queue in queues
-    ]
+    progress = DelayProgress.load(view.layout.root / paths.CONFIG)
+    damage += progress.notes
+    begins = {queue.queue_id: progress.table.get(queue.queue_id + 1, 0) for queue in queues}
+    levels = [_level(view, queue_id, begin, delays_ms[queue_id]) for queue_id, begin in begins.items()]
     yield from heapq.merge(*levels, key=attrgetter("deliver_timestamp"))
 
 
@@ -48,16 +45,3 @@ def _level(view: StoreView, queue_id: int, begin: int, delay_ms: int) -> Iterato
         due = 0 if verified.record is None else verified.record.store_timestamp + delay_ms
         row = timer_row(verified, found.physical_offset, found.size, f"{LEVEL} {queue_id + 1}")
         yield row._replace(deliver_timestamp=due)
-
-
-def _delivered(config: Path, damage: list[str]) -> dict[int, int]:
-    """Return how far each level has been delivered; nothing without the file, or if its backup is damaged, too."""
-    for name in (delay_offset.FILE_NAME, delay_offset.BACKUP_NAME):
-        data = fs.read_bytes(config / name, delay_offset.SIZE_LIMIT)
-        if data is None:
-            continue
-        try:
-            return decode_delay_offsets(data, str(config / name))
-        except DamagedStoreError as error:
-            damage.append(str(error))
-    return {}
