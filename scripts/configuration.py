@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from reput.broker import transactions
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
 from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file
@@ -66,6 +67,9 @@ DEFAULTS = {
     "broker_ip1": ".".join(map(str, LOCALHOST.address)),
     "listen_port": str(LOCALHOST.port),
     "flush_consumer_offset_interval": str(progress.PERSIST_INTERVAL_MS),
+    "transaction_time_out": str(transactions.DEFAULT_TIME_OUT_MS),
+    "transaction_check_interval": str(transactions.DEFAULT_CHECK_INTERVAL_MS),
+    "transaction_check_max": str(transactions.DEFAULT_CHECK_MAX),
     "consumer_offset_update_version_step": str(progress.VERSION_STEP),
     "max_decoded_body_size": str(MAX_DECODED_BODY_SIZE),
     "tail_max_entries": str(follower.TAIL_MAX_ENTRIES),

@@ -145,6 +145,12 @@ class StoreConfig:
     """Time after which changed consumer progress is written (ms)."""
     consumer_offset_update_version_step: int | None = None
     """Number of commits after which the progress file gets a new data version."""
+    transaction_time_out: int | None = None
+    """`reput serve`: age from which a producer is asked about the end of a transaction (ms)."""
+    transaction_check_interval: int | None = None
+    """`reput serve`: time between two rounds of such questions (ms)."""
+    transaction_check_max: int | None = None
+    """`reput serve`: number of questions after which a transaction is given up."""
 
     max_decoded_body_size: int | None = None
     """reput's own: the most bytes that a compressed body may expand to when it is read (64 MiB)."""

@@ -86,6 +86,17 @@ class Client:
         body = {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}
         return self.ask(RequestCode.HEART_BEAT, json.dumps(body).encode())
 
+    def produce(self, client_id: str, group: str) -> RemotingFrame:
+        """Register as a producer."""
+        body = {"clientID": client_id, "consumerDataSet": [], "producerDataSet": [{"groupName": group}]}
+        return self.ask(RequestCode.HEART_BEAT, json.dumps(body).encode())
+
+    def next_asked(self) -> RemotingFrame:
+        """Wait for a request of the broker."""
+        while not self.asked:
+            self.receive()
+        return self.asked.pop(0)
+
     def close(self) -> None:
         """Close the connection."""
         self.socket.close()

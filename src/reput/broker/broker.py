@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +15,12 @@ from reput.broker.consumers import Consumers, QueueLocks
 from reput.broker.delays import DelayLevels
 from reput.broker.frames import IS_ONE_WAY, RemotingFrame
 from reput.broker.handlers import HANDLERS
+from reput.broker.producers import Producers
 from reput.broker.pulls import Holds
 from reput.broker.requests import Answer, Request
 from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
+from reput.broker.transactions import Transactions
+from reput.broker.unique_keys import UniqueKeys
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
 from reput.store.metadata.tables import Table
 
@@ -53,9 +56,12 @@ class Broker:
         self.topics = TopicConfigs(store.configurations(Table.TOPICS), NAME)
         self.groups = GroupConfigs(store.configurations(Table.GROUPS))
         self.consumers = Consumers(self._notify)
+        self.producers = Producers()
         self.locks = QueueLocks()
         self.holds = Holds(self, loop)
+        self.unique_keys = UniqueKeys(host.address)
         self.delays = DelayLevels(self, loop)
+        self.transactions = Transactions(self, loop)
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self._host = host.encode()
         self._loop = loop
@@ -85,12 +91,17 @@ class Broker:
         self._connections.discard(connection)
         self.holds.forget_connection(connection)
         self.consumers.connection_lost(connection)
+        self.producers.connection_lost(connection)
 
     def _notify(self, connection: Connection, group: str) -> None:
         """Let a consumer know that its group has changed."""
+        self.push(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+
+    def push(self, connection: Connection, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a one-way request to a client."""
         self._opaque += 1
-        fields = {"consumerGroup": group}
-        connection.send(RemotingFrame(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._opaque, IS_ONE_WAY, None, fields))
+        pieces = (body,) if body else ()
+        connection.send(RemotingFrame(code, self._opaque, IS_ONE_WAY, None, fields), pieces, len(body))
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -159,8 +170,9 @@ class Broker:
     # --- background ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to deliver delayed messages, and to look after idle connections, old locks and indexes."""
+        """Begin to deliver what waits, and to look after idle connections, old locks and indexes."""
         self.delays.start()
+        self.transactions.start()
         self._sweeper = self._loop.create_task(self._sweep())
 
     def ask_for_indexes(self) -> None:
@@ -194,6 +206,7 @@ class Broker:
             self._sweeper.cancel()
         self.delays.stop()
         self.holds.end_all()
+        await self.transactions.stop()
         await self._loop.run_in_executor(None, self._worker.shutdown)
         await self._loop.run_in_executor(None, self.delays.persist)
         for connection in list(self._connections):

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 
 def heartbeat(broker: Broker, request: Request) -> Answer:
-    """Register the consumers of a client, and what they subscribe to; each group gets its retry topic."""
+    """Register the producers and consumers of a client, and what they subscribe to; each group gets its retry topic."""
     values = request.json()
     client_id, consumers = values.get("clientID"), values.get("consumerDataSet")
     if not isinstance(client_id, str) or not (consumers is None or isinstance(consumers, list)):
         refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID, or its consumerDataSet is no list")
+    producers = values.get("producerDataSet")
+    for data in producers if isinstance(producers, list) else ():
+        if isinstance(data, dict) and isinstance(data.get("groupName"), str):
+            broker.producers.register(request.connection, client_id, data["groupName"])
     for data in consumers or ():
         group = data.get("groupName") if isinstance(data, dict) else None
         if not isinstance(group, str):
@@ -39,8 +43,11 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
 
 
 def unregister(broker: Broker, request: Request) -> Answer:
-    """Remove a client from a consumer group."""
+    """Remove a client from a producer group and a consumer group."""
     client_id, group = request.text("clientID"), request.fields.get("consumerGroup")
+    producer_group = request.fields.get("producerGroup")
+    if producer_group is not None:
+        broker.producers.unregister(client_id, producer_group)
     if group is not None:
         broker.consumers.unregister(client_id, group)
     return Answer()

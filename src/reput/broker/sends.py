@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.codes import RequestCode, ResponseCode, refuse
@@ -21,9 +22,10 @@ from reput.broker.configuration import (
 )
 from reput.broker.delays import DELAY
 from reput.broker.requests import Answer
+from reput.broker.transactions import TRANSACTION_ID, UNIQUE_KEY, half_of, is_transactional
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
-from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS, TRANSACTION_MASK
+from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ _KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | _COMPRESSION_TYPE
 """The bits of sysFlag that a sender sets; the others are the store's."""
 _LATER: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
 _ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": CLUSTER}
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TOGETHER_BYTES: Final = 4 << 20
 _CODES: Final = {
     PutStatus.PUT_OK: (ResponseCode.SUCCESS, None),
@@ -76,13 +79,15 @@ _CODES: Final = {
 class Send(NamedTuple):
     """A single message that was asked to be stored.
 
-    `message` and `queue_id` are as they are stored; the sender asked for `asked_queue_id`.
+    `message` and `queue_id` are as they are stored; the sender asked for `asked_queue_id`. `further`: fields of the
+    answer that only some have.
     """
 
     request: Request
     message: Message
     queue_id: int
     asked_queue_id: int
+    further: Mapping[str, str] = _NOTHING
 
 
 class SendHeader(NamedTuple):
@@ -120,11 +125,6 @@ def header_of(broker: Broker, request: Request) -> SendHeader:
         )
     if queue_id < 0:
         queue_id = random.randrange(queues)
-    if sys_flag & TRANSACTION_MASK:
-        refuse(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{request.connection.own_address}] sending transaction message is forbidden",
-        )
     properties = text_properties(request.fields.get(names["properties"], "").encode("utf-8", "replace"))
     return SendHeader(
         topic,
@@ -148,16 +148,19 @@ def _refuse_topic(topic: str) -> None:
         )
 
 
-def _message(request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]) -> Message:
+def _message(
+    broker: Broker, request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]
+) -> Message:
     """Return the message that a sender describes."""
     if any(name in properties for name in _LATER):
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: reput serve delivers no timer messages")
-    if properties.get("TRAN_MSG") == "true":
-        refuse(ResponseCode.NO_PERMISSION, "sending transaction message is forbidden")
+    added = {**properties, **_ADDED}
+    if UNIQUE_KEY not in added:
+        added[UNIQUE_KEY] = broker.unique_keys.make()
     return Message(
         header.topic,
         body,
-        properties={**properties, **_ADDED},
+        properties=added,
         flag=flag,
         sys_flag=header.sys_flag,
         born_timestamp=header.born_timestamp,
@@ -173,20 +176,29 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
         refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
     header = header_of(broker, request)
     if not header.is_batch and request.frame.code != RequestCode.SEND_BATCH_MESSAGE:
-        message = _message(request, header, request.body, header.flag, header.properties)
-        return Send(request, *broker.delays.place(message, header.queue_id), header.queue_id)
+        message = _message(broker, request, header, request.body, header.flag, header.properties)
+        return _send(broker, request, message, header.queue_id)
     inner = client_batch.decode_messages(request.body)
     if inner is None:
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
-    messages = [_message(request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
-    if any(DELAY in (message.properties or {}) for message in messages):
-        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed messages")
+    messages = [_message(broker, request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
+    if any(DELAY in (message.properties or {}) or is_transactional(message) for message in messages):
+        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed or transactional messages")
     store_batch = partial(_store_batch, broker, messages, header.queue_id)
     if broker.is_sync_flush:
         broker.in_thread(request, store_batch)
     else:
         request.answer(store_batch())
     return None
+
+
+def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> Send:
+    """Return a message as it is stored: in its queue, or in another one until it is due or its transaction ends."""
+    if is_transactional(message):
+        half = half_of(message, queue_id)
+        key = (half.properties or {}).get(TRANSACTION_ID)
+        return Send(request, half, 0, queue_id, {"transactionId": key} if key else {})
+    return Send(request, *broker.delays.place(message, queue_id), queue_id)
 
 
 def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:
@@ -217,7 +229,8 @@ def _store_together(broker: Broker, sends: Sequence[Send]) -> bool:
         return False
     places = zip(sends, result.physical_offsets.tolist(), result.queue_offsets.tolist(), strict=True)
     for send, physical, queue in places:
-        send.request.answer(_stored(result.status, broker.message_id(physical), send.asked_queue_id, queue))
+        message_id = broker.message_id(physical)
+        send.request.answer(_stored(result.status, message_id, send.asked_queue_id, queue, send.further))
     return True
 
 
@@ -243,11 +256,14 @@ def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:
     if not result.status.is_stored:
         return _refusal(result.status, result.reason)
     message_id = broker.message_id(result.physical_offset)
-    return _stored(result.status, message_id, send.asked_queue_id, result.queue_offset)
+    return _stored(result.status, message_id, send.asked_queue_id, result.queue_offset, send.further)
 
 
-def _stored(status: PutStatus, message_id: str, queue_id: int, queue_offset: int) -> Answer:
+def _stored(
+    status: PutStatus, message_id: str, queue_id: int, queue_offset: int, further: Mapping[str, str] = _NOTHING
+) -> Answer:
     fields: dict[str, Any] = {
+        **further,
         "msgId": message_id,
         "queueId": str(queue_id),
         "queueOffset": str(queue_offset),

@@ -1,4 +1,4 @@
-"""How far each delay level has been delivered: config/delayOffset.json, and its backup.
+"""Progress of the delay levels: config/delayOffset.json says how far each has been delivered; it has a backup.
 
 Source: `ScheduleMessageService`, `ConfigManager`.
 """

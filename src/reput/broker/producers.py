@@ -1,0 +1,46 @@
+"""Producers that are online, by group: the broker asks one of a group about a transaction whose end it does not know.
+
+Source: `ProducerManager`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reput.broker.connection import Connection
+
+
+class Producers:
+    """The producers of each group. They live in memory: clients register again by their next heartbeat."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, Connection]] = {}
+        self._turn = 0
+
+    def register(self, connection: Connection, client_id: str, group: str) -> None:
+        """Take a producer's heartbeat."""
+        self._groups.setdefault(group, {})[client_id] = connection
+
+    def unregister(self, client_id: str, group: str) -> None:
+        """Remove a producer of a group."""
+        members = self._groups.get(group, {})
+        members.pop(client_id, None)
+        if not members:
+            self._groups.pop(group, None)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Remove all producers that used a connection."""
+        for group, members in list(self._groups.items()):
+            for client_id in [one for one, own in members.items() if own is connection]:
+                self.unregister(client_id, group)
+
+    def find(self, group: str) -> dict[str, Connection]:
+        """Return the connection of each client id of a group; nothing if nobody of it is online."""
+        return self._groups.get(group, {})
+
+    def next_of(self, group: str) -> Connection | None:
+        """Return a producer of a group, another one each time; None if nobody of it is online."""
+        connections = [one for one in self.find(group).values() if one.is_open]
+        self._turn += 1
+        return connections[self._turn % len(connections)] if connections else None

@@ -1,0 +1,420 @@
+"""Transactions: half messages, their ends, and questions about those whose end is unknown.
+
+A half message waits in RMQ_SYS_TRANS_HALF_TOPIC. Its end, commit or rollback, is an op message in
+RMQ_SYS_TRANS_OP_HALF_TOPIC with its queue offset; a commit puts the message to its topic before. The offsets of group
+CID_RMQ_SYS_TRANS say how far both topics are done with. A round of checks goes over the half messages after its offset:
+one without an end is put to the half topic again, so that the offset can pass it, and a producer of its group is asked.
+After transactionCheckMax questions it goes to TRANS_CHECK_MAX_TIME_TOPIC.
+
+Differences from RocketMQ: an op message is written at once and not after 3 s, so a kill leaves fewer transactions that
+are asked about again. A second end of a transaction is taken and does nothing, and a late end of a message that was put
+again ends its copy, too; RocketMQ delivers once more in both cases.
+
+Source: `TransactionalMessageBridge`, `TransactionalMessageServiceImpl`, `EndTransactionProcessor`,
+`AbstractTransactionalMessageCheckListener`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from reput.broker.codes import RequestCode, ResponseCode, refuse
+from reput.broker.delays import REAL_QUEUE_ID, REAL_TOPIC, copy_of, real_place
+from reput.broker.requests import Answer
+from reput.errors import DamagedLogError, ReputError
+from reput.formats.properties import encode_properties
+from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
+from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from reput.formats.transactions import REMOVE_TAG, encode_ended_offsets, ended_offsets
+from reput.log.encode.message import Message
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+    from reput.log.encode.message import PutResult
+    from reput.store.read.message import StoredMessage
+
+log = logging.getLogger("reput.broker")
+GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRANSACTION_PREPARED, PRODUCER_GROUP, UNIQUE_KEY = "TRAN_MSG", "PGROUP", "UNIQ_KEY"
+TRANSACTION_ID: Final = "__transactionId__"
+CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+DEFAULT_TIME_OUT_MS: Final = 6000
+DEFAULT_CHECK_MAX: Final = 15
+DEFAULT_CHECK_INTERVAL_MS: Final = 30_000
+_RESERVED_HOURS = 72
+_HOUR_MS = 3_600_000
+_OP_BODY_SIZE = 4096
+"""The most bytes of queue offsets in an op message (transactionOpMsgMaxSize)."""
+_AT_ONCE = 32
+_AGAIN_S = 1.0
+_STOP_S = 5.0
+
+
+def is_transactional(message: Message) -> bool:
+    """Return True for a message that begins a transaction.
+
+    A message that comes back for another try is none: old clients leave the property on it (`SendMessageProcessor`).
+    """
+    properties = message.properties or {}
+    is_retry = message.reconsume_times > 0 and properties.get("DELAY", "0") not in {"0", ""}
+    return properties.get(TRANSACTION_PREPARED, "").lower() == "true" and not is_retry
+
+
+def half_of(message: Message, queue_id: int) -> Message:
+    """Return the half message of a transactional message, for queue 0 of the half topic."""
+    properties = dict(message.properties or {})
+    if properties.get(UNIQUE_KEY):
+        properties[TRANSACTION_ID] = properties[UNIQUE_KEY]
+    properties |= {REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}
+    return replace(message, topic=HALF_TOPIC, properties=properties, sys_flag=message.sys_flag & ~TRANSACTION_MASK)
+
+
+class _Ends(NamedTuple):
+    """An op message: its queue offset, and the half messages that it ends."""
+
+    offset: int
+    halves: list[int]
+
+
+class Transactions:
+    """The transactions of a broker. All methods run in the loop's thread."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        config = broker.store.config
+        self._broker = broker
+        self._loop = loop
+        self._time_out_ms = config.transaction_time_out or DEFAULT_TIME_OUT_MS
+        self._check_max = config.transaction_check_max or DEFAULT_CHECK_MAX
+        self._interval_s = (config.transaction_check_interval or DEFAULT_CHECK_INTERVAL_MS) / 1000
+        self._reserved_ms = (config.file_reserved_time or _RESERVED_HOURS) * _HOUR_MS
+        # Half messages that have ended, and those whose committed message is being stored.
+        self._ended: set[int] = set()
+        self._ending: set[int] = set()
+        # Op messages that name half messages after the offset, and the ends that no op message names yet.
+        self._ops: deque[_Ends] = deque()
+        self._op_offset = 0
+        self._to_write: list[int] = []
+        # The queue offset of the copy of each half message that was put again.
+        self._copies: dict[int, int] = {}
+        # Half messages that wait for a time of their own: the queue offsets at which they were first.
+        self._first_offsets: set[int] = set()
+        self._is_loaded = False
+        self._checker: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look after transactions without an end."""
+        self._op_offset = self._offset_of(OP_TOPIC)
+        self._checker = self._loop.create_task(self._check_always())
+
+    async def stop(self) -> None:
+        """Look no more; wait for commits that are being stored, and note their ends."""
+        if self._checker is not None:
+            self._checker.cancel()
+        deadline = self._loop.time() + _STOP_S
+        while self._ending and self._loop.time() < deadline:  # noqa: ASYNC110 - futures of another thread
+            await asyncio.sleep(0.01)
+        self._write_ends()
+
+    # --- ends ----------------------------------------------------------------------------------
+
+    def end(self, request: Request) -> Answer | None:
+        """Serve the end of a transaction."""
+        group = request.text("producerGroup")
+        queue_offset, physical_offset = request.int64("tranStateTableOffset"), request.int64("commitLogOffset")
+        kind, is_checked = request.int32("commitOrRollback"), request.flag("fromTransactionCheck")
+        request.text("msgId")
+        if kind not in {TRANSACTION_COMMIT, TRANSACTION_ROLLBACK}:
+            # The producer does not know the end either. It is asked later.
+            return Answer()
+        half = self._broker.store.message_at(physical_offset)
+        if half is None or half.topic != HALF_TOPIC:
+            refuse(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+        if not is_checked and self._is_late(half):
+            refuse(ResponseCode.ILLEGAL_OPERATION, "the transaction is checked, and its end must answer the check")
+        if half.properties.get(PRODUCER_GROUP) != group:
+            refuse(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
+        if half.queue_offset != queue_offset:
+            refuse(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
+        offsets = self._with_copies(queue_offset)
+        if offsets & (self._ended | self._ending):
+            return Answer()
+        if kind == TRANSACTION_ROLLBACK:
+            self._have_ended(offsets)
+            return Answer()
+        self._commit(request, half, offsets)
+        return None
+
+    def _with_copies(self, queue_offset: int) -> set[int]:
+        """Return the queue offset of a half message, and those of its copies, which are about the same transaction."""
+        offsets = {queue_offset}
+        while (copy := self._copies.get(queue_offset)) is not None:
+            offsets.add(copy)
+            queue_offset = copy
+        return offsets
+
+    def _is_late(self, half: StoredMessage) -> bool:
+        """Return True for an end that comes after the time for which the sender asked not to be checked."""
+        text = half.properties.get(IMMUNITY)
+        if not text:
+            return False
+        immunity_ms = max(int(text) * 1000 if text.isdecimal() else 0, self._time_out_ms)
+        return _now_ms() - half.born_timestamp > immunity_ms
+
+    def _commit(self, request: Request, half: StoredMessage, offsets: set[int]) -> None:
+        """Put the message of a half message to its topic, then note the end and answer."""
+        topic, queue_id = real_place(half.properties)
+        if topic is None or queue_id is None:
+            refuse(ResponseCode.SYSTEM_ERROR, f"the half message names no queue to go to: {half!r}")
+        properties = {name: value for name, value in half.properties.items() if name not in {REAL_TOPIC, REAL_QUEUE_ID}}
+        message = replace(
+            copy_of(half, topic),
+            properties=properties,
+            sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+            prepared_transaction_offset=half.physical_offset,
+        )
+        future = self._broker.store.put_message_async(*self._broker.delays.place(message, queue_id))
+        self._ending |= offsets
+
+        def stored() -> Answer:
+            self._ending -= offsets
+            result = future.result()
+            if not result.status.is_stored:
+                refuse(ResponseCode.SYSTEM_ERROR, f"the message is not stored: {result.status.value}: {result.reason}")
+            self._have_ended(offsets)
+            return Answer()
+
+        future.add_done_callback(lambda _: self._broker.soon(self._broker.guarded, request, stored))
+
+    def _have_ended(self, offsets: set[int]) -> None:
+        self._ended |= offsets
+        if not self._to_write:
+            # Ends of one turn of the loop share an op message.
+            self._loop.call_soon(self._write_ends)
+        self._to_write += sorted(offsets)
+
+    def _write_ends(self) -> None:
+        ends, self._to_write = self._to_write, []
+        while ends:
+            some: list[int] = []
+            size = 0
+            while ends and (not some or size + len(str(ends[0])) < _OP_BODY_SIZE):
+                size += len(str(ends[0])) + 1
+                some.append(ends.pop(0))
+            if not self._put_op(some):
+                self._to_write = some + ends
+                self._loop.call_later(_AGAIN_S, self._write_ends)
+                return
+
+    def _put_op(self, halves: list[int]) -> bool:
+        """Put an op message; return False if the store does not take it now."""
+        key = self._broker.unique_keys.make()
+        message = Message(OP_TOPIC, encode_ended_offsets(halves), tags=REMOVE_TAG, unique_key=key)
+        try:
+            future = self._broker.store.put_message_async(message, 0)
+        except ReputError as error:
+            log.error("the end of transactions is not noted now: %s", error)  # noqa: TRY400 - the text says it all
+            return False
+        return not future.done() or future.result().status.is_stored
+
+    # --- checks --------------------------------------------------------------------------------
+
+    async def _check_always(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self.check()
+            except ReputError as error:
+                log.error("transactions are not checked now: %s", error)  # noqa: TRY400 - the text says it all
+
+    async def check(self) -> None:
+        """Go once over the half messages without an end that nobody has been asked about lately."""
+        started_ms, store = _now_ms(), self._broker.store
+        await self._read_ops()
+        begin = offset = self._offset_of(HALF_TOPIC)
+        if not self._is_loaded:
+            await self._read_first_offsets(begin)
+            self._is_loaded = True
+        while offset not in self._ending:
+            if (offset - begin) % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            if offset in self._ended:
+                offset += 1
+                continue
+            found = store.get_message(HALF_TOPIC, 0, offset, 1)
+            half = next(iter(found), None)
+            if half is None and found.next_offset == offset:
+                break
+            if half is not None and not await self._pass(half, started_ms):
+                break
+            offset = found.next_offset
+        if offset != begin:
+            store.commit_offset(TRANSACTION_GROUP, HALF_TOPIC, 0, offset)
+        self._forget_below(offset)
+
+    async def _read_first_offsets(self, begin: int) -> None:
+        """Find the half messages that wait for a time of their own, and were put again by an earlier broker."""
+        store, offset = self._broker.store, begin
+        while True:
+            found = store.get_message(HALF_TOPIC, 0, offset, _AT_ONCE)
+            for half in found:
+                with contextlib.suppress(DamagedLogError):
+                    first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), -1)
+                    self._first_offsets.update({first} - {-1})
+            if found.next_offset == offset:
+                return
+            offset = found.next_offset
+            await asyncio.sleep(0)
+
+    def _offset_of(self, topic: str) -> int:
+        store = self._broker.store
+        return max(store.query_offset(TRANSACTION_GROUP, topic, 0), store.min_offset(topic, 0))
+
+    async def _read_ops(self) -> None:
+        """Take in the op messages that have come: this broker's own, and before the first round all."""
+        store = self._broker.store
+        while True:
+            found = store.get_message(OP_TOPIC, 0, self._op_offset, _AT_ONCE)
+            for message in found:
+                try:
+                    halves = ended_offsets(message.body) if message.tags == REMOVE_TAG else []
+                except DamagedLogError as error:
+                    log.error("the end of transactions is lost: %s", error)  # noqa: TRY400 - the text says it all
+                    continue
+                self._ended.update(halves)
+                self._ops.append(_Ends(message.queue_offset, halves))
+            if found.next_offset == self._op_offset:
+                return
+            self._op_offset = found.next_offset
+            await asyncio.sleep(0)
+
+    def _forget_below(self, half_offset: int) -> None:
+        """Forget ends below the half topic's offset, and commit how far op messages are done with."""
+        needed = self._first_offsets
+        while self._ops and all(half < half_offset and half not in needed for half in self._ops[0].halves):
+            self._ops.popleft()
+        self._ended = {half for half in self._ended if half >= half_offset or half in needed}
+        self._copies = {half: copy for half, copy in self._copies.items() if copy >= half_offset}
+        op_offset, store = self._ops[0].offset if self._ops else self._op_offset, self._broker.store
+        if op_offset != store.query_offset(TRANSACTION_GROUP, OP_TOPIC, 0) and op_offset > 0:
+            store.commit_offset(TRANSACTION_GROUP, OP_TOPIC, 0, op_offset)
+
+    async def _pass(self, half: StoredMessage, started_ms: int) -> bool:
+        """Do what a half message without an end needs now; return False if the round ends before it."""
+        try:
+            properties, age_ms = half.properties, _now_ms() - half.born_timestamp
+        except DamagedLogError as error:
+            log.error("a transaction is left out: %s", error)  # noqa: TRY400 - the text says it all
+            return True
+        if _number(properties.get(CHECK_TIMES), 0) >= self._check_max or age_ms > self._reserved_ms:
+            return await self._give_up(half)
+        is_young = half.store_timestamp >= started_ms
+        immunity = properties.get(IMMUNITY)
+        if immunity is None:
+            is_young = is_young or 0 <= age_ms <= self._time_out_ms
+        elif not is_young:
+            seconds = _number(immunity, -1)
+            if age_ms <= (self._time_out_ms if seconds < 0 else seconds * 1000):
+                return await self._wait_on(half)
+        return not is_young and await self._ask_about(half)
+
+    async def _ask_about(self, half: StoredMessage) -> bool:
+        """Put a half message again, and ask a producer about it; return False if the store does not take it now."""
+        first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), -1)
+        self._first_offsets.discard(first)
+        if first in self._ended:
+            return True
+        times = _number(half.properties.get(CHECK_TIMES), 0) + 1
+        again = await self._put_half(half, {CHECK_TIMES: str(times)})
+        if again is not None:
+            self._ask_producer(half, again, times)
+        return again is not None
+
+    async def _wait_on(self, half: StoredMessage) -> bool:
+        """Put a half message again whose sender wants no check yet, so that the offset can pass it."""
+        first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), half.queue_offset)
+        if first in self._ended:
+            self._first_offsets.discard(first)
+            return True
+        if await self._put_half(half, {PREPARED_QUEUE_OFFSET: str(first)}) is None:
+            return False
+        self._first_offsets.add(first)
+        return True
+
+    async def _put_half(self, half: StoredMessage, further: dict[str, str]) -> PutResult | None:
+        """Put a half message to the half topic again; return its place, None if the store does not take it now.
+
+        As in RocketMQ the copy has no flag and no number of tries.
+        """
+        message = replace(copy_of(half, HALF_TOPIC), properties={**half.properties, **further})
+        copy = await self._put(replace(message, flag=0, reconsume_times=0))
+        if copy is not None:
+            self._copies[half.queue_offset] = copy.queue_offset
+        return copy
+
+    async def _put(self, message: Message) -> PutResult | None:
+        if self._broker.store.is_tail_full:
+            self._broker.ask_for_indexes()
+            return None
+        future: Future[PutResult] = self._broker.store.put_message_async(message, 0)
+        result = await asyncio.wrap_future(future)
+        return result if result.status.is_stored else None
+
+    async def _give_up(self, half: StoredMessage) -> bool:
+        """Move a half message that nobody ends to the topic of such messages."""
+        if self._broker.topics.find(GIVEN_UP_TOPIC) is None:
+            self._broker.topics.create(GIVEN_UP_TOPIC, 1, 1)
+        log.error("a transaction without an end is given up and moved to %s: %r", GIVEN_UP_TOPIC, half)
+        return await self._put(copy_of(half, GIVEN_UP_TOPIC)) is not None
+
+    def _ask_producer(self, half: StoredMessage, again: PutResult, times: int) -> None:
+        """Ask a producer of the message's group about the end; without one the next round asks again."""
+        properties = half.properties | {CHECK_TIMES: str(times)}
+        topic, queue_id = real_place(properties)
+        group = properties.get(PRODUCER_GROUP, "")
+        connection = self._broker.producers.next_of(group)
+        if connection is None or topic is None or queue_id is None:
+            log.warning("nobody of producer group %r is online to be asked about a transaction: %r", group, half)
+            return
+        record = half.record._replace(
+            topic=topic.encode(),
+            queue_id=queue_id,
+            queue_offset=again.queue_offset,
+            physical_offset=again.physical_offset,
+            store_timestamp=again.store_timestamp,
+            properties=encode_properties({name.encode(): value.encode() for name, value in properties.items()}),
+        )
+        key = properties.get(UNIQUE_KEY, "")
+        fields = {
+            "topic": HALF_TOPIC,
+            "tranStateTableOffset": str(again.queue_offset),
+            "commitLogOffset": str(again.physical_offset),
+            "offsetMsgId": self._broker.message_id(again.physical_offset),
+            "msgId": key,
+            "transactionId": key,
+            "bname": self._broker.name,
+        }
+        self._broker.push(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
+
+
+def end_transaction(broker: Broker, request: Request) -> Answer | None:
+    """Commit a transaction or roll it back."""
+    return broker.transactions.end(request)
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else default
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,233 @@
+"""Half messages, their ends, and questions to producers about transactions without an end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.remoting import Client, bodies, records, send_fields, wait_until
+from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.transactions import GIVEN_UP_TOPIC
+from reput.formats.properties import text_properties
+from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
+from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from reput.store.pending.transactions import HALF
+from support import golden
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.broker.frames import RemotingFrame
+
+R, C = RequestCode, ResponseCode
+EAGER = reput.StoreConfig(transaction_check_interval=50, transaction_time_out=1)
+"""Producers are asked almost at once."""
+
+
+def half_fields(number: int = 0, **further: str) -> dict[str, object]:
+    """The header of a transactional send to queue 2 of `orders`."""
+    named = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": f"u{number}", "TAGS": "paid", **further}
+    properties = "".join(f"{name}\x01{value}\x02" for name, value in named.items())
+    return send_fields("orders", 2, properties=properties, f=4, g=time.time_ns() // 1_000_000)
+
+
+def begin(client: Client, number: int = 0, **further: str) -> RemotingFrame:
+    """Send a half message."""
+    return client.ask(R.SEND_MESSAGE_V2, b"body%d" % number, **half_fields(number, **further))
+
+
+def end_fields(sent: RemotingFrame, kind: int, **further: object) -> dict[str, object]:
+    """The header of the end of a transaction, made of the answer to its half message as clients do."""
+    _, offset = decode_message_id(sent.fields["msgId"]) or pytest.fail("no id")
+    named = {"producerGroup": "pg", "tranStateTableOffset": sent.fields["queueOffset"], "commitLogOffset": offset}
+    return {**named, "commitOrRollback": kind, "fromTransactionCheck": False, "msgId": "u0", **further}
+
+
+def end(client: Client, sent: RemotingFrame, kind: int, **further: object) -> RemotingFrame:
+    """End a transaction."""
+    return client.ask(R.END_TRANSACTION, **end_fields(sent, kind, **further))
+
+
+def pending_keys(path: Path) -> list[str | None]:
+    """The unique keys of the transactions that `reput pending` shows."""
+    with reput.MessageStore.open(path, read_only=True) as store:
+        return [row.unique_key for row in store.pending.transactions()]
+
+
+def test_a_committed_message_is_delivered(broker: reput.RunningBroker, client: Client) -> None:
+    """A half message is nowhere but in the half topic; its commit puts it to its queue, and an op message ends it."""
+    sent = begin(client)
+    assert (sent.code, sent.fields["queueId"], sent.fields["transactionId"]) == (C.SUCCESS, "2", "u0")
+    assert bodies(client.pull("orders", 2)) == []
+    assert pending_keys(broker.path) == ["u0"]
+    assert end(client, sent, TRANSACTION_COMMIT).code == C.SUCCESS
+    (record,) = records(client.pull("orders", 2, subscription="paid"))
+    _, offset = decode_message_id(sent.fields["msgId"]) or pytest.fail("no id")
+    assert (record.body, record.sys_flag, record.prepared_transaction_offset) == (b"body0", TRANSACTION_COMMIT, offset)
+    named = text_properties(record.properties)
+    assert named | {"TRAN_MSG": "true", "__transactionId__": "u0", "TAGS": "paid"} == named
+    assert {"REAL_TOPIC", "REAL_QID"} & named.keys() == set()
+    wait_until(lambda: pending_keys(broker.path) == [])
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        (half,), (op,) = store.get_message(HALF_TOPIC, 0, 0), store.get_message(OP_TOPIC, 0, 0)
+        assert (half.sys_flag, half.properties["REAL_QID"]) == (0, "2")
+        assert (op.body, op.tags) == (b"0,", "d")
+
+
+def test_a_message_that_is_rolled_back_never_comes(broker: reput.RunningBroker, client: Client) -> None:
+    """A rollback ends the transaction; ends of one read share an op message."""
+    sent = [begin(client, number) for number in range(3)]
+    unknown = end(client, begin(client, 3), 0)
+    requests = [(R.END_TRANSACTION, b"", 0, end_fields(one, TRANSACTION_ROLLBACK)) for one in sent]
+    answers = [client.answer(number).code for number in client.send_all(requests)]
+    assert (answers, unknown.code) == ([C.SUCCESS] * 3, C.SUCCESS)
+    wait_until(lambda: pending_keys(broker.path) == ["u3"])
+    assert bodies(client.pull("orders", 2)) == []
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        assert [one.body for one in store.get_message(OP_TOPIC, 0, 0)] == [b"0,1,2,"]
+
+
+def test_a_second_end_does_nothing(broker: reput.RunningBroker, client: Client) -> None:
+    """A commit that comes twice delivers once, and a rollback after it takes nothing back."""
+    sent = begin(client)
+    fields = end_fields(sent, TRANSACTION_COMMIT)
+    numbers = client.send_all([(R.END_TRANSACTION, b"", 0, fields)] * 2)
+    answers = [client.answer(number).code for number in numbers]
+    assert [*answers, end(client, sent, TRANSACTION_ROLLBACK).code] == [C.SUCCESS] * 3
+    assert bodies(client.pull("orders", 2)) == [b"body0"]
+    wait_until(lambda: pending_keys(broker.path) == [])
+
+
+def test_an_end_that_does_not_fit_is_refused(client: Client) -> None:
+    """Another group, another place, and a record that is no half message are refused; nothing is delivered."""
+    sent = begin(client)
+    other = client.put("orders", b"other", 1)
+    _, offset = decode_message_id(other.fields["msgId"]) or pytest.fail("no id")
+    wrong: list[dict[str, object]] = [
+        {"producerGroup": "others"},
+        {"tranStateTableOffset": 7},
+        {"commitLogOffset": offset},
+        {"commitLogOffset": offset + 1},
+        {"commitLogOffset": 1 << 60},
+    ]
+    for fields in wrong:
+        answer = end(client, sent, TRANSACTION_COMMIT, **fields)
+        assert (answer.code, bool(answer.remark)) == (C.SYSTEM_ERROR, True)
+    assert bodies(client.pull("orders", 2)) == []
+
+
+def test_a_producer_is_asked_about_an_end(tmp_path: Path) -> None:
+    """A producer of the group gets the message with the places of its copy; its commit delivers once."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        begin(client)
+        asked = client.next_asked()
+        assert (asked.code, asked.is_one_way) == (R.CHECK_TRANSACTION_STATE, True)
+        record = decode_record(memoryview(asked.body))
+        assert (record.topic, record.queue_id, record.body) == (b"orders", 2, b"body0")
+        assert text_properties(record.properties)["TRANSACTION_CHECK_TIMES"] == "1"
+        places = {name: asked.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
+        assert int(places["commitLogOffset"]) == record.physical_offset
+        fields = {"producerGroup": "pg", "commitOrRollback": TRANSACTION_COMMIT, "msgId": asked.fields["msgId"]}
+        assert client.ask(R.END_TRANSACTION, **places, **fields, fromTransactionCheck=True).code == C.SUCCESS
+        wait_until(lambda: pending_keys(path) == [])
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
+    with reput.MessageStore.open(path, read_only=True) as store:
+        assert store.query_offset(TRANSACTION_GROUP, HALF_TOPIC, 0) > 0
+    assert_sound(path)
+
+
+def test_a_late_end_counts_for_the_copy(tmp_path: Path) -> None:
+    """A producer that was asked, and ends the transaction by its first answer, is asked no more; it comes once."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        sent = begin(client)
+        asked = client.next_asked()
+        assert end(client, sent, TRANSACTION_COMMIT).code == C.SUCCESS
+        wait_until(lambda: pending_keys(path) == [])
+        places = {name: asked.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
+        assert end(client, sent, TRANSACTION_COMMIT, **places).code == C.SUCCESS
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
+    assert_sound(path)
+
+
+def test_a_transaction_that_nobody_ends_is_given_up(tmp_path: Path) -> None:
+    """After transactionCheckMax questions a half message goes to its own topic, and is pending no more."""
+    path = tmp_path / "store"
+    config = reput.StoreConfig(transaction_check_interval=20, transaction_time_out=1, transaction_check_max=2)
+    with reput.serve(path, topics={"orders": 4}, config=config) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        begin(client)
+        asked = [client.next_asked() for _ in range(2)]
+        times = [text_properties(decode_record(memoryview(one.body)).properties) for one in asked]
+        assert [one["TRANSACTION_CHECK_TIMES"] for one in times] == ["1", "2"]
+        wait_until(lambda: bodies(client.pull(GIVEN_UP_TOPIC)) == [b"body0"])
+        wait_until(lambda: pending_keys(path) == [])
+    assert_sound(path)
+
+
+def test_a_time_without_questions_is_kept(tmp_path: Path) -> None:
+    """CHECK_IMMUNITY_TIME_IN_SECONDS: nobody is asked before, and a commit meanwhile ends the transaction for good."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        sent = begin(client, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        wait_until(lambda: client.ask(R.GET_MAX_OFFSET, topic=HALF_TOPIC, queueId=0).fields["offset"] > "1")
+        assert end(client, sent, TRANSACTION_COMMIT).code == C.SUCCESS
+        time.sleep(0.3)
+    with reput.serve(path, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        time.sleep(0.3)
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
+        assert client.asked == []
+    assert_sound(path)
+
+
+def test_a_transaction_survives_a_kill(tmp_path: Path) -> None:
+    """After a kill the next broker knows which transactions have ended, and asks about the others."""
+    store = tmp_path / "store"
+    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:4", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with Client(json.loads(process.stdout.readline())["address"]) as client:
+            sent = [begin(client, number) for number in range(3)]
+            end(client, sent[0], TRANSACTION_COMMIT)
+            end(client, sent[1], TRANSACTION_ROLLBACK)
+            assert bodies(client.pull("orders", 2)) == [b"body0"]
+        process.kill()
+    assert pending_keys(store) == ["u2"]
+    with reput.serve(store, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        assert client.next_asked().fields["msgId"] == "u2"
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
+    assert_sound(store)
+
+
+@pytest.mark.golden
+def test_transactions_of_rocketmq_are_asked_about(tmp_path: Path) -> None:
+    """Every half message that a broker left without an end is asked about by ours."""
+    store = golden.unpack("pending", tmp_path)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        # Others wait as timer messages.
+        rows = [row for row in opened.pending.transactions() if row.source == HALF]
+    config = reput.StoreConfig.from_properties({**dict(line.split("=") for line in golden.CONFIG.split())})
+    config = config.with_given(EAGER).with_given(reput.StoreConfig(file_reserved_time=10**6, delete_expired=False))
+    with reput.serve(store, config=config) as broker, Client(broker.address) as client:
+        for group in {row.producer_group for row in rows}:
+            client.produce("c@1", str(group))
+        asked: set[str | None] = set()
+        # Before the producers are known, nobody is asked, and the next round asks again.
+        while len(asked) < len(rows):
+            asked.add(client.next_asked().fields["msgId"])
+    assert asked == {row.unique_key for row in rows}
+    assert rows
+    assert_sound(store, config)
