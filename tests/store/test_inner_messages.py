@@ -178,11 +178,13 @@ def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
         assert [note for note in store.notes if note.startswith(f"{topics}: damaged")]
         assert store.put_message(Message("batches", b"y")).queue_offset == 5
     report = reput.check(path, spark=False, config=CONFIG)
-    assert report.sound
-    assert any("topics.json: cannot be read" in line for line in report.assumed)
+    assert [one.rule for one in report.findings] == ["metadata-damaged"]
+    assert any("topics.json: damaged" in line for line in report.assumed)
     (path / "config" / "topics.json.bak").write_bytes(good)
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
-        assert not store.notes
+        (note,) = store.notes
+    assert note.endswith(f"Topics were read from {topics}.bak, which is older")
+    assert reput.check(path, spark=False, config=CONFIG).sound
 
 
 def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:
