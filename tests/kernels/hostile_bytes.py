@@ -24,7 +24,7 @@ from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
-from reput.kernels import field_kernels, filter_kernels, kernels, line_kernels, lookup_kernels
+from reput.kernels import field_kernels, filter_kernels, kernels, key_kernels, line_kernels, lookup_kernels
 from reput.kernels.compiled.tools.crc import crc32
 from reput.kernels.compiled.tools.hashing import java_hash
 from reput.kernels.layouts.batch import Batch
@@ -38,6 +38,7 @@ from reput.kernels.layouts.columns import (
     Stop,
 )
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.keys import KEY_STATE_LAYOUT, MOST_KEY_BYTES, KeyOutput, KeySources, KeyState, key_state
 from reput.kernels.layouts.lines import ROWS, LinePiece, Stopped
 from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
@@ -76,6 +77,8 @@ CAPACITIES = ((1, 2, 1), (2, 3, 2), (8, 4, 8), (40, 200, 40))
 BATCHES = ColumnBatches(
     QueueDirectory(TopicTable({}, 0, True), RecordEncoder(LogSettings().store_host, append_crc=False), 4000)
 )
+KEYS = KeyOutput(guarded_array(MOST_KEY_BYTES, np.uint8), guarded_array(4, np.int64), guarded_array(3, np.int64))
+KEYS.end[0] = 0
 COLUMNS = [guard_outputs(Columns(*capacity)) for capacity in CAPACITIES]
 
 
@@ -177,6 +180,7 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
             )
             use(columns)
             use_further(buffer, columns)
+            use_keys(buffer, columns)
             if position == columns.state[State.position]:
                 break
             position = int(columns.state[State.position])
@@ -406,6 +410,15 @@ def use_further(buffer: NDArray[np.uint8], columns: Columns) -> None:
         stop, begin = twin.further_queues(buffer, 0, begin, asked, columns.queue_table, columns.state, out)
         if stop != Stop.REACHED_END:
             begin += 1
+
+
+def use_keys(buffer: NDArray[np.uint8], columns: Columns) -> None:
+    """The keys of all that was decoded, for the index database, into an output of few places."""
+    state = guarded_array(len(KEY_STATE_LAYOUT.fields), np.int64)
+    state[:] = key_state()
+    while state[KeyState.record] < columns.records:
+        state[KeyState.keys] = 0
+        assert key_kernels("compiled").gather_keys(buffer, 0, KeySources.of(columns), KEYS, state) <= 3
 
 
 def main(note: str, what: str, cases: int = 0) -> None:

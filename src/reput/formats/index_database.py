@@ -21,9 +21,12 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from reput.formats import properties as props
 from reput.formats import timer_database, transaction_database
 from reput.formats.families import DEFAULT_FAMILY
+from reput.formats.hashing import java_text
 from reput.formats.layout import Field, Layout
+from reput.formats.record import TRANSACTION_MASK, TRANSACTION_ROLLBACK, Record
 
 FAMILY = DEFAULT_FAMILY
 FAMILIES = (FAMILY, timer_database.FAMILY, transaction_database.FAMILY)
@@ -113,6 +116,31 @@ def prefix_bounds(hour_ms: int, after_hour: bytes) -> tuple[bytes, bytes]:
 def entry_key(key: IndexKey) -> bytes:
     """Return the key of an entry."""
     return _HOUR.pack(key.hour_ms) + prefix(key.topic, key.kind, key.text) + _OFFSET.pack(key.physical_offset)
+
+
+def entry_keys(record: Record) -> tuple[bytes, ...]:
+    """Return the keys of a record's entries: one for each key, for the tag, and last for the unique key.
+
+    Each has the store time as its value. A key that a record repeats comes twice, and is one entry in the database. As
+    in IndexFiles, all messages but rolled-back ones are indexed. A message without a unique key is not, and neither is
+    one from before the second hour of 1970.
+
+    Source: `IndexRocksDBStore.buildIndex`, `IndexRocksDBRecord.getKeyBytes`.
+    """
+    if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+        return ()
+    named = props.decode_properties(record.properties)
+    unique, hour_ms = named.get(props.UNIQ_KEY), hour_of(record.store_timestamp)
+    if not unique or not record.topic or hour_ms <= 0:
+        return ()
+    texts = [(KEY, key + SEPARATOR + unique) for key in named.get(props.KEYS, b"").split(props.KEY_SEPARATOR) if key]
+    if tags := named.get(props.TAGS):
+        texts.append((TAG, tags + SEPARATOR + unique))
+    texts.append((UNIQUE, unique))
+    topic = java_text(record.topic)
+    return tuple(
+        entry_key(IndexKey(hour_ms, topic, kind, java_text(text), record.physical_offset)) for kind, text in texts
+    )
 
 
 def decode_entry_key(data: bytes) -> IndexKey | None:

@@ -285,3 +285,15 @@ def table_kernels(kind: str) -> TableKernels:
 
         return found._replace(hash_bytes=entry_point(found.hash_bytes))
     return found
+
+
+class KeyKernels(NamedTuple):
+    """The kernel that makes the keys of the index database; its signature is in `reput.kernels.reference.keys`."""
+
+    gather_keys: Callable[..., int]
+
+
+@_KernelChoice
+def key_kernels(kind: str) -> KeyKernels:
+    """Return the kernel of the index database's keys of that kind."""
+    return _all_of(KeyKernels, "keys", kind)

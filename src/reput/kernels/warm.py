@@ -12,6 +12,7 @@ from reput.kernels import (
     field_kernels,
     filter_kernels,
     kernels,
+    key_kernels,
     line_kernels,
     lookup_kernels,
     table_kernels,
@@ -19,6 +20,7 @@ from reput.kernels import (
 from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
 from reput.kernels.layouts.columns import Columns, DecodeRules
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
 from reput.kernels.layouts.lines import line_table
 from reput.kernels.layouts.pack import EntrySources
 from reput.kernels.layouts.records import address_of
@@ -134,3 +136,10 @@ def warm_table_kernels() -> None:
     columns = Columns(1, 1, 1)
     sources = EntrySources.of(columns)
     run.pack_values(sources, columns.store_timestamp[:0], np.zeros(1, dtype=np.int64), out)
+
+
+def warm_key_kernels() -> None:
+    """Call the kernel of the index database's keys once, with arrays as the pipeline passes them."""
+    columns = Columns(1, 1, 1)
+    buffer = np.frombuffer(b"warm", dtype=np.uint8)
+    key_kernels().gather_keys(buffer, 0, KeySources.of(columns), KeyOutput.for_keys(1, 0), key_state())

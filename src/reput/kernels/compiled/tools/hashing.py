@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reput.kernels.compiled.tools.jit import kernel
-from reput.kernels.compiled.tools.memory import address_of, byte_at, load_le32, load_le64
+from reput.kernels.compiled.tools.memory import address_of, byte_at, copy_bytes, load_le32, load_le64, store_8
 
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _BYTE = np.uint64(0xFF)
@@ -119,3 +119,27 @@ def is_utf8(begin, end):
             return False
         at += length
     return True
+
+
+@kernel
+def put_java_text(at, begin, end):
+    """Write the string in [begin, end) to an address as Java writes it as UTF-8; return the address after it.
+
+    It takes three bytes for each malformed one.
+    """
+    if is_utf8(begin, end):
+        copy_bytes(at, begin, end - begin)
+        return at + end - begin
+    place = begin
+    while place < end:
+        code_point, length = decode_sequence(place, end)
+        if code_point == _REPLACEMENT:
+            store_8(at, 0xEF)
+            store_8(at + 1, 0xBF)
+            store_8(at + 2, 0xBD)
+            at += 3
+        else:
+            copy_bytes(at, place, length)
+            at += length
+        place += length
+    return at

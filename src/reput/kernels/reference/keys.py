@@ -1,0 +1,44 @@
+"""The keys of the index database in plain Python: the specification that the compiled twin is tested against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.formats.index_database import entry_keys
+from reput.formats.record import decode_record
+from reput.kernels.layouts.columns import IN_INDEX
+from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyState
+
+if TYPE_CHECKING:
+    from reput.kernels.reference.decode import Bytes, Int64s
+
+
+def gather_keys(buffer: Bytes, base: int, sources: KeySources, out: KeyOutput, state: Int64s) -> int:
+    """Write the keys of records from `state` on; return the number of keys in the output.
+
+    `buffer` holds the records whole, and `base` is the log offset of its first byte. A key that a record has twice
+    comes twice. A call returns when all records are done, or when the output may have no space for another key. The
+    caller then takes the keys away, sets `keys` in the state to 0, and calls again.
+    """
+    keys, size = int(state[KeyState.keys]), int(out.end[int(state[KeyState.keys])])
+    while state[KeyState.record] < len(sources.position):
+        n = int(state[KeyState.record])
+        at = int(sources.position[n]) - base
+        size_of = int.from_bytes(buffer[at : at + 4].tobytes())
+        found = entry_keys(decode_record(buffer[at : at + size_of].tobytes())) if sources.flags[n] & IN_INDEX else ()
+        for key in found[int(state[KeyState.done]) :]:
+            if keys == len(out.store_timestamp) or size + MOST_KEY_BYTES > len(out.text):
+                state[KeyState.keys] = keys
+                return keys
+            out.text[size : size + len(key)] = np.frombuffer(key, dtype=np.uint8)
+            size, keys = size + len(key), keys + 1
+            out.end[keys], out.store_timestamp[keys - 1] = size, sources.store_timestamp[n]
+            state[KeyState.done] += 1
+        if found:
+            state[KeyState.last_record] = sources.position[n]
+            state[KeyState.store_timestamp] = max(state[KeyState.store_timestamp], sources.store_timestamp[n])
+        state[KeyState.record], state[KeyState.done] = n + 1, 0
+    state[KeyState.keys] = keys
+    return keys
