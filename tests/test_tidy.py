@@ -141,6 +141,16 @@ KINDS_LISTED = {
     "pipeline/spark/worker_parent.py": "loads what tasks need before workers are forked",
 }
 KIND_NAMES = re.compile(r"(?i:file_kind|rocksdb)|\b(?:FILE|FileKind|FileQueues?)\b")
+# The same for kinds of index (`index/kinds.py`).
+INDEX_KINDS_LISTED = {
+    "store/disk/index_kinds.py": "which kinds a store has",
+    "pipeline/split/index_sinks.py": "what a job's tasks leave for each",
+    "pipeline/build/index/kinds.py": "what a job that builds does for each",
+    "pipeline/build/index/database.py": "about the index database alone",
+    "pipeline/build/rebuild/dry_run.py": "estimates the items of one kind and the entries of the other",
+    "pipeline/check/index_kinds.py": "what a check does for each",
+}
+INDEX_KIND_NAMES = {"INDEX_FILES", "INDEX_DATABASE", "FileIndex", "DatabaseIndex"}
 # What is about one kind says so in its name.
 OF_ONE_KIND = re.compile(r"rocksdb|_files\.py$")
 
@@ -283,6 +293,13 @@ def kinds_named(tree: ast.Module) -> Iterator[str]:
         else:
             continue
         yield from (name for name in found if KIND_NAMES.search(name))
+
+
+def index_kinds_named(tree: ast.Module) -> Iterator[str]:
+    """The names of kinds of index that a module imports; a path of the same name is none."""
+    for node in walked(tree):
+        if isinstance(node, ast.ImportFrom) and node.module != "reput.formats.paths":
+            yield from (alias.name for alias in node.names if alias.name in INDEX_KIND_NAMES)
 
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -447,6 +464,13 @@ def test_kinds_of_queues_are_not_named(path: Path) -> None:
 def test_kinds_are_seen(line: str, seen: bool) -> None:
     """The rule above knows names and texts from prose about them."""
     assert bool(list(kinds_named(ast.parse(line)))) == seen
+
+
+def test_kinds_of_index_are_not_named() -> None:
+    """No import of store, pipeline, data source or commands is a kind of index, but in the modules that list them."""
+    paths = [path for path in modules() if room_of(path) in KINDS_UNNAMED]
+    named = [name_of(path) for path in paths if list(index_kinds_named(parsed(path)))]
+    assert sorted(named) == sorted(INDEX_KINDS_LISTED)
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

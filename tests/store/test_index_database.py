@@ -14,11 +14,14 @@ from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats import properties as props
 from reput.formats.record import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from reput.index.database import DatabaseIndex
+from reput.index.search import FileIndex
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
 from tests.support import golden
 
 BOTH, ALONE = "index-both", "index-rocksdb"
+IN_ROCKSDB, IN_FILES = DatabaseIndex.words, FileIndex.words
 FROM_DATABASE = StoreConfig(index_file_read_enable=False)
 SIZES = StoreConfig(
     mapped_file_size_commit_log=golden.LOG_FILE_SIZE,
@@ -52,7 +55,7 @@ def test_queries_as_a_broker_answers_them(name: str, config: StoreConfig | None)
     asked = [line for line in golden.answers(name) if "key" in line]
     assert asked
     with reput.MessageStore.open(golden.shared(name), config, read_only=True) as store:
-        assert (store.view.index_database is not None) == (name == ALONE or config is not None)
+        assert store.view.index.words == (IN_ROCKSDB if name == ALONE or config is not None else IN_FILES)
         for line in asked:
             topic, key, most = line["key"]
             for exact in (True, False):
@@ -66,7 +69,7 @@ def test_every_message_is_found(name: str) -> None:
     """A walk through the log and the database know the same messages by key, by tag and by unique key."""
     path = golden.shared(name)
     with reput.MessageStore.open(path, FROM_DATABASE, read_only=True) as store:
-        assert store.view.index_database is not None
+        assert store.view.index.words == IN_ROCKSDB
         for (topic, key), offsets in by_text(path, props.KEYS).items():
             found = store.query_message(topic, key, 1000)
             assert [message.physical_offset for message in found] == offsets
@@ -132,8 +135,23 @@ def test_lost_index_files_are_no_reason_to_look_into_an_empty_database(tmp_path:
     path = golden.unpack("json", tmp_path)
     shutil.rmtree(path / paths.INDEX)
     with reput.MessageStore.open(path, read_only=True) as store:
-        assert store.view.index_database is None
+        assert store.view.index.words == IN_FILES
         for line in golden.answers("json"):
+            if "key" in line:
+                found = store.query_message(*line["key"])
+                assert [message.physical_offset for message in found] == line["phys"]
+
+
+def test_a_lost_database_is_no_empty_answer(tmp_path: Path) -> None:
+    """If the database that a rebuild made is deleted, the keys are found in the log, though reput's frontier is above.
+
+    Neither kind of index is there then, and nothing else says which one it was.
+    """
+    path = golden.unpack(ALONE, tmp_path)
+    reput.rebuild(path, only="index", spark=False)
+    shutil.rmtree(path / paths.INDEX_DATABASE)
+    with reput.MessageStore.open(path, read_only=True) as store:
+        for line in golden.answers(ALONE):
             if "key" in line:
                 found = store.query_message(*line["key"])
                 assert [message.physical_offset for message in found] == line["phys"]

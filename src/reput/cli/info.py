@@ -126,10 +126,11 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"{output.size_text(sum(file.bytes for file in found.index_files))}"
     )
     if (database := found.index_database) is not None:
-        yield (
-            f"index       in RocksDB, up to the record at log offset {database.last_physical_offset}, stored "
-            f"{output.time_text(database.last_store_timestamp)}"
-        )
+        reaches = "damaged, see below"
+        if database.last_physical_offset is not None and database.last_store_timestamp is not None:
+            stored = output.time_text(database.last_store_timestamp)
+            reaches = f"up to the record at log offset {database.last_physical_offset}, stored {stored}"
+        yield f"index       in RocksDB, {reaches}"
     if found.checkpoint is not None:
         for name, value in found.checkpoint.items():
             text = output.time_text(value) if name.endswith("timestamp") and value else str(value)

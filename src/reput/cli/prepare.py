@@ -20,6 +20,7 @@ def prepare() -> int:
     from reput.kernels.warm import (
         warm_field_kernels,
         warm_filter_kernels,
+        warm_key_kernels,
         warm_line_kernels,
         warm_store_kernels,
         warm_table_kernels,
@@ -32,6 +33,7 @@ def prepare() -> int:
     warm_filter_kernels()
     warm_line_kernels()
     warm_table_kernels()
+    warm_key_kernels()
     output.say("kernels: compiled and cached")
     if not has_pyspark():
         output.say("Spark: PySpark is not installed (pip install 'reput[spark]'), so there is nothing to prepare")

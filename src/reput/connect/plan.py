@@ -4,7 +4,7 @@
 |---|---|---|
 | log | ranges of the log, and leaves out what is not wanted | most of the store is wanted, or no index is of use |
 | queue | entries of the wanted queues, found by offset and time, and their records | little of the store is wanted |
-| key | the places that IndexFiles name for keys | keys are searched |
+| key | the places that the index names for keys | keys are searched |
 
 The last two go as far as the indexes are complete. After that the log is read, so every message is met exactly once.
 """
@@ -91,10 +91,11 @@ class ScanPlan:
 
     def __str__(self) -> str:
         snapshot, frontiers = self.snapshot, self.snapshot.frontiers
+        index = snapshot.store.index_read.words
         lines = [
             f"scan: {self.scan} ({self.why})",
             f"log: {snapshot.begin} to {snapshot.end}, writer {snapshot.writer}",
-            f"queues are complete below {frontiers.queue_offset}, IndexFiles below {frontiers.index_offset}",
+            f"queues are complete below {frontiers.queue_offset}, {index} below {frontiers.index_offset}",
             f"tasks: {len(self.cuts)} of the log, {len(self.queues)} of queues, {len(self.places)} of keys",
             f"bytes to read: about {self.bytes_to_read} of {snapshot.end - snapshot.begin}",
         ]
@@ -141,7 +142,7 @@ class _Planner:
         self.options = options
         self.snapshot = snapshot
         self.queues = queues
-        # IndexFiles do not have the keys of messages inside a batch, and Spark's filter may ask for one of those.
+        # No index has the keys of messages inside a batch, and Spark's filter may ask for one of those.
         may_unwrap = selection.key_hints and meets_batches(snapshot, selection)
         self.selection = replace(selection, key_hints=()) if may_unwrap else selection
         self.job = ScanJob.of(options, self.selection, snapshot.settings.delays_ms)
@@ -163,12 +164,15 @@ class _Planner:
         return self._without_restarted(self._new(Scan.LOG, why, self._log_cuts(EVERYTHING)))
 
     def _by_keys(self) -> ScanPlan | None:
-        """Return the plan by keys; None if the IndexFiles cannot answer."""
-        topics = self._topics()
-        places = key_places(self.snapshot, self.selection, topics) if topics is not None else None
-        if places is None:
+        """Return the plan by keys; None if the index cannot answer, with a note that says why."""
+        topics, index = self._topics(), self.snapshot.store.index_read.words
+        if topics is None:
             return None
-        why = f"IndexFiles name {len(places)} places for {len(self.selection.searched_keys)} keys"
+        places, why_not = key_places(self.snapshot, self.selection, topics)
+        if why_not:
+            self.snapshot.notes.append(f"keys are not looked up in an index: {why_not}")
+            return None
+        why = f"{len(places)} places for {len(self.selection.searched_keys)} keys, by {index}"
         plan = self._new(_KEY_SCAN, why, self._log_cuts(NumberRange(self.snapshot.frontiers.both)))
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]
@@ -225,9 +229,9 @@ class _Planner:
         return kept
 
     def _topics(self) -> list[str] | None:
-        """Return the topics in which keys are searched; None if they are too many for the IndexFiles."""
+        """Return the topics in which keys are searched; None if they are too many for the index."""
         if self.selection.light_topics:
-            # IndexFiles have their messages under the topics that these were sent to.
+            # An index has their messages under the topics that these were sent to.
             return None
         return topic_names(self.snapshot, self.queues, self.selection, _TOPICS_MOST)
 

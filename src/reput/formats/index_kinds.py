@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 INDEX_FILES, INDEX_DATABASE = "file", "rocksdb"
+DEFAULT_INDEXES = (INDEX_FILES,)
+"""The kinds of a store whose settings and files name none."""
 
 INDEX_TARGETS: Mapping[str, tuple[str, ...]] = {
     "file": (INDEX_FILES,),

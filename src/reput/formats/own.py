@@ -17,7 +17,8 @@
     aside-EPOCH/        what a swap has moved aside; removed once the swap is complete
 
 An intent names its epoch and the parts that change, each relative to the store: `consumequeue`, `consumequeue/TOPIC`,
-the same of `batchconsumequeue` and `consumequeue_ext`, `index`, `checkpoint` or `reput/frontier`. Part P goes live by
+the same of `batchconsumequeue` and `consumequeue_ext`, `index`, `rocksdbstore`, `rocksdbstore.damaged-N` (a damaged one
+that is kept), `checkpoint` or `reput/frontier`. Part P goes live by
 two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is
 written, so the next owner that finds an intent finishes it.
 
@@ -113,10 +114,16 @@ class Intent(NamedTuple):
 _QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT)
 
 
+DAMAGED_INDEX_DATABASE = f"{paths.INDEX_DATABASE}.damaged-"
+"""The folder of an index database that could not be read, and a number: a rebuild keeps it beside the new one."""
+
+
 def is_swap_part(part: str) -> bool:
     """Return True if an intent may name `part`: nothing outside the store, only indexes and the checkpoint."""
-    if part in (*_QUEUE_FOLDERS, paths.INDEX, paths.CHECKPOINT, FRONTIER_PART):
+    if part in (*_QUEUE_FOLDERS, paths.INDEX, paths.INDEX_DATABASE, paths.CHECKPOINT, FRONTIER_PART):
         return True
+    if (number := part.removeprefix(DAMAGED_INDEX_DATABASE)) != part:
+        return number.isascii() and number.isdecimal()
     folder, separator, topic = part.partition("/")
     # JSON can hold half a character, which no file name can.
     name = topic.encode("utf-8", "surrogatepass")

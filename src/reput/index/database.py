@@ -1,7 +1,7 @@
-"""Searching the index in RocksDB by key and time, the newest hour first.
+"""The index in RocksDB as a kind of index: on disk, and opened to search by key and time, the newest hour first.
 
 RocketMQ looks through the hours from the first to the last, and takes the first entries that it finds
-(`IndexDatabase.first`). `find` goes from the last hour to the first, so that the newest messages come first as they do
+(`_first`). An exact search goes from the last hour to the first, so that the newest messages come first as they do
 from IndexFiles. Within an hour the newest by place in the log comes first.
 
 The database is opened when it is first searched, and RocksDB is loaded only then.
@@ -14,26 +14,33 @@ from __future__ import annotations
 import heapq
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from reput.files import fs
-from reput.files.names import is_database
+from reput.errors import DamagedStoreError
+from reput.files import fs, locks
 from reput.formats import index_database as fmt
 from reput.formats.index_database import IndexMarks
+from reput.formats.index_kinds import INDEX_DATABASE
 from reput.formats.layout import INT64_MAX
+from reput.formats.record import Record
+from reput.formats.rocksdb_manifest import manifest_name, never_had_a_table
+from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
 if TYPE_CHECKING:
     from reput.files.database import DatabaseReader, Family
 
 REMEDY = (
-    "`reput rebuild --only index` builds the index in it anew from the log; it keeps the timers and transactions "
-    "that are pending in it, if they can be read"
+    "`reput rebuild --only index` makes the database anew, with the pending timers and transactions that can be read, "
+    "and keeps a damaged one beside it"
 )
+_WORDS = "the index in RocksDB"
 _AT_ONCE = 1 << 14
 _DATA = (".sst", ".log", ".blob")
+_MOST_MANIFEST_BYTES = 64 << 10
 
 
 def open_index_database(folder: Path) -> DatabaseReader:
@@ -48,13 +55,19 @@ def open_index_database(folder: Path) -> DatabaseReader:
 
 
 def has_data(folder: Path) -> bool:
-    """Return True if a folder has a database with any data; RocksDB is not loaded.
+    """Return True if a folder has a database with any data, or a damaged one; RocksDB is not loaded.
 
-    Every broker since 5.4 makes the database, and leaves it empty unless a setting uses it.
+    Every broker since 5.4 makes the database, and leaves it empty unless a setting uses it. Then its MANIFEST names no
+    table. RocksDB makes a new database where there is no CURRENT, and no data.
     """
-    return is_database(folder) and any(
-        entry.size and entry.name.endswith(_DATA) for entry in fs.list_dir(folder) if not entry.is_dir
-    )
+    files = [entry for entry in fs.list_dir(folder) if not entry.is_dir]
+    if any(entry.size and entry.name.endswith(_DATA) for entry in files):
+        return True
+    if not any(entry.name == "CURRENT" for entry in files):
+        return False
+    name = manifest_name(fs.read_bytes(folder / "CURRENT", _MOST_MANIFEST_BYTES) or b"")
+    manifest = fs.read_bytes(folder / name, _MOST_MANIFEST_BYTES) if name else None
+    return not never_had_a_table(manifest or b"")
 
 
 def read_marks(family: Family) -> IndexMarks | None:
@@ -70,11 +83,56 @@ def _number(mark: bytes | None) -> int:
         return 0
 
 
-class IndexDatabase:
-    """The index database of a store, to search; safe for threads.
+class DatabaseIndex:
+    """The index database of a store; see `AnyIndex`. RocksDB is loaded only if there is one with data."""
 
-    Methods raise DamagedStoreError if it cannot be read.
-    """
+    name: ClassVar[str] = INDEX_DATABASE
+    words: ClassVar[str] = _WORDS
+    has_every_message: ClassVar[bool] = False
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def _looked(self) -> IndexMarks | str | None:
+        """The marks (None: it indexes no message), or why it cannot be read."""
+        if not has_data(self.folder):
+            return None
+        try:
+            with open_index_database(self.folder) as reader:
+                return read_marks(reader.families[fmt.FAMILY])
+        except DamagedStoreError as error:
+            return str(error)
+
+    @property
+    def is_present(self) -> bool:
+        """See `AnyIndex`."""
+        return self._looked is not None
+
+    @property
+    def damage(self) -> str:
+        """See `AnyIndex`."""
+        return self._looked if isinstance(self._looked, str) else ""
+
+    @property
+    def marks(self) -> IndexMarks | None:
+        """See `AnyIndex`."""
+        return self._looked if isinstance(self._looked, IndexMarks) else None
+
+    @property
+    def is_held(self) -> bool:
+        """See `AnyIndex`."""
+        return locks.is_database_held(self.folder)
+
+    def open(self, sizes: IndexSizes) -> DatabaseIndexSearch:  # noqa: ARG002 - an AnyIndex
+        """See `AnyIndex`."""
+        return DatabaseIndexSearch(self.folder)
+
+
+class DatabaseIndexSearch:
+    """The index database of a store, to search; safe for threads. See `OpenIndex`."""
+
+    words: ClassVar[str] = _WORDS
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -98,31 +156,60 @@ class IndexDatabase:
                 self._reader.close()
                 self._reader = None
 
-    def find(self, wanted: Sequence[bytes], begin_ms: int, end_ms: int, below: int) -> Iterator[tuple[int, int]]:
-        """Yield log offset and store time (ms) of the entries with one of these prefixes, the newest hour first.
+    def find(self, asked: IndexQuestion, tail: Iterable[int] = ()) -> Iterator[int]:
+        """See `OpenIndex`. An entry may be for a longer key.
 
-        An entry may be for a longer key. Entries of records at or above log offset `below` do not count.
+        RocketMQ takes the first entries, not the last, and looks into the database before the tail.
         """
-        low, bound = fmt.hour_bytes(fmt.hour_of(max(0, begin_ms))), _end_of(end_ms)
+        prefixes = [fmt.prefix(asked.topic, kind, asked.key) for kind in _kinds(asked)]
+        if asked.exact:
+            yield from tail
+            yield from self._newest_first(asked, prefixes)
+            return
+        found = self._first(asked, prefixes, asked.most + 1)
+        yield from sorted(found[: asked.most])
+        # One more shows that there are more.
+        yield from found[asked.most :] or reversed([*tail])
+
+    def has(self, record: Record) -> bool:
+        """See `OpenIndex`."""
+        with self._lock:
+            family, value = self._family(), fmt.encode_value(record.store_timestamp)
+            return all(family.get(key) == value for key in fmt.entry_keys(record))
+
+    def place(self, below: int) -> tuple[int, int]:  # noqa: ARG002 - an OpenIndex
+        """See `OpenIndex`; there are no IndexFiles."""
+        return 0, 0
+
+    def mapped(self, most: int) -> MappedIndexFiles | None:  # noqa: ARG002 - an OpenIndex
+        """See `OpenIndex`; no kernel searches in RocksDB."""
+        return None
+
+    def lacks(self) -> str:
+        """See `OpenIndex`."""
+        return ""
+
+    def _newest_first(self, asked: IndexQuestion, prefixes: Sequence[bytes]) -> Iterator[int]:
+        """Yield the log offsets of the entries with one of these prefixes, the newest hour first."""
+        low, bound = fmt.hour_bytes(fmt.hour_of(max(0, asked.begin_ms))), _end_of(asked.end_ms)
         while True:
             with self._lock:
                 bound = self._last_hour(low, bound)
             if not bound:
                 return
-            yield from self._newest_of(bound, wanted, begin_ms, end_ms, below)
+            yield from self._newest_of(bound, prefixes, asked)
 
-    def first(self, wanted: Sequence[bytes], begin_ms: int, end_ms: int, below: int, most: int) -> list[int]:
+    def _first(self, asked: IndexQuestion, prefixes: Sequence[bytes], most: int) -> list[int]:
         """Return the log offsets of the first `most` entries, as RocketMQ goes through them.
 
         They are those of the earliest hours, with the first of these prefixes that has any.
         """
-        for prefix in wanted:
+        for prefix in prefixes:
             found: list[int] = []
-            low, end = fmt.hour_bytes(fmt.hour_of(max(0, begin_ms))), _end_of(end_ms)
+            low, end = fmt.hour_bytes(fmt.hour_of(max(0, asked.begin_ms))), _end_of(asked.end_ms)
             with self._lock:
                 while len(found) < most and (hour := self._first_hour(low, end)):
-                    rows = self._matches(hour, prefix, begin_ms, end_ms, below)
-                    found += [offset for offset, _ in islice(rows, most - len(found))]
+                    found += islice(self._matches(hour, prefix, asked, asked.below), most - len(found))
                     low = hour + b"\xff"
             if found:
                 return found
@@ -153,29 +240,32 @@ class IndexDatabase:
             return key[:8]
         return b""
 
-    def _newest_of(
-        self, hour: bytes, wanted: Sequence[bytes], begin_ms: int, end_ms: int, below: int
-    ) -> Iterator[tuple[int, int]]:
+    def _newest_of(self, hour: bytes, prefixes: Sequence[bytes], asked: IndexQuestion) -> Iterator[int]:
         """Yield the entries of one hour, newest first; a bounded number of them is in memory."""
+        below = asked.below
         while True:
             with self._lock:
-                every = chain.from_iterable(self._matches(hour, prefix, begin_ms, end_ms, below) for prefix in wanted)
-                rows = heapq.nlargest(_AT_ONCE, every)
-            yield from rows
-            if len(rows) < _AT_ONCE:
+                every = chain.from_iterable(self._matches(hour, prefix, asked, below) for prefix in prefixes)
+                offsets = heapq.nlargest(_AT_ONCE, every)
+            yield from offsets
+            if len(offsets) < _AT_ONCE:
                 return
-            below = rows[-1][0]
+            below = offsets[-1]
 
-    def _matches(self, hour: bytes, prefix: bytes, begin_ms: int, end_ms: int, below: int) -> Iterator[tuple[int, int]]:
-        """Yield log offset and store time of the entries of one hour with a prefix; others than entries are skipped."""
+    def _matches(self, hour: bytes, prefix: bytes, asked: IndexQuestion, below: int) -> Iterator[int]:
+        """Yield the log offsets of the entries of one hour with a prefix; others than entries are skipped."""
         if len(hour) < len(fmt.hour_bytes(0)):
             return
         for key, value in self._family().walk(*fmt.prefix_bounds(int.from_bytes(hour, signed=True), prefix)):
             if len(value) != fmt.VALUE_SIZE or len(key) < fmt.ENTRY_KEY_EXTRA:
                 continue
             offset, time = fmt.offset_of(key), fmt.decode_value(value)
-            if 0 <= offset < below and begin_ms <= time <= end_ms:
-                yield offset, time
+            if 0 <= offset < below and asked.begin_ms <= time <= asked.end_ms:
+                yield offset
+
+
+def _kinds(asked: IndexQuestion) -> Sequence[bytes]:
+    return (fmt.TAG,) if asked.by_tag else (fmt.KEY, fmt.UNIQUE)
 
 
 def _end_of(end_ms: int) -> bytes:

@@ -1,4 +1,6 @@
-"""Searching IndexFiles by key hash and time, through maps; the newest file first, as in RocketMQ.
+"""IndexFiles as a kind of index: on disk, and opened to search by key hash and time, through maps.
+
+The newest file comes first, as in RocketMQ.
 
 Source: `IndexService.queryOffset`, `IndexFile.selectPhyOffset`.
 """
@@ -6,51 +8,126 @@ Source: `IndexService.queryOffset`, `IndexFile.selectPhyOffset`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.files import fs
 from reput.files.holes import Holes
 from reput.files.maps import MapCache
-from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, file_size
+from reput.formats.hashing import index_key_hash
+from reput.formats.index_database import IndexMarks
+from reput.formats.index_file import (
+    HEADER,
+    HEADER_SIZE,
+    ITEM,
+    ITEM_SIZE,
+    SLOT_SIZE,
+    TAG_KEY_PREFIX,
+    Header,
+    file_size,
+)
+from reput.formats.index_kinds import INDEX_FILES
+from reput.formats.record import Record
 from reput.index.files import IndexFileOnDisk, items_at, list_index_files
+from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
+_WORDS = "IndexFiles"
 _MOST_MAPS = 256
 _INT = struct.Struct(">i")
 
 
-class IndexSearch:
-    """The IndexFiles of a store, opened for searching.
+def item_hash(topic: bytes, key: bytes, by_tag: bool) -> int:
+    """Return the hash of an IndexFile's item for a key, or for a tag."""
+    return index_key_hash(topic + b"#" + (TAG_KEY_PREFIX if by_tag else b"") + key)
+
+
+class FileIndex:
+    """The IndexFiles of a store; see `AnyIndex`.
 
     Args:
         folder: the index folder.
-        slots, items: maxHashSlotNum and maxIndexNum of its files; files of another length are left out and named in
-            `odd`.
+        files: its files, if a caller has listed them.
     """
 
-    def __init__(self, folder: Path, slots: int, items: int) -> None:
+    name: ClassVar[str] = INDEX_FILES
+    words: ClassVar[str] = _WORDS
+    has_every_message: ClassVar[bool] = True
+    damage: ClassVar[str] = ""
+    marks: ClassVar[IndexMarks | None] = None
+    is_held: ClassVar[bool] = False
+
+    def __init__(self, folder: Path, files: Sequence[IndexFileOnDisk] | None = None) -> None:
         self.folder = folder
-        self.slots = slots
-        self.items = items
+        self._listed = files
+
+    @cached_property
+    def is_present(self) -> bool:
+        """See `AnyIndex`."""
+        return bool(list_index_files(self.folder) if self._listed is None else self._listed)
+
+    def open(self, sizes: IndexSizes) -> FileIndexSearch:
+        """See `AnyIndex`."""
+        opened, files = FileIndexSearch(self.folder, sizes), self._listed
+        # A rebuild or an expiry may have replaced or deleted files since they were listed.
+        if files is not None and all(fs.exists(file.path) for file in files):
+            opened.take(files)
+        else:
+            opened.load()
+        return opened
+
+
+class FileIndexSearch:
+    """The IndexFiles of a store, opened for searching; see `OpenIndex`.
+
+    Args:
+        folder: the index folder.
+        sizes: of its files; files of another length are left out and named in `odd`.
+    """
+
+    words: ClassVar[str] = _WORDS
+
+    def __init__(self, folder: Path, sizes: IndexSizes) -> None:
+        self.folder = folder
+        self.slots, self.items = self.sizes = sizes
         self.odd: list[Path] = []
         self._paths: list[Path] = []
         # Most slots of a file with few items are a hole. They are filled below a frontier that `load` follows.
         self._maps = MapCache(_MOST_MAPS, Holes.INNER_ZEROS)
-        self._size = file_size(slots, items)
+        self._size = file_size(*sizes)
 
-    @property
-    def is_present(self) -> bool:
-        """Return True if there is any IndexFile of the right length."""
-        return bool(self._paths)
+    def load(self) -> None:
+        """See `OpenIndex`."""
+        self.take(list_index_files(self.folder))
 
-    def load(self, files: Sequence[IndexFileOnDisk] | None = None) -> None:
-        """Search these files from now on; None lists those of the folder."""
+    def take(self, files: Sequence[IndexFileOnDisk]) -> None:
+        """Search these files from now on."""
         self._maps.clear()
-        files = list_index_files(self.folder) if files is None else files
         self._paths = [file.path for file in files if file.size == self._size]
         self.odd = [file.path for file in files if file.size != self._size]
+
+    def advance(self) -> None:
+        """See `OpenIndex`."""
+        self.load()
+
+    def lacks(self) -> str:
+        """See `OpenIndex`."""
+        if self.odd:
+            more = f" and {len(self.odd) - 1} more" if len(self.odd) > 1 else ""
+            return (
+                f"{self.odd[0]}{more}: not as long as {self.slots} slots and {self.items} items give, so no message "
+                "is found by key there. Name its sizes (maxHashSlotNum, maxIndexNum), or run `reput rebuild --only "
+                "index`"
+            )
+        return ""
+
+    def has(self, record: Record) -> bool:  # noqa: ARG002 - an OpenIndex
+        """See `OpenIndex`. IndexFiles expire with the log, and a broker writes them from its first message on."""
+        return True
 
     def place(self, below: int) -> tuple[int, int]:
         """Return the number of items of records below a log offset in the last file with any, and its begin (ms)."""
@@ -69,7 +146,14 @@ class IndexSearch:
                 return low - 1, header.begin_timestamp
         return 0, 0
 
-    def find(
+    def find(self, asked: IndexQuestion, tail: Iterable[int] = ()) -> Iterator[int]:
+        """See `OpenIndex`; RocketMQ, too, begins with the newest."""
+        yield from tail
+        key_hash = item_hash(asked.topic, asked.key, asked.by_tag)
+        for offset, _ in self.items_of(key_hash, asked.begin_ms, asked.end_ms, asked.below, asked.exact):
+            yield offset
+
+    def items_of(
         self, key_hash: int, begin_ms: int, end_ms: int, below: int, exact: bool = False
     ) -> Iterator[tuple[int, int]]:
         """Yield physical offset and time (ms, whole seconds from the file's begin) of items of this hash, newest first.
@@ -86,9 +170,11 @@ class IndexSearch:
             if header.begin_timestamp < begin_ms:
                 return
 
-    def newest_first(self, most: int) -> tuple[NDArray[np.uint8], ...] | None:
-        """Return the maps of all files, the newest first; None if there are more than `most`."""
-        return tuple(map(self._map, reversed(self._paths))) if len(self._paths) <= most else None
+    def mapped(self, most: int) -> MappedIndexFiles | None:
+        """See `OpenIndex`."""
+        if len(self._paths) > most:
+            return None
+        return MappedIndexFiles(self.sizes, tuple(map(self._map, reversed(self._paths))))
 
     def _map(self, path: Path) -> NDArray[np.uint8]:
         found = self._maps.get(path.name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import permutations
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -11,11 +12,13 @@ from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import index_database as fmt
 from reput.formats import paths
+from tests.formats.test_index_entry_keys import given_by_log
 from tests.pipeline.build.index.test_database import ALONE, BOTH, families
 from tests.support import golden
 from tests.support.checked import assert_sound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -29,24 +32,27 @@ def answers_hold(store: Path, name: str) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", [BOTH, ALONE])
-def test_all_kinds(name: str, tmp_path: Path) -> None:
-    """From either store to each kind and back: the store is sound, answers the same, and has no other kind."""
+@pytest.mark.parametrize("targets", list(permutations(["file", "rocksdb", "both"])), ids="-".join)
+@pytest.mark.parametrize("name", [BOTH, ALONE, "json", "separate"])
+def test_all_kinds(name: str, targets: Sequence[Literal["file", "rocksdb", "both"]], tmp_path: Path) -> None:
+    """From each store to each kind and back: the store is sound, answers the same, and has no other kind."""
     store = golden.unpack(name, tmp_path)
-    wanted = families(store)
-    for target, has_files, has_database in (
-        ("file", True, False),
-        ("rocksdb", False, True),
-        ("both", True, True),
-    ):
-        report = reput.convert(store, index=target, spark=False)  # type: ignore[arg-type]
+    wanted = {**families(store), fmt.FAMILY: given_by_log(store)}
+    has_database = name in {BOTH, ALONE}
+    assert families(store)[fmt.FAMILY] == (wanted[fmt.FAMILY] if has_database else {})
+    for target in targets:
+        if target == {BOTH: "both", ALONE: "rocksdb"}.get(name, "file") and target == targets[0]:
+            assert not reput.convert(store, index=target, spark=False).built
+            continue
+        has_files, has_database = target != "rocksdb", target != "file"
+        report = reput.convert(store, index=target, spark=False)
         assert report.built == ["index"]
         assert any("a broker uses this index if its broker.conf says" in note for note in report.notes)
         assert bool(fs.list_dir(store / paths.INDEX)) == has_files
         assert families(store) == (wanted if has_database else {**wanted, fmt.FAMILY: {}})
         answers_hold(store, name)
         assert_sound(store)
-        again = reput.convert(store, index=target, spark=False)  # type: ignore[arg-type]
+        again = reput.convert(store, index=target, spark=False)
         assert not again.built
         assert "nothing to do" in again.notes[0]
 

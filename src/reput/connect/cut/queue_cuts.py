@@ -1,28 +1,33 @@
 """Ranges of the queue plan, found by offset and by time, and the places of the key plan.
 
-Queues and IndexFiles are read below the frontier only; above it the log is read (`plan`).
+Queues and indexes are read below the frontier only; above it the log is read (`plan`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
 from reput.connect.cut.snapshot import Snapshot
 from reput.connect.options.selection import NumberRange, Selection
-from reput.files import fs
 from reput.formats.consume_queue import QueueRange
+from reput.formats.index_database import entry_keys
 from reput.formats.layout import INT64_MAX
-from reput.index.search import IndexSearch
+from reput.formats.record import CHECK_NONE
+from reput.index.kinds import IndexQuestion, IndexSizes, OpenIndex
 from reput.log.read.reader import CLOCK_SLACK_MS
+from reput.log.read.scan import LogWalk, checking
 from reput.queue.batch_files import BATCHES
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds
 from reput.store.disk.queue_types import kind_without_batches
 
+_FIRST_RECORDS = 1000
+"""Records in which the first one with keys is searched, at most."""
 MOST_QUEUES = 1 << 16
 """Queues that a plan looks at one by one, at most."""
 
@@ -170,25 +175,46 @@ def _span(queue: DiskQueue, selection: Selection) -> NumberRange:
     return NumberRange(begin, end)
 
 
-def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> list[int] | None:
-    """Return the log offsets, in order, of the records below the frontier that may have one of the searched keys.
+class KeyPlaces(NamedTuple):
+    """The log offsets of the records that may have a searched key, in order; or why no index names them."""
 
-    None if the IndexFiles cannot answer: there are none, or some have another size than the rest.
-    """
-    settings = snapshot.settings
-    index = IndexSearch(snapshot.layout.index, settings.index_slots, settings.index_items)
-    files = snapshot.store.index_files
-    # Listed before the log was walked: a rebuild or an expiry may have replaced or deleted files since.
-    index.load(files if all(fs.exists(file.path) for file in files) else None)
-    found: set[int] = set()
+    places: list[int]
+    why_not: str = ""
+
+
+def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> KeyPlaces:
+    """Find the records below the frontier that may have one of the searched keys, by the index that answers queries."""
+    settings, kind = snapshot.settings, snapshot.store.index_read
+    if not settings.index_enabled or not kind.is_present:
+        return KeyPlaces([], "the store has no index")
+    if kind.damage:
+        return KeyPlaces([], kind.damage)
+    if selection.key_hints and not kind.has_every_message:
+        # Spark applies its filter to what the plan gives: no message may be left out.
+        return KeyPlaces([], f"{kind.words} has no message without a unique key, and a filter needs all")
+    index = kind.open(IndexSizes(settings.index_slots, settings.index_items))
     try:
-        if index.odd or not index.is_present or not settings.index_enabled:
-            return None
+        if why := index.lacks() or _begins_late(snapshot, index):
+            return KeyPlaces([], why)
+        found: set[int] = set()
         for topic in topics:
-            for key_hash in selection.key_hashes(topic):
-                below = snapshot.frontiers.both
-                found.update(offset for offset, _ in index.find(key_hash, 0, INT64_MAX, below))
+            for key in selection.searched_keys:
+                found.update(index.find(IndexQuestion(_bytes(topic), _bytes(key), snapshot.frontiers.both)))
     finally:
         index.close()
     position = selection.position
-    return sorted(place for place in found if place >= snapshot.begin and position.begin <= place < position.end)
+    return KeyPlaces(
+        sorted(place for place in found if place >= snapshot.begin and position.begin <= place < position.end)
+    )
+
+
+def _begins_late(snapshot: Snapshot, index: OpenIndex) -> str:
+    """Describe an index that was turned on after the log's begin; "" for one that has the first keys of the log."""
+    walk = LogWalk(snapshot.log, snapshot.begin, checking(CHECK_NONE))
+    records = (found.decode() for found in islice(walk, _FIRST_RECORDS) if found.offset < snapshot.frontiers.both)
+    first = next((record for record in records if entry_keys(record)), None)
+    if first is None or index.has(first):
+        return ""
+    return (
+        f"{index.words} lacks the keys of the message at log offset {first.physical_offset}, so it was turned on later"
+    )

@@ -39,7 +39,7 @@ CUT_BYTES = 8 << 20
 class Snapshot:
     """A store as it is read; offsets are log offsets.
 
-    Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
+    Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, the index below
     `frontiers.index_offset`. `boundaries`: places above the queues' frontier where a record begins, in order;
     `tails`: the queue offsets that have records there; `stored_ms`: the store time of each queue's last one.
     `bad_end`: bytes that are written after `end`, though there no record follows.
@@ -122,7 +122,7 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     begin = store.log.min_offset
     # A frontier file says nothing if the indexes that it describes were deleted.
     queue_offset = max(start.frontiers.queue_offset, begin) if store.kinds[0].is_present() else begin
-    index_offset = max(start.frontiers.index_offset, begin) if store.index_files else begin
+    index_offset = max(start.frontiers.index_offset, begin) if store.index_read.is_present else begin
     return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*store.log.notes])
 
 

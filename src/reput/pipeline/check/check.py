@@ -11,10 +11,8 @@ if the next look has it too.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,6 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
-from reput.index.files import IndexFileOnDisk, read_header
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.stages.decode import learn_types
 from reput.pipeline.check import deletions as check_deletions
@@ -32,20 +29,10 @@ from reput.pipeline.check.findings import (
     check_checkpoint,
     folder_findings,
     folder_missing,
-    index_findings,
     log_findings,
     stray_findings,
-    uncovered_findings,
 )
-from reput.pipeline.check.index import (
-    IndexFileChecked,
-    IndexFileToCheck,
-    Uncovered,
-    check_index_file,
-    find_uncovered,
-)
-from reput.pipeline.check.index_database import check_index_database
-from reput.pipeline.check.items import IndexPart
+from reput.pipeline.check.index_kinds import INDEX_CHECKS
 from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.metadata import metadata_findings
 from reput.pipeline.check.queues import (
@@ -71,7 +58,6 @@ from reput.store.owner.holders import Holder, Who
 from reput.store.owner.standstill import Standstill, begin_reading, end_reading
 
 _LOOKS_MOST = 4
-_HEADER_READS_MOST = 100
 
 
 def check_store(
@@ -213,7 +199,7 @@ def _prepare(
         Job.of_store(layout, settings, store.kinds, work, epoch=0),
         owner=fs.owner_of(work),
         build_queues=any(map(fs.exists, layout.queue_folders)),
-        build_index=settings.index_kinds.builds_files and bool(store.index_files),
+        indexes=tuple(name for name in settings.indexes.built if INDEX_CHECKS[name].compares(store.indexes[name])),
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
@@ -274,12 +260,10 @@ def _run(check: Check, split_mb: float) -> None:
         _check_queues(check, stitched, mismatches)
         check_deletions.judge(check)
     elif any(result.records for result in results):
-        folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
-    if check.job.build_index:
-        _check_index(check, results)
-    elif check.settings.index_kinds.builds_files and any(result.items for result in results):
-        folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
-    check_index_database(check, results)
+        first = next(result.first_record for result in results if result.records)
+        folder_missing(check, "queue", str(check.layout.consume_queue), "no ConsumeQueues at all", first)
+    for name, index in check.store.indexes.items():
+        INDEX_CHECKS[name].check(check, index, results)
     if check.job.judged_to is None:
         # A holder writes the checkpoint from time to time, and makes and removes files.
         check_checkpoint(check)
@@ -293,11 +277,6 @@ def _judged(job: Job, stitched: Stitched) -> Stitched:
     count = sum(split.begin < job.judged_to for split in stitched.splits)
     end = min(stitched.end, job.judged_to)
     return replace(stitched, results=stitched.results[:count], splits=stitched.splits[:count], end=end)
-
-
-def _first(results: list[SplitResult], what: str) -> int:
-    """Return the log offset of the first record, or of the first record with index items."""
-    return next(result.first_record for result in results if getattr(result, what))
 
 
 def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
@@ -345,7 +324,7 @@ def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
 def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
     if job.judged_to is not None and split.begin >= job.judged_to:
         # These records have no indexes yet.
-        job = replace(job, build_queues=False, build_index=False)
+        job = replace(job, build_queues=False, indexes=())
     return decode_and_compare(job, live_folder, split)
 
 
@@ -360,111 +339,3 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
     check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
     check.report.queue_entries += int(table.count[: len(table.keys)].sum())
     check.report.queue_messages += int((table.next - table.first)[: len(table.keys)].sum())
-
-
-def _check_index(check: Check, results: list[SplitResult]) -> None:
-    job, report = check.job, check.report
-    index_parts = [
-        IndexPart(result.number, result.items, result.first_record, result.last_record + 1)
-        for result in results
-        if result.records
-    ]
-    files: list[IndexFileToCheck] = []
-    before = None
-    for file in _index_files(check):
-        if file.header is None or file.size != _index_size(job):
-            detail = f"{file.size} bytes instead of {_index_size(job)}"
-            report.damage("index-file-size", str(file.path), None, 1, detail)
-            before = None
-        else:
-            log_min = check.log.min_offset
-            log_max = index_parts[-1].end if index_parts else log_min
-            grows = job.judged_to is not None
-            log_max = job.judged_to if job.judged_to is not None else log_max
-            files.append(IndexFileToCheck(str(file.path), file.header, before, log_min, log_max, grows))
-            before = file.header
-    with check.stage("index"):
-        task = partial(_index_task, job, index_parts)
-        checked = check.engine.run(task, files, check.listener.advance)
-        index_findings(check, files, checked)
-        _find_uncovered(check, index_parts, files, checked)
-    report.index_files = len(files)
-    report.index_items = sum(one.items for one in checked)
-
-
-def _index_files(check: Check) -> list[IndexFileOnDisk]:
-    """Return the IndexFiles to judge: beside a holder that appends, up to the last one with a judged item."""
-    # Listed again: a program may have come and extended the indexes while the log was decoded.
-    files, judged_to = replace(check.store).index_files, check.job.judged_to
-    if judged_to is None:
-        return files
-    last = max(
-        (
-            number
-            for number, file in enumerate(files)
-            if file.header and file.header.index_count > 1 and file.header.begin_physical_offset < judged_to
-        ),
-        default=-1,
-    )
-    return [*files[:last], _settled(files[last])] if last >= 0 else []
-
-
-def _settled(file: IndexFileOnDisk) -> IndexFileOnDisk:
-    """Read the header of a file that may be growing, until two reads agree: then it is not half old and half new."""
-    for _ in range(_HEADER_READS_MOST):
-        before = file.header
-        file = replace(file, header=read_header(file.path))
-        if file.header == before:
-            break
-    return file
-
-
-def _index_size(job: Job) -> int:
-    from reput.formats.index_file import file_size
-
-    return file_size(job.index_slots, job.index_items)
-
-
-def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) -> IndexFileChecked:
-    return check_index_file(job, index_parts, file)
-
-
-def _find_uncovered(
-    check: Check,
-    index_parts: list[IndexPart],
-    files: list[IndexFileToCheck],
-    checked: list[IndexFileChecked],
-) -> None:
-    covered = _by_part(index_parts, [one for file in checked for one in file.covered])
-    work = [
-        (part, ranges) for part, ranges in zip(index_parts, covered, strict=True) if not _is_whole(ranges, part.items)
-    ]
-    found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
-    index_end = max((file.header.end_physical_offset for file in files), default=-1)
-    skipped_tags = sum(one.skipped_tags for one in checked)
-    uncovered_findings(check, index_end, skipped_tags, found)
-
-
-def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Convert ranges of the log's items to ranges of each split's items."""
-    firsts = list(accumulate((part.items for part in index_parts), initial=0))
-    found: list[list[tuple[int, int]]] = [[] for _ in index_parts]
-    for begin, end in ranges:
-        row = bisect_right(firsts, begin) - 1
-        while row < len(index_parts) and firsts[row] < end:
-            found[row].append((max(begin, firsts[row]) - firsts[row], min(end, firsts[row + 1]) - firsts[row]))
-            row += 1
-    return found
-
-
-def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:
-    return find_uncovered(job, work)
-
-
-def _is_whole(ranges: list[tuple[int, int]], items: int) -> bool:
-    reached = 0
-    for begin, end in sorted(ranges):
-        if begin > reached:
-            return False
-        reached = max(reached, end)
-    return reached >= items

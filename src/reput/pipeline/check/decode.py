@@ -9,6 +9,7 @@ from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import decode_split
+from reput.pipeline.split.index_sinks import take_indexed
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.tasks import columns_for, queues_result, split_result, wanted_rows
@@ -17,8 +18,7 @@ from reput.pipeline.split.tasks import columns_for, queues_result, split_result,
 def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
     """Decode a split and compare its entries with those on disk; later stages get its ranges and items."""
     decoded = decode_split(split, job.decode, columns_for(split))
-    if job.build_index:
-        parts.save_items(job, split.number, parts.items_of(decoded.columns, with_tags=True))
+    take_indexed(job, decoded)
     if not job.build_queues:
         return split_result(decoded, 0), []
     batch = group_by_queue(decoded.columns, job.types, job.deleted)

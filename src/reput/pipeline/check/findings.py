@@ -176,13 +176,12 @@ def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:
         check.report.remark(NOTE, "queue-not-used", place, len(unused), detail)
 
 
-def folder_missing(check: Check, index: str, what: str, first: int) -> None:
-    """Report that an index (`queue` or `index`) has no folder, though it has records from log offset `first` on."""
-    folder = check.layout.consume_queue if index == "queue" else check.layout.index
+def folder_missing(check: Check, index: str, folder: str, what: str, first: int) -> None:
+    """Report that an index (`queue`, `index` ...) is missing, though it has records from log offset `first` on."""
     if is_unindexed(check, first):
-        check.report.after_crash(f"{index}-out-of-date", str(folder), None, 1, f"{what} yet, and none was promised")
+        check.report.after_crash(f"{index}-out-of-date", folder, None, 1, f"{what} yet, and none was promised")
     else:
-        check.report.damage(f"{index}-folder-missing", str(folder), None, 1, what)
+        check.report.damage(f"{index}-folder-missing", folder, None, 1, what)
 
 
 def is_unindexed(check: Check, offset: int) -> bool:

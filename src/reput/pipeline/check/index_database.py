@@ -1,7 +1,7 @@
-"""The index database compared with the log: keys that are missing, and entries that no record gives.
+"""check: the index database against the log: keys that are missing, and entries that no record gives.
 
-A task for each split looks up the keys that its records give. One more goes through the whole database and counts what
-is there. Only if that is more than the splits found does it compare each entry with its record. Memory holds one entry.
+Decode tasks leave the keys of their splits in sorted runs. A task for each range of keys goes through these and through
+the database at the same time. Memory holds the keys of one range.
 
 RocketMQ writes the marks with the entries, and only logs that a batch of entries has failed. So keys may be missing
 below the marks. If the index was turned on later, the keys of older messages are missing, too.
@@ -9,190 +9,178 @@ below the marks. If the index was turned on later, the keys of older messages ar
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from reput.dispatch.index_keys import index_keys
-from reput.files.database import Family
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files.part_file import Part, part_path, write_part
 from reput.formats import index_database as fmt
 from reput.formats.index_database import IndexMarks
-from reput.formats.record import CHECK_NONE, Verdict, decode_record, examine
-from reput.index.database import open_index_database
-from reput.log.read.files import list_log_files
-from reput.log.read.maps import LogMaps
+from reput.formats.part_file import PartKind
+from reput.index.database import REMEDY, open_index_database
+from reput.index.kinds import AnyIndex
+from reput.pipeline.check.findings import folder_missing
 from reput.pipeline.check.state import Check
-from reput.pipeline.split.index_keys import indexed_records
-from reput.pipeline.split.job import SplitResult
+from reput.pipeline.split.index_keys import KeyRange, keys_in, load_runs, plan_key_ranges
+from reput.pipeline.split.job import Job, SplitResult
 from reput.store.disk.report import NOTE
 
+_MISSING = PartKind("missing-keys", {"physical_offset": "i8"})
 
-class _KeyRange(NamedTuple):
-    """The records [begin, end) of the log in `log_folder`, and the database to compare them with, up to its marks."""
 
-    log_folder: str
+class _Against(NamedTuple):
+    """The database to compare with, and the log offsets [begin, end) of the records that the log has."""
+
     folder: str
     begin: int
     end: int
-    marks: IndexMarks
 
 
-class _KeysLooked(NamedTuple):
-    """Keys of a range: those found, and those missing or with another value; log offsets of the first of each (-1).
+class _RangeCompared(NamedTuple):
+    """A range of the database: entries of records that the log has, of later ones, and those that no record gives.
 
-    `early` keys are missing before the first one that is found, `late` keys are of records above the marks.
+    `missing` counts the keys that are missing or have another time; a part has their records. `first_found`: the lowest
+    log offset of a record with an entry (-1: none), `first_wrong` the first wrong key.
     """
 
-    found: int = 0
-    early: int = 0
+    number: int
+    entries: int = 0
+    past_end: int = 0
+    wrong: int = 0
     missing: int = 0
-    late: int = 0
     first_found: int = -1
-    first_early: int = -1
-    first_missing: int = -1
-    first_late: int = -1
-
-    def plus(self, name: str, count: int, offset: int) -> _KeysLooked:
-        """Return the counts with more keys of a record."""
-        first = f"first_{name}"
-        before = getattr(self, first)
-        return self._replace(**{name: getattr(self, name) + count, first: offset if before < 0 else before})
+    first_wrong: bytes = b""
 
 
-class _EntriesWalked(NamedTuple):
-    """Entries of the database: of records that the log has, of later ones, and those that no record gives.
+class DatabaseIndexCheck:
+    """See `IndexCheck`."""
 
-    `first`: the first wrong key.
-    """
+    def compares(self, index: AnyIndex) -> bool:
+        """See `IndexCheck`."""
+        return not index.damage
 
-    entries: int
-    past_end: int
-    wrong: int
-    first: bytes
+    def check(self, check: Check, index: AnyIndex, results: Sequence[SplitResult]) -> None:
+        """See `IndexCheck`."""
+        if index.damage:
+            check.report.damage("index-database-damaged", str(index.folder), None, 1, index.damage)
+        elif index.name in check.job.indexes:
+            _compare(check, index, [one for one in results if one.records])
 
 
-def check_index_database(check: Check, results: Sequence[SplitResult]) -> None:
-    """Compare the index database with the log, if the store has one that is extended."""
-    database, folder = check.store.index_database, check.layout.index_database
-    if database.damage:
-        check.report.damage("index-database-damaged", str(folder), None, 1, database.damage)
+def _compare(check: Check, index: AnyIndex, results: Sequence[SplitResult]) -> None:
+    runs = [load_runs(check.job, one.number) for one in results]
+    if index.marks is None:
+        with_keys = [one.first_record for one, left in zip(results, runs, strict=True) if left.keys]
+        if with_keys:
+            detail, folder = f"no index in RocksDB, though the settings ask for one; {REMEDY}", str(index.folder)
+            if check.job.judged_to is not None:
+                check.out_of_date("index-database-out-of-date", folder, None, 1, detail)
+            else:
+                folder_missing(check, "index-database", folder, detail, with_keys[0])
         return
-    if database.marks is None or not check.settings.index_kinds.builds_database:
-        return
-    parts = [
-        _KeyRange(str(check.layout.commit_log), str(folder), one.first_record, one.chain_end, database.marks)
-        for one in results
-        if one.records
-    ]
+    begin, end = check.log.min_offset, max((one.chain_end for one in results), default=check.log.min_offset)
     with check.stage("index database"):
-        looked = check.engine.run(_look_up, parts, check.listener.advance)
-        found = sum(one.found for one in looked)
-        begin, end = check.log.min_offset, max((one.end for one in parts), default=check.log.min_offset)
-        walk = partial(_walk, str(check.layout.commit_log), check.log.file_size, str(folder), begin, end)
-        walked = check.engine.run(walk, [found], check.listener.advance)[0]
-    check.report.index_entries = walked.entries
-    _missing_findings(check, looked)
-    _walk_findings(check, walked, end)
+        task = partial(_compare_range, check.job, _Against(str(index.folder), begin, end))
+        compared = check.engine.run(task, plan_key_ranges(runs), check.listener.advance)
+    check.report.index_entries = sum(one.entries for one in compared)
+    _missing_findings(check, index, index.marks, compared)
+    _wrong_findings(check, index, compared, end)
 
 
-def _look_up(part: _KeyRange) -> _KeysLooked:
-    looked = _KeysLooked()
-    log = list_log_files(Path(part.log_folder), tolerant=True)
-    with open_index_database(Path(part.folder)) as reader:
-        family = reader.families[fmt.FAMILY]
-        for record in indexed_records(log, part.begin, part.end):
-            value = fmt.encode_value(record.store_timestamp)
-            there = sum(family.get(key) == value for key in record.keys)
-            if there:
-                looked = looked.plus("found", there, record.offset)
-            if lacking := len(record.keys) - there:
-                name = "late" if record.offset > part.marks.offset else "missing" if looked.found else "early"
-                looked = looked.plus(name, lacking, record.offset)
-    return looked
+def _compare_range(job: Job, against: _Against, wanted: KeyRange) -> _RangeCompared:
+    found, missing = _RangeCompared(wanted.number), list[int]()
+    with open_index_database(Path(against.folder)) as reader:
+        walk = reader.families[fmt.FAMILY].walk(wanted.low or None, wanted.high or None)
+        for key, value, time in _side_by_side(walk, keys_in(job, wanted).rows()):
+            if time is None:
+                found = _judged_alone(found, against, key)
+                continue
+            offset = fmt.offset_of(key)
+            if value == fmt.encode_value(time):
+                first = offset if found.first_found < 0 else min(found.first_found, offset)
+                found = found._replace(entries=found.entries + 1, first_found=first)
+                continue
+            missing.append(offset)
+            if value is not None:
+                found = _plus_wrong(found, key)
+    if missing:
+        path = part_path(job.parts_folder, _MISSING, wanted.number)
+        write_part(path, _MISSING, physical_offset=np.array(missing, dtype=np.int64))
+    return found._replace(missing=len(missing))
 
 
-def _walk(log_folder: str, file_size: int, folder: str, begin: int, end: int, found: int) -> _EntriesWalked:
-    with open_index_database(Path(folder)) as reader:
-        family = reader.families[fmt.FAMILY]
-        walked = _count(family, begin, end)
-        if walked.entries == found and not walked.wrong:
-            return walked
-        log = LogMaps(Path(log_folder), file_size)
-        wrong, first = 0, b""
-        for data, value in family.walk():
-            if data not in fmt.MARKS and not _is_right(log, data, value, begin, end):
-                wrong, first = wrong + 1, first or data
-        log.close()
-        return walked._replace(wrong=wrong, first=first)
+def _side_by_side(
+    walk: Iterator[tuple[bytes, bytes]], expected: Iterator[tuple[bytes, int]]
+) -> Iterator[tuple[bytes, bytes | None, int | None]]:
+    """Yield each key with its value in the database and the store time that the log gives it; None for neither."""
+    wanted = next(expected, None)
+    for key, value in walk:
+        while wanted is not None and wanted[0] < key:
+            yield wanted[0], None, wanted[1]
+            wanted = next(expected, None)
+        if wanted is not None and wanted[0] == key:
+            yield key, value, wanted[1]
+            wanted = next(expected, None)
+        else:
+            yield key, value, None
+    if wanted is not None:
+        yield wanted[0], None, wanted[1]
+    for key, time in expected:
+        yield key, None, time
 
 
-def _count(family: Family, begin: int, end: int) -> _EntriesWalked:
-    """Count the entries, by their keys alone; those of expired records do not count."""
-    entries = past_end = wrong = 0
-    for data, _ in family.walk():
-        key = fmt.decode_entry_key(data)
-        if key is None:
-            wrong += data not in fmt.MARKS
-        elif key.physical_offset >= end:
-            past_end += 1
-        elif key.physical_offset >= begin:
-            entries += 1
-    return _EntriesWalked(entries, past_end, wrong, b"")
-
-
-def _is_right(log: LogMaps, data: bytes, value: bytes, begin: int, end: int) -> bool:
-    """Return True if the record of an entry gives it; an entry of an expired or a later record passes."""
+def _judged_alone(found: _RangeCompared, against: _Against, data: bytes) -> _RangeCompared:
+    """Judge an entry that no record gives: that of a later record counts apart, that of an expired one is nothing."""
+    if data in fmt.MARKS:
+        return found
     key = fmt.decode_entry_key(data)
-    if key is None:
-        return False
-    if not begin <= key.physical_offset < end:
-        return True
-    start = log.file_at(key.physical_offset)
-    if start is None:
-        return False
-    file = log.array(start).data
-    verdict, size = examine(file, key.physical_offset - start, len(file), key.physical_offset, CHECK_NONE)
-    if verdict is not Verdict.GOOD:
-        return False
-    record = decode_record(file[key.physical_offset - start : key.physical_offset - start + size])
-    try:
-        return data in index_keys(record) and fmt.decode_value(value) == record.store_timestamp
-    except struct.error:
-        return False
+    if key is None or against.begin <= key.physical_offset < against.end:
+        return _plus_wrong(found, data)
+    return found._replace(past_end=found.past_end + (key.physical_offset >= against.end))
 
 
-def _missing_findings(check: Check, looked: Sequence[_KeysLooked]) -> None:
-    folder, report = str(check.layout.index_database), check.report
+def _plus_wrong(found: _RangeCompared, data: bytes) -> _RangeCompared:
+    return found._replace(wrong=found.wrong + 1, first_wrong=found.first_wrong or data)
+
+
+def _missing_findings(check: Check, index: AnyIndex, marks: IndexMarks, compared: Sequence[_RangeCompared]) -> None:
+    folder, report = str(index.folder), check.report
     remedy = "`reput rebuild --only index` builds it for the whole log"
-    found_in = next((number for number, one in enumerate(looked) if one.found), -1)
-    older = sum(one.early for one in looked[: found_in + 1])
-    holes = sum(one.early for one in looked[found_in + 1 :]) + sum(one.missing for one in looked)
-    if older:
-        begin = looked[found_in].first_found
+    missing = _missing_offsets(check.job, compared)
+    begin = min((one.first_found for one in compared if one.first_found >= 0), default=-1)
+    late = missing > marks.offset
+    early = ~late & (missing < begin)
+    holes = missing[~late & ~early]
+    if older := int(early.sum()):
         detail = f"the index was turned on later: {older} keys of messages before log offset {begin} are not in it"
-        if check.settings.index_kinds.reads_database:
+        if check.settings.indexes.read == index.name:
             report.damage("index-database-begins-late", folder, None, older, f"{detail}; {remedy}")
         else:
-            report.remark(NOTE, "index-database-begins-late", folder, older, f"{detail}. IndexFiles answer; {remedy}")
-    if holes:
-        firsts = [one.first_missing for one in looked] + [one.first_early for one in looked[found_in + 1 :]]
-        first = min(offset for offset in firsts if offset >= 0)
-        detail = f"keys that are missing or have another time, first of the message at log offset {first}"
-        report.damage("index-key-missing", folder, None, holes, f"{detail}; {remedy}")
-    late = [one for one in looked if one.late]
-    if late:
-        first, count = min(one.first_late for one in late), sum(one.late for one in late)
-        detail = f"keys of messages from log offset {first} on are not in the index yet"
+            report.remark(NOTE, "index-database-begins-late", folder, older, f"{detail}. Another answers; {remedy}")
+    if len(holes):
+        detail = f"keys that are missing or have another time, first of the message at log offset {holes.min()}"
+        report.damage("index-key-missing", folder, None, len(holes), f"{detail}; {remedy}")
+    if count := int(late.sum()):
+        detail = f"keys of messages from log offset {missing[late].min()} on are not in the index yet"
         check.out_of_date("index-database-out-of-date", folder, None, count, detail)
 
 
-def _walk_findings(check: Check, walked: _EntriesWalked, end: int) -> None:
-    folder, report = str(check.layout.index_database), check.report
-    if walked.wrong:
-        detail = f"entries that no record gives, first key {walked.first!r:.120}"
-        report.damage("index-key-wrong", folder, None, walked.wrong, detail)
-    if walked.past_end and check.job.judged_to is None:
+def _missing_offsets(job: Job, compared: Sequence[_RangeCompared]) -> NDArray[np.int64]:
+    """Return the log offsets of the records of all missing keys, one for each key."""
+    left = (Part(part_path(job.parts_folder, _MISSING, one.number), _MISSING) for one in compared if one.missing)
+    return np.concatenate([np.empty(0, dtype=np.int64), *(part.read("physical_offset") for part in left)])
+
+
+def _wrong_findings(check: Check, index: AnyIndex, compared: Sequence[_RangeCompared], end: int) -> None:
+    folder, report = str(index.folder), check.report
+    if wrong := sum(one.wrong for one in compared):
+        first = next(one.first_wrong for one in compared if one.wrong)
+        report.damage("index-key-wrong", folder, None, wrong, f"entries that no record gives, first key {first!r:.120}")
+    past_end = sum(one.past_end for one in compared)
+    if past_end and check.job.judged_to is None:
         detail = f"entries of records above the log's end at {end}"
-        report.after_crash("index-key-past-end", folder, None, walked.past_end, detail)
+        report.after_crash("index-key-past-end", folder, None, past_end, detail)

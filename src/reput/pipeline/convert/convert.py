@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ConfigError
-from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES, INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
+from reput.formats.index_kinds import INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
 from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
 from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, INDEX, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
@@ -112,10 +112,9 @@ def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreCon
 
 
 def _index_done_already(layout: StoreLayout, target: str, config: StoreConfig) -> RebuildReport | None:
-    store = StoreOnDisk(layout, config, Purpose.LOOK)
-    database = store.index_database
-    present = (INDEX_FILES,) * bool(store.index_files) + (INDEX_DATABASE,) * (database.marks is not None)
-    if database.damage or present != INDEX_TARGETS[target]:
+    indexes = StoreOnDisk(layout, config, Purpose.LOOK).indexes.values()
+    present = tuple(index.name for index in indexes if index.is_present)
+    if any(index.damage for index in indexes) or present != INDEX_TARGETS[target]:
         return None
     report = RebuildReport(str(layout.root), salvage=False)
     report.notes.append(

@@ -15,6 +15,7 @@ from reput.files.watermarks import Watermarks
 from reput.formats import own, paths
 from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
 from reput.formats.consume_queue import QueueKey
+from reput.formats.index_kinds import DEFAULT_INDEXES
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
@@ -38,7 +39,7 @@ class Job:
     good as long as `begun`, the epoch at the job's beginning, is the same. `kinds` are the kinds of queues to build.
     A check looks at the store in `checked`. If a process appends to its indexes meanwhile, the check judges them below
     log offset `judged_to` only (None: all of them).
-    `build_index`: IndexFiles are built, `build_index_database`: the index in `rocksdbstore`.
+    `indexes` are the kinds of index to build, `emptied_indexes` those to make anew without a message.
     `places_at_once`: decode tasks write entries to their places; else they leave them until the splits are proved.
     A queue in `deleted` gets no entry for a record below its log offset.
     """
@@ -52,8 +53,8 @@ class Job:
     index_items: int
     owner: fs.Owner
     build_queues: bool = True
-    build_index: bool = True
-    build_index_database: bool = False
+    indexes: tuple[str, ...] = DEFAULT_INDEXES
+    emptied_indexes: tuple[str, ...] = ()
     topics: frozenset[bytes] | None = None
     skip_topics: frozenset[bytes] = field(default_factory=frozenset)
     sync_in_tasks: bool = False

@@ -10,6 +10,7 @@ from reput.dispatch.batch import QueueBatch, group_by_queue
 from reput.kernels.layouts.columns import Columns, State, ThreadScratch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import DecodedSplit, decode_split
+from reput.pipeline.split.index_sinks import take_indexed
 from reput.pipeline.split.job import Job, SplitOddities, SplitResult
 from reput.pipeline.split.parts import key_order
 from reput.pipeline.split.plan import Split
@@ -27,8 +28,7 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
     """Decode a split, hand its entries to the sinks, and leave its ranges and items for the next stages."""
     decoded = decode_split(split, job.decode, columns_for(split))
     with job.writing():
-        if job.build_index:
-            parts.save_items(job, split.number, parts.items_of(decoded.columns))
+        take_indexed(job, decoded)
         return sink_split(job, decoded)
 
 

@@ -23,7 +23,7 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import found_file_size, some_queues
 from reput.queue.placement import EVERYWHERE, QueuePlacement
-from reput.store.disk.index_kinds import IndexKinds
+from reput.store.disk.index_kinds import IndexChoice
 from reput.store.disk.kinds import find_placement
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
@@ -38,7 +38,7 @@ class StoreSettings:
     """Sizes in bytes, delays in ms (level 1 first); `assumed` lists the values that no setting gives.
 
     `notes` name files that cannot be read. `ext_file_size` is None if the queues have no ConsumeQueueExt.
-    `calc_bitmaps`: its units get the bits, by `bloom`, of the registered SQL92 filters that match. `index_kinds`: the
+    `calc_bitmaps`: its units get the bits, by `bloom`, of the registered SQL92 filters that match. `indexes`: the
     kinds of index that are extended, and the one that answers. `placement`: which kinds of queues hold which.
     """
 
@@ -49,7 +49,7 @@ class StoreSettings:
     delays_ms: tuple[int, ...]
     crc_check: int
     index_enabled: bool
-    index_kinds: IndexKinds
+    indexes: IndexChoice
     bloom: BloomFilter
     calc_bitmaps: bool
     assumed: tuple[str, ...]
@@ -69,7 +69,7 @@ def resolve_settings(
     config: StoreConfig,
     topics: Topics,
     index_files: Sequence[IndexFileOnDisk],
-    kinds: IndexKinds,
+    indexes: IndexChoice,
     verify_crc: bool = True,
 ) -> StoreSettings:
     """Resolve the settings of a store; `StoreOnDisk.settings` calls this.
@@ -104,7 +104,7 @@ def resolve_settings(
         # In a queue of batches the number of a single message counts all messages of the batches before it.
         crc_check=check if types.batch else check | record.STRICT_OFFSETS,
         index_enabled=config.message_index_enable is not False,
-        index_kinds=kinds,
+        indexes=indexes,
         bloom=bloom_filter,
         calc_bitmaps=config.enable_calc_filter_bit_map is True,
         # After the sizes above: the order of `assumed`.

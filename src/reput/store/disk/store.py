@@ -19,13 +19,14 @@ from reput.files import fs
 from reput.formats import own
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files
+from reput.index.kinds import AnyIndex
 from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind
 from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.frontier import decoded_frontier, frontier_bytes
-from reput.store.disk.index_kinds import IndexDatabaseOnDisk, IndexKinds, index_kinds, look_at_index_database
+from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
 from reput.store.disk.kinds import (
     configured_kinds,
@@ -172,7 +173,7 @@ class StoreOnDisk:
     def settings(self) -> StoreSettings:
         """The settings, from the configuration, the files, or RocketMQ's defaults."""
         return resolve_settings(
-            self.layout, self.config, self.topics, self.index_files, self.index_kinds, self.verify_crc
+            self.layout, self.config, self.topics, self.index_files, self.index_choice, self.verify_crc
         )
 
     @cached_property
@@ -225,14 +226,19 @@ class StoreOnDisk:
         return list_index_files(self.layout.index)
 
     @cached_property
-    def index_database(self) -> IndexDatabaseOnDisk:
-        """The index database, with the marks that it has now."""
-        return look_at_index_database(self.layout)
+    def indexes(self) -> dict[str, AnyIndex]:
+        """Every kind of index by name, present or not, as it is now."""
+        return all_indexes(self.layout, self.index_files)
 
     @cached_property
-    def index_kinds(self) -> IndexKinds:
+    def index_choice(self) -> IndexChoice:
         """The kinds of index that are extended with the log, and the one that answers."""
-        return index_kinds(self.config, bool(self.index_files), self.index_database)
+        return choose_indexes(self.config, self.indexes)
+
+    @property
+    def index_read(self) -> AnyIndex:
+        """The index that answers."""
+        return self.indexes[self.index_choice.read]
 
     @cached_property
     def tag_items(self) -> bool | None:

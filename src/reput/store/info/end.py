@@ -333,7 +333,9 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
         # Of the kinds only a database can be there without a queue.
         none = "the database of queues is empty, as after a kill before its first flush"
         queues = "no queue has an entry" if info.topics else none if info.queue_kinds else "no queues"
-    if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info, use):
+    is_damaged = info.index_database is not None and info.index_database.damage
+    may_lack = ends.index_start < 0 and config.message_index_enable is not False and not is_damaged
+    if may_lack and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:
         remedy = _remedy(info, use, info.log.min_offset, 0, "")

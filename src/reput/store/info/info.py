@@ -287,17 +287,14 @@ def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
         )
         if items:
             ends.index_start = max(ends.index_start, header.end_physical_offset)
-    _read_index_database(store, info, ends)
-
-
-def _read_index_database(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
-    marks, damage = store.index_database
-    if damage:
-        info.damage.append(damage)
-    if marks is not None:
-        info.index_database = IndexDatabaseInfo(str(store.layout.index_database), *marks)
-        if not store.index_kinds.builds_files:
-            ends.index_start = marks.offset
+    for index in store.indexes.values():
+        if index.damage:
+            info.damage.append(index.damage)
+            info.index_database = IndexDatabaseInfo(str(index.folder), None, None, index.damage)
+        if index.marks is not None:
+            info.index_database = IndexDatabaseInfo(str(index.folder), *index.marks)
+    if store.index_read.marks is not None:
+        ends.index_start = store.index_read.marks.offset
 
 
 # --- the rest -------------------------------------------------------------------------------------

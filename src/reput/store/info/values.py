@@ -69,11 +69,15 @@ class IndexInfo:
 
 @dataclass(slots=True)
 class IndexDatabaseInfo:
-    """The index database by its marks: the log offset and store time (ms) of the last record that it indexes."""
+    """The index database by its marks: the log offset and store time (ms) of the last record that it indexes.
+
+    Both are None for a database that cannot be read; then `damage` says why.
+    """
 
     folder: str
-    last_physical_offset: int
-    last_store_timestamp: int
+    last_physical_offset: int | None
+    last_store_timestamp: int | None
+    damage: str = ""
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ def open_view(
     seconds = time.perf_counter() - begin
     # Records may show batches that neither configuration nor folders show.
     refuse_batches_beside(view.follower.types, kinds)
-    notes = [*store.log.notes, *settings.notes]
+    notes = [*store.log.notes, *settings.notes, *filter(None, [view.index.lacks()])]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
@@ -105,7 +105,7 @@ def open_view(
                 f"the log ends at {tail.end}, and {known.source} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
-    notes += [*_odd_index_files(view), *_short_databases(kinds if writer is Writer.NOBODY else (), start, view)]
+    notes += _short_databases(kinds if writer is Writer.NOBODY else (), start, view)
     log.follow_writes()
     view.refresh = refresh
     view.lookups.watched = watched
@@ -134,21 +134,6 @@ def _short_databases(kinds: Sequence[QueueKind], start: Start, view: StoreView) 
                 "so does a broker that opens the store"
             )
     return notes
-
-
-def _odd_index_files(view: StoreView) -> list[str]:
-    """Return a note on IndexFiles of other sizes than in the settings."""
-    odd, settings = view.index.odd, view.settings
-    if not odd:
-        return []
-    more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-    return [
-        (
-            f"{odd[0]}{more}: not as long as {settings.index_slots} slots and {settings.index_items} items give, so no "
-            "message is found by key there. Name its sizes (maxHashSlotNum, maxIndexNum), or run `reput rebuild --only "
-            "index`"
-        )
-    ]
 
 
 def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: Follower) -> int:

@@ -17,7 +17,7 @@ from reput.files.maps import MapTable
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.layout import INT64_MAX
-from reput.index.search import IndexSearch
+from reput.index.kinds import OpenIndex
 from reput.kernels.layouts.lookup import (
     FIRST_INDEX_FILE,
     INDEX_LAYOUT,
@@ -128,7 +128,7 @@ class Lookups:
         self,
         table: Queues,
         log: LogMaps,
-        index: IndexSearch,
+        index: OpenIndex,
         limits: tuple[int | None, int | None],
         stop_bytes: int,
     ) -> None:
@@ -256,20 +256,20 @@ class Lookups:
     def _add_index(self, known: Known) -> None:
         if not self._is_asked_again(None):
             return
-        log, watched, maps = self._log.table, self.watched, self._index.newest_first(_MOST_MAPS)
-        if log is None or watched is None or maps is None:
+        log, watched, files = self._log.table, self.watched, self._index.mapped(_MOST_MAPS)
+        if log is None or watched is None or files is None:
             return
         words = words_of(
             INDEX_LAYOUT,
             **_watch(watched, known, log, self._log.file_size),
-            slots=self._index.slots,
-            items=self._index.items,
+            slots=files.sizes.slots,
+            items=files.sizes.items,
             below=known.index_frontier,
-            count=len(maps),
+            count=len(files.maps),
         )
         assert len(words) == FIRST_INDEX_FILE
-        vector = np.array([*words, *map(address_of, maps)], dtype=np.int64)
-        self.index = IndexLookup(address_of(vector), vector, log, maps, watched, self._log.file_size)
+        vector = np.array([*words, *map(address_of, files.maps)], dtype=np.int64)
+        self.index = IndexLookup(address_of(vector), vector, log, files.maps, watched, self._log.file_size)
 
 
 def _watch(watched: Watched, known: Known, log: MapTable, file_size: int) -> dict[str, int]:

@@ -15,8 +15,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
-from reput.index.database import IndexDatabase
-from reput.index.search import IndexSearch
+from reput.index.kinds import IndexSizes
 from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
@@ -25,6 +24,7 @@ from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
+from reput.store.disk.index_kinds import all_indexes
 from reput.store.disk.kinds import damaged_queue
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
@@ -83,9 +83,9 @@ class StoreView:
         self.queues_table = Queues(kind_to_read(kinds, settings.placement).open())
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
-        self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
-        self.index_database = IndexDatabase(layout.index_database) if settings.index_kinds.reads_database else None
-        """The index database, if it answers instead of the IndexFiles."""
+        sizes = IndexSizes(settings.index_slots, settings.index_items)
+        self.index = all_indexes(layout)[settings.indexes.read].open(sizes)
+        """The index that answers."""
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(frontiers.both, log.min_offset)
@@ -121,8 +121,6 @@ class StoreView:
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
-            if self.index_database is not None:
-                self.index_database.load()
             self.frontiers = frontiers
             self.lookups.clear()
 
@@ -135,9 +133,7 @@ class StoreView:
             if self.ext is not None:
                 # A queue that began again has other files.
                 self.ext.close()
-            self.index.load()
-            if self.index_database is not None:
-                self.index_database.advance()
+            self.index.advance()
             self.frontiers = frontiers
             self.lookups.clear()
         self.follower.trim_items(frontiers.index_offset)
@@ -302,8 +298,6 @@ class StoreView:
         if self.ext is not None:
             self.ext.close()
         self.index.close()
-        if self.index_database is not None:
-            self.index_database.close()
 
 
 def number_of(what: str, value: object) -> int:

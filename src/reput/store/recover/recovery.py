@@ -7,7 +7,7 @@ The opener begins at the first of these that is valid:
 3. After a crash, the start of the last file whose first record is not newer than the checkpoint, as in RocketMQ's own
    recovery. IndexFiles newer than the checkpoint are not believed then.
 
-If the index database answers, its own marks say how far it is complete.
+If the index that answers has marks of its own, they say how far it is complete.
 
 A bad record that was once known to be good is damage, never a reason to cut (`reput.store.recover.known_good`).
 
@@ -74,12 +74,16 @@ def find_start(
     Raises:
         DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
-    start = _find_start(store, log, kinds, index_enabled, types)
-    if not store.index_kinds.reads_database:
-        return start
-    marks = store.index_database.marks
-    # Nothing is known about a damaged database; a search in it says so.
-    index_offset = start.frontiers.queue_offset if marks is None else end_of_indexed(log, marks)
+    start, index = _find_start(store, log, kinds, index_enabled, types), store.index_read
+    index_offset = start.frontiers.index_offset
+    if index.marks is not None:
+        index_offset = end_of_indexed(log, index.marks)
+    elif index.damage:
+        # Nothing is known about it; a search in it says so.
+        index_offset = start.frontiers.queue_offset
+    elif index_enabled and not index.is_present:
+        # Its files were deleted, perhaps after a job that made no IndexFile.
+        index_offset = min(index_offset, log.min_offset)
     return start._replace(frontiers=start.frontiers._replace(index_offset=index_offset))
 
 

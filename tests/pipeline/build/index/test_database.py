@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import reput
+from reput.cli.main import run
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import index_database as fmt
 from reput.formats import own, paths
-from reput.pipeline.build.index import database
 from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 from reput.pipeline.build.rebuild.options import RebuildOptions
+from reput.pipeline.split import index_keys
+from reput.store.owner import swap
 from tests.support import golden
+from tests.support.checked import assert_sound
 
 BOTH, ALONE = "index-both", "index-rocksdb"
 Families = dict[str, dict[bytes, bytes]]
@@ -45,7 +50,9 @@ def change(store: Path, *, put: dict[bytes, bytes] | None = None, drop: list[byt
 @pytest.mark.parametrize("name", [BOTH, ALONE])
 def test_a_rebuild_makes_the_brokers_database(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a database without most of its keys, in many small tables, comes the broker's own, key by key."""
-    monkeypatch.setattr(database, "_TABLE_ENTRIES", 500)
+    monkeypatch.setattr(index_keys, "RUN_KEYS", 300)
+    monkeypatch.setattr(index_keys, "_RANGE_KEYS", 512)
+    monkeypatch.setattr(index_keys, "_SAMPLED", 8)
     store = golden.unpack(name, tmp_path)
     wanted = families(store)
     entries = [key for key in wanted[fmt.FAMILY] if key not in fmt.MARKS]
@@ -87,30 +94,118 @@ def test_a_store_without_the_index_keeps_its_database(tmp_path: Path) -> None:
     assert sorted(file.name for file in (store / paths.INDEX_DATABASE).iterdir()) == before
 
 
-def test_a_damaged_database_is_not_replaced_with_what_may_pend_in_it(tmp_path: Path) -> None:
-    """A database whose families cannot be read is refused by name; once it is moved away a rebuild makes a new one."""
-    store = golden.unpack(ALONE, tmp_path)
+Damage = Callable[[Path], object]
+DAMAGES: dict[str, Damage] = {
+    "manifest": lambda folder: next(folder.glob("MANIFEST-*")).write_bytes(b"garbage" * 100),
+    "no manifest": lambda folder: next(folder.glob("MANIFEST-*")).unlink(),
+    "a byte of the manifest": lambda folder: flip(next(folder.glob("MANIFEST-*")), 40),
+    "current": lambda folder: (folder / "CURRENT").write_bytes(b"garbage"),
+    "no current": lambda folder: (folder / "CURRENT").unlink(),
+    "no tables": lambda folder: [table.unlink() for table in folder.glob("*.sst")],
+    "tables": lambda folder: [table.write_bytes(b"garbage" * 100) for table in folder.glob("*.sst")],
+}
+
+
+def flip(path: Path, at: int) -> None:
+    """Change one byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+def remedy_of(store: Path) -> str:
+    """The reput command that `check` prints for a damaged index database."""
+    (finding,) = (one for one in reput.check(store, spark=False).findings if one.rule == "index-database-damaged")
+    (command,) = re.findall(r"`reput (.*?)`", finding.detail)
+    return str(command)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", [BOTH, ALONE, "json"])
+def test_a_damaged_database_is_named_and_its_remedy_works(
+    name: str, damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check and info name a damaged database; the command that check prints mends the store, and keeps the damaged one.
+
+    Every broker has a database. One that never had a table and lacks what names its tables is a new one for RocksDB.
+    """
+    store = golden.unpack(name, tmp_path)
     wanted = families(store)
-    (manifest,) = (store / paths.INDEX_DATABASE).glob("MANIFEST-*")
-    manifest.write_bytes(b"garbage" * 100)
-    with pytest.raises(DamagedStoreError, match=r"rocksdbstore.*Pending timers.*move the folder away"):
-        reput.rebuild(store, only="index", spark=False)
-    assert manifest.read_bytes() == b"garbage" * 100
-    (store / paths.INDEX_DATABASE).rename(tmp_path / "moved")
-    config = StoreConfig(index_rocksdb_enable=True, index_file_write_enable=False)
-    reput.rebuild(store, only="index", config=config, spark=False)
+    DAMAGES[damage](store / paths.INDEX_DATABASE)
+    damaged = {file.name: file.read_bytes() for file in (store / paths.INDEX_DATABASE).iterdir()}
+    if name == "json" and damage in {"no current", "no tables", "tables"}:
+        assert reput.check(store, spark=False).sound
+        return
+    assert run(["info", str(store)]) == 1
+    info = capsys.readouterr().out
+    assert "in RocksDB, damaged" in info
+    assert "no IndexFiles" not in info
+    command, *words = remedy_of(store).split()
+    assert run([command, str(store), *words, "--no-spark"]) == 0
+    (kept,) = store.glob(f"{own.DAMAGED_INDEX_DATABASE}*")
+    assert str(kept) in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == damaged
+    assert_sound(store)
+    # What the database of a store with IndexFiles held is not known: it holds nothing, unless a setting asks for it.
+    assert families(store) == (wanted if name == ALONE else {family: {} for family in wanted})
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        for line in golden.answers(name):
+            if "key" in line:
+                found = opened.query_message(*line["key"])
+                assert [message.physical_offset for message in found] == line["phys"]
+
+
+@pytest.mark.golden
+def test_a_damaged_database_that_a_setting_asks_for_is_built_whole(tmp_path: Path) -> None:
+    """With indexRocksDBEnable a damaged database beside IndexFiles is built for all messages."""
+    store = golden.unpack(BOTH, tmp_path)
+    wanted = families(store)
+    DAMAGES["manifest"](store / paths.INDEX_DATABASE)
+    on = StoreConfig(index_rocksdb_enable=True)
+    reput.rebuild(store, only="index", config=on, spark=False)
     assert families(store) == wanted
+    assert_sound(store, on)
 
 
 def test_a_failed_rebuild_leaves_the_old_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error before the swap leaves the old database live, and nothing in staging."""
     store = golden.unpack(ALONE, tmp_path)
     before = {file: file.read_bytes() for file in (store / paths.INDEX_DATABASE).iterdir()}
-    monkeypatch.setattr(DatabaseOwner, "count", lambda *_: 1)
+    monkeypatch.setattr(DatabaseOwner, "count", lambda _: 1)
     with pytest.raises(DamagedStoreError, match="the new database has 1 entries"):
         reput.rebuild(store, only="index", spark=False)
     assert {file: file.read_bytes() for file in (store / paths.INDEX_DATABASE).iterdir()} == before
     assert not [*(store / paths.REPUT).glob("staging-*")]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_kill_in_the_swap_of_the_index_database(
+    damaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next owner finishes a swap that was killed while the database went live: the intent may name it."""
+    store = golden.unpack(ALONE, tmp_path)
+    wanted = families(store)
+    if damaged:
+        DAMAGES["manifest"](store / paths.INDEX_DATABASE)
+    else:
+        change(store, drop=[key for key in wanted[fmt.FAMILY] if key not in fmt.MARKS][::2])
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(swap, "_swap_part", killed)
+        patch.setattr(swap, "_undo", lambda *_: None)
+        with pytest.raises(KilledError):
+            reput.rebuild(store, only="index", spark=False)
+    reput.MessageStore.open(store).close()
+    assert families(store) == wanted
+    assert len([*store.glob(f"{own.DAMAGED_INDEX_DATABASE}*")]) == damaged
+    assert_sound(store)
 
 
 def test_an_embedded_store_extends_the_database(tmp_path: Path) -> None:

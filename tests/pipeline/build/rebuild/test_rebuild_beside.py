@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.errors import NoSpaceError
-from reput.pipeline.build.index import stage as index_stage
+from reput.pipeline.build.index import index_files
 from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.spark import worker_parent
 from reput.pipeline.spark.engine import LoopEngine, SparkEngine, Started
@@ -84,7 +84,7 @@ def test_an_error_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def refuse(job: Any, plan: Any) -> Any:
         raise NoSpaceError("no room for an IndexFile")
 
-    monkeypatch.setattr(index_stage, "build_index_file", refuse)
+    monkeypatch.setattr(index_files, "build_index_file", refuse)
     with pytest.raises(NoSpaceError, match="no room for an IndexFile"):
         rebuild_store(store, BesideEngine(), BOTH)
     assert stores.indexes(store) == before

@@ -13,28 +13,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-from reput.errors import DamagedLogError, DamagedStoreError
+from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
-from reput.formats.index_file import capacity, file_size
-from reput.index.files import list_index_files, read_items
+from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.reader import place
 from reput.pipeline.build.grow.ranges import DecodedRange, PlacedQueues, ProvedRange, Work, placements, range_task
-from reput.pipeline.build.index.database import LiveIndexDatabase
-from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult, largest_first, plan_of
-from reput.pipeline.build.index.write import append_items
+from reput.pipeline.build.index.built import IndexGrower
+from reput.pipeline.build.index.kinds import append_indexed, index_growers
+from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult
 from reput.pipeline.build.kinds import queue_builders
 from reput.pipeline.build.stages.decode import decode_splits, prove
 from reput.pipeline.build.stages.place import finish_queues, merge, place_queues
 from reput.pipeline.build.stages.state import Build
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.pipeline.split import parts
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.ext_job import ext_job
 from reput.pipeline.split.job import Job, SplitResult
@@ -56,8 +53,8 @@ _NO_END = 1 << 62
 class Growth(NamedTuple):
     """The result of a range: the log offset after it, counts, its last record (None: no record), IndexFiles touched.
 
-    `out_of_order`: a line for each queue that is out of order. `stopped`: the bytes at `end`, before the end that was
-    asked for, are no record.
+    `out_of_order`: a line for each queue that is out of order. `results`: of its decode tasks. `stopped`: the bytes at
+    `end`, before the end that was asked for, are no record.
     """
 
     end: int
@@ -67,6 +64,7 @@ class Growth(NamedTuple):
     last: SplitResult | None
     index_files: tuple[IndexFileResult, ...]
     out_of_order: tuple[str, ...]
+    results: tuple[SplitResult, ...]
     stopped: bool = False
 
 
@@ -74,17 +72,16 @@ class Growth(NamedTuple):
 class Grower:
     """Grows the live indexes of one store from log offset `offset` on.
 
-    `queue_ends` and `index_end` say where the indexes end now. With `soft_end` nobody has confirmed the end that is
+    `queue_ends` and `indexes` say where the indexes end now. With `soft_end` nobody has confirmed the end that is
     asked for, so a range may end before it, at the log's last whole record. Long ranges have about `range_bytes`.
     `staging` holds a folder for each range, and `ranges` counts them. `decoded` is the range after `offset` if it was
-    decoded ahead. `finished`: the range before did not fail half-way. `index_database` is extended after the other
-    indexes, from its own marks on.
+    decoded ahead. `finished`: the range before did not fail half-way.
     """
 
     build: Build
     offset: int
     queue_ends: dict[QueueKey, int]
-    index_end: IndexEnd
+    indexes: Sequence[IndexGrower]
     log_file_size: int
     range_bytes: int
     staging: str
@@ -92,7 +89,6 @@ class Grower:
     ranges: int = 0
     decoded: DecodedRange | None = None
     finished: bool = True
-    index_database: LiveIndexDatabase | None = None
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
@@ -106,28 +102,22 @@ class Grower:
             Job.of_store(
                 layout, settings, task.kinds, layout.staging(task.owned.epoch), epoch, tag_items=task.tag_items
             ),
-            build_index=settings.index_kinds.builds_files,
+            indexes=settings.indexes.built,
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=task.frontiers.both,
             begun=epoch,
             deleted=left_out(layout, log.min_offset),
         )
-        index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
-        if job.build_index:
-            _remove_later_files(task, index_end)
         return cls(
             Build(layout, settings, task.owned, engine, listener, job, queue_builders(layout, job)),
             max(task.frontiers.both, log.min_offset),
             dict(task.queue_ends),
-            index_end,
+            index_growers(task, job, log.file_size),
             log.file_size,
             # With the short rest that may go with it.
             max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1))),
             job.staging,
-            index_database=(
-                LiveIndexDatabase(layout, job, log.file_size) if settings.index_kinds.builds_database else None
-            ),
         )
 
     def grow(self, end: int, confirmed: int = 0) -> Growth:
@@ -153,29 +143,32 @@ class Grower:
         growth = self._in_one_task(end) if in_one_task else self._in_parallel(end, max(end, confirmed))
         # Before the range is reported: a late attempt would write old slots and an old header into a file that grew.
         build.fence_late_tasks()
+        for one in self.indexes:
+            one.take(build, growth.results, growth.index_files)
         if not in_one_task:
             fs.remove_tree(build.job.staging)
-        if self.index_database is not None:
-            self.index_database.extend(build.job, self._log(), growth.end)
         self.finished = True
         self.offset = growth.end
-        if growth.index_files:
-            self.index_end = growth.index_files[-1].end
         return growth
 
     @property
+    def index_end(self) -> IndexEnd:
+        """The end of the IndexFiles that grow; empty without any."""
+        return next((one.end for one in self.indexes if one.has_files), IndexEnd())
+
+    @property
     def leaves_index_files(self) -> bool:
-        """True if there are IndexFiles that do not grow, since the index database does instead."""
-        has_database = self.index_database is not None and not self.build.job.build_index
-        return has_database and bool(list_index_files(self.build.layout.index))
+        """True if there are IndexFiles that do not grow, since another kind of index does instead."""
+        has_others = bool(self.indexes) and not any(one.has_files for one in self.indexes)
+        return has_others and bool(list_index_files(self.build.layout.index))
 
     def close(self) -> None:
         """Remove what tasks left for each other, and release the queues."""
         fs.remove_tree(self.staging)
         for builder in self.build.builders:
             builder.close()
-        if self.index_database is not None:
-            self.index_database.close()
+        for index in self.indexes:
+            index.close()
 
     # --- one task ------------------------------------------------------------------------------
 
@@ -204,7 +197,7 @@ class Grower:
     def _in_parallel(self, end: int, confirmed: int) -> Growth:
         proved = self._next_proved(end, confirmed)
         if not proved.splits:
-            return Growth(self.offset, 0, 0, 0, None, (), (), proved.stopped)
+            return Growth(self.offset, 0, 0, 0, None, (), (), (), proved.stopped)
         ahead: DecodedRange | None = None
         if not proved.stopped and confirmed - proved.end > ONE_SPLIT_BYTES:
             ahead = self._plan(proved.end, confirmed)
@@ -264,8 +257,8 @@ class Grower:
         """Place the entries and items of a range, and decode the range after it at the same time."""
         build, job = self.build, self.build.job
         work: list[Work] = []
-        if job.build_index:
-            work += largest_first(plan_of(job, proved.results, self.index_end))
+        for index in self.indexes:
+            work += index.work(build, proved.results)
         if any(builder.has_places for builder in build.builders):
             work += placements(proved.results)
         before = len(work)
@@ -302,6 +295,7 @@ class Grower:
             last=with_records[-1] if with_records else None,
             index_files=tuple(index_files),
             out_of_order=tuple(out_of_order),
+            results=tuple(with_records),
             stopped=self.soft_end and any(result.open_verdict is not None for result in results),
         )
 
@@ -349,63 +343,4 @@ def _grow_task(
         return split_result(decoded, 0), []
     with job.writing():
         result = sink_split(job, decoded)
-        index_files = (
-            append_items(job, parts.items_of(decoded.columns), result, index_end, named_at) if job.build_index else []
-        )
-    return result, index_files
-
-
-def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
-    """Return the end of the IndexFiles that hold items of records below the frontier.
-
-    As in RocketMQ a file without an item is the last one if there is no item yet, or if the file before it is full.
-
-    Raises:
-        DamagedStoreError: the length of an IndexFile is not the one that the settings give.
-    """
-    size = file_size(task.settings.index_slots, task.settings.index_items)
-    empty = ""
-    for file in reversed(list_index_files(task.layout.index)):
-        if file.size == 0:
-            continue  # a task was killed before the file had its length
-        if file.size != size or file.header is None:
-            raise DamagedStoreError(
-                f"{file.path}: {file.size} bytes, {size} expected. Run `reput rebuild --only index`"
-            )
-        count = _items_below(task, file.path, min(file.header.index_count - 1, most))
-        if count:
-            last = read_items(file.path, task.settings.index_slots, count, 1)[0]
-            time = file.header.begin_timestamp + int(last["time_diff_s"]) * 1000
-            if count == file.header.index_count - 1:
-                time = file.header.end_timestamp
-            place = int(last["physical_offset"]), time
-            if empty and count == most:
-                return IndexEnd(empty, 1, place)
-            return IndexEnd(file.path.name, count + 1, place)
-        empty = file.path.name if file.header.index_count <= 1 else ""
-    return IndexEnd(empty)
-
-
-def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
-    """Return the number of a file's items that belong to records below the frontier; items are in log order."""
-    low, high = 1, count + 1
-    while low < high:
-        middle = (low + high) // 2
-        item = read_items(path, task.settings.index_slots, middle, 1)
-        if len(item) and int(item[0]["physical_offset"]) < task.frontiers.both:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
-
-
-def _remove_later_files(task: CatchUpTask, end: IndexEnd) -> None:
-    """Remove the IndexFiles that hold nothing below the frontier; a crashed broker or a dead job left them."""
-    removed = [file.path for file in list_index_files(task.layout.index) if file.path.name > end.name]
-    for path in removed:
-        fs.remove_file(path)
-    if removed:
-        task.owned.notes.append(
-            f"removed IndexFiles that a crash left ahead of the indexes' end at log offset {task.frontiers.both}; what "
-            f"they held is indexed again: {', '.join(path.name for path in removed)}"
-        )
+        return result, append_indexed(job, decoded, result, index_end, named_at)

@@ -14,6 +14,7 @@ from reput.files import fs
 from reput.formats import index_file
 from reput.formats import properties as props
 from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
 from reput.formats.record import CHECK_NONE
 from reput.log.read.files import LogFiles
 from reput.log.read.scan import LogWalk, checking
@@ -151,24 +152,24 @@ def _ids(folder: Path) -> Iterable[int]:
 def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOptions) -> DryRun:
     log, settings = found.log, found.settings
     log_bytes = sum(min(file.data_end, file.end) - file.start for file in log.files)
-    size, items_each = _sample(log, found.tag_items or found.build_index_database)
+    size, items_each = _sample(log, found.tag_items or INDEX_DATABASE in found.indexes)
     messages = log_bytes // size if size else 0
-    of_queues, of_index = options.only != INDEX, found.build_index
+    of_queues, of_index = options.only != INDEX, INDEX_FILES in found.indexes
     entries = messages * len(found.kinds) if of_queues else 0
     items = int(messages * items_each) if of_index else 0
     files = -(-items // max(1, settings.index_items - 1))
     index_bytes = files * index_file.file_size(settings.index_slots, settings.index_items)
-    database_entries = int(messages * items_each) if found.build_index_database else 0
+    database_entries = int(messages * items_each) if INDEX_DATABASE in found.indexes else 0
     needed = (
         entries * ENTRY_SIZE + index_bytes + database_entries * _BYTES_A_DATABASE_ENTRY + items * _PARTS_BYTES_AN_ITEM
     )
     needed += messages * _PARTS_BYTES_A_MESSAGE if of_queues else 0
-    folders = _replaced(layout, of_queues, of_index)
-    folders += [_measured(layout, layout.index_database)] if found.build_index_database else []
+    folders = [found.store.indexes[name].folder for name in (*found.indexes, *found.emptied)]
+    replaced = [_measured(layout, folder) for folder in (*(layout.queue_folders if of_queues else ()), *folders)]
     free = fs.free_bytes(layout.root)
     run = DryRun(
         str(layout.root), found.report.built, [kind.name for kind in found.kinds] if of_queues else [], log_bytes,
-        messages, entries, items, files, [one for one in folders if one.files], needed, free,
+        messages, entries, items, files, [one for one in replaced if one.files], needed, free,
         found.report.assumed, found.report.notes, index_entries=database_entries,
     )  # fmt: skip
     if needed > free:
@@ -176,13 +177,6 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     if options.topics or options.skip_topics:
         run.notes.append("the queues of the other topics stay: entries and bytes are those of all topics")
     return run
-
-
-def _replaced(layout: StoreLayout, of_queues: bool, of_index: bool) -> list[Replaced]:
-    folders = [layout.index] if of_index else []
-    if of_queues:
-        folders += layout.queue_folders
-    return [_measured(layout, folder) for folder in folders]
 
 
 def _sample(log: LogFiles, tag_items: bool) -> tuple[int, float]:

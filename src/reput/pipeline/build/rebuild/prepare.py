@@ -8,13 +8,13 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
+from reput.formats.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind
 from reput.queue.placement import EVERYWHERE
-from reput.store.disk.index_kinds import IndexDatabaseOnDisk, IndexKinds, refuse_held_index_database
+from reput.store.disk.index_kinds import refuse_held_index
 from reput.store.disk.kinds import configured_kinds, find_placement, kind_named, misplaced_database, present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
@@ -27,11 +27,14 @@ from reput.store.owner.strays import refuse_lost_log
 
 @dataclass(frozen=True, slots=True)
 class PreparedRebuild:
-    """A store that can be rebuilt, and the report so far; `store.kinds` are the kinds of queues to build."""
+    """A store that can be rebuilt, and the report so far; `store.kinds` are the kinds of queues to build.
+
+    `indexes` are the kinds of index to build, `emptied` those to make anew without a message.
+    """
 
     store: StoreOnDisk
-    build_index: bool
-    build_index_database: bool
+    indexes: tuple[str, ...]
+    emptied: tuple[str, ...]
     tag_items: bool
     report: RebuildReport
 
@@ -98,39 +101,42 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     report.notes += log.notes
     if not log.files and not options.empty_log:
         refuse_lost_log(layout, "no log file")
-    kinds, of_index = settings.index_kinds, options.only != QUEUE
-    if options.index_kinds:
-        kinds = IndexKinds(INDEX_FILES in options.index_kinds, INDEX_DATABASE in options.index_kinds)
-        # The rebuild replaces a database that is not wanted by one without the index.
-        kinds = kinds._replace(builds_database=kinds.builds_database or store.index_database.is_present)
-    build_index, build_database = of_index and kinds.builds_files, of_index and kinds.builds_database
+    indexes, emptied = _indexes(store, options) if options.only != QUEUE else ((), ())
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
-    elif of_index and not options.index_kinds:
-        report.notes += _index_notes(store, build_index, build_database)
-    if build_database:
-        refuse_held_index_database(layout)
-    tag_items = _tag_items(store, options, report) if build_index else False
-    built = ((QUEUE, options.only != INDEX), (INDEX, build_index or build_database))
+    elif options.only != QUEUE:
+        report.notes += _index_notes(store, indexes, emptied)
+    for name in (*indexes, *emptied):
+        refuse_held_index(store.indexes[name])
+    has_items = any(store.indexes[name].has_every_message for name in indexes)
+    tag_items = _tag_items(store, options, report) if has_items else False
+    built = ((QUEUE, options.only != INDEX), (INDEX, bool(indexes or emptied)))
     report.built = [name for name, is_wanted in built if is_wanted]
-    return PreparedRebuild(store, build_index, build_database, tag_items, report)
+    return PreparedRebuild(store, indexes, emptied, tag_items, report)
 
 
-def _index_notes(store: StoreOnDisk, build_files: bool, build_database: bool) -> list[str]:
-    """Return notes on the kinds of index that are built, if not just IndexFiles, and on those that are left alone."""
-    notes, database = [], store.index_database
-    if build_database:
-        notes.append(f"the index in {store.layout.index_database} is built{' as well' if build_files else ''}")
-    elif database.is_present:
-        notes.append(f"{store.layout.index_database}: its index was left alone{_why_left(database)}")
-    if not build_files:
-        left = ": those that there are were left alone" if store.index_files else ""
-        notes.append(f"no IndexFiles are built, since the store keeps its index in the database{left}")
+def _indexes(store: StoreOnDisk, options: RebuildOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the kinds of index to build, and those to make anew without a message.
+
+    These are the kinds that a conversion leaves out, and damaged ones: a broker opens its database in any case.
+    """
+    wanted, found = options.index_kinds or store.settings.indexes.built, store.indexes.items()
+    others = ((name, index) for name, index in found if name not in wanted)
+    emptied = tuple(name for name, one in others if one.damage or (options.index_kinds and one.is_present))
+    return tuple(wanted), emptied
+
+
+def _index_notes(store: StoreOnDisk, indexes: Sequence[str], emptied: Sequence[str]) -> list[str]:
+    """Return notes on the kinds of index that are built, if not just IndexFiles, and on the others that there are."""
+    notes = []
+    if tuple(indexes) != DEFAULT_INDEXES:
+        notes.append(f"built by key: {' and '.join(store.indexes[name].words for name in indexes)}")
+    for name, index in store.indexes.items():
+        if name in emptied:
+            notes.append(f"{index.folder}: made anew without {index.words}")
+        elif name not in indexes and index.is_present:
+            notes.append(f"{index.folder}: left alone, since the store does not extend {index.words}")
     return notes
-
-
-def _why_left(database: IndexDatabaseOnDisk) -> str:
-    return f". {database.damage}" if database.damage else " (indexRocksDBEnable=false)"
 
 
 def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildReport) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,20 +17,19 @@ from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
-from reput.formats.index_kinds import INDEX_DATABASE
 from reput.index.files import list_index_files
 from reput.log.read.files import sync_log
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
-from reput.pipeline.build.index.database import build_index_database
-from reput.pipeline.build.index.plan import IndexFileResult
-from reput.pipeline.build.index.stage import IndexStage
+from reput.pipeline.build.index.built import IndexBuilt
+from reput.pipeline.build.index.kinds import IndexStage
 from reput.pipeline.build.kinds import queue_builders
 from reput.pipeline.build.rebuild import deletions
 from reput.pipeline.build.rebuild.next_offsets import keep_next_offsets
 from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
 from reput.pipeline.build.rebuild.report import (
+    files_of,
     fill_report,
     judge,
     refuse_unknown_topics,
@@ -112,8 +111,8 @@ def _begin(
     job = replace(
         Job.of_store(layout, settings, kinds, layout.staging(owned.epoch), owned.stage, tag_items=found.tag_items),
         build_queues=options.only != INDEX,
-        build_index=found.build_index,
-        build_index_database=found.build_index_database,
+        indexes=found.indexes,
+        emptied_indexes=found.emptied,
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
@@ -136,13 +135,12 @@ def _rebuild(run: Rebuild) -> None:
         if run.job.build_queues:
             queues = _merge(run, stitched)
             retained = build_queues(run, queues, index.start)
-        index_files = index.finish()
-    wanted = not run.options.index_kinds or INDEX_DATABASE in run.options.index_kinds
-    run.report.index_entries = build_index_database(run, stitched.results if wanted else ())
-    fill_report(run, stitched, queues.table, retained, index_files)
-    if not run.job.build_index and run.settings.index_kinds.builds_files:
+        indexes = index.finish()
+    fill_report(run, stitched, queues.table, retained, indexes)
+    found = run.as_found().indexes
+    if not indexes and any(found[name].marks is None for name in run.settings.indexes.built):
         warn_of_short_index(run, stitched)
-    _publish(run, stitched, last, index_files)
+    _publish(run, stitched, last, indexes)
 
 
 def _decode(run: Rebuild) -> Stitched:
@@ -176,12 +174,10 @@ def build_queues(run: Rebuild, queues: RangeQueues, start_index: Callable[[], No
     return list(kept.retained)
 
 
-def _publish(
-    run: Rebuild, stitched: Stitched, last: SplitResult | None, index_files: list[IndexFileResult] | None
-) -> None:
+def _publish(run: Rebuild, stitched: Stitched, last: SplitResult | None, indexes: Sequence[IndexBuilt]) -> None:
     job, layout = run.job, run.layout
     whole = job.build_queues and job.of_all_topics
-    old = read_checkpoint(layout)
+    old, index_files = read_checkpoint(layout), files_of(indexes)
     run.fence_late_tasks()
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
@@ -190,20 +186,14 @@ def _publish(
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        before = read_frontier(layout) or _frontier_of_others(run, whole)
-        of_index, drops_files = index_files, bool(run.options.index_kinds) and not job.build_index
-        if job.build_index_database and index_files is None and (drops_files or not list_index_files(layout.index)):
-            # The database has its own marks. The frontier says that no IndexFile is needed.
-            of_index = []
-        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, of_index, before)
+        before = read_frontier(layout) or _frontier_of_others(run, whole, index_files is not None)
+        if index_files is None and job.indexes and not list_index_files(layout.index):
+            # Another kind has its own marks. The frontier says that no IndexFile is needed.
+            index_files = []
+        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [*queue_parts(run)] if job.build_queues else []
-        if drops_files:
-            fs.make_dirs(job.index_folder, job.owner)
-        if job.build_index or drops_files:
-            swap_parts.append(paths.INDEX)
-        if job.build_index_database:
-            swap_parts.append(paths.INDEX_DATABASE)
+        swap_parts += [part for index in indexes for part in index.parts]
         swap_parts += [paths.CHECKPOINT, own.FRONTIER_PART]
         if job.build_queues:
             deletions.report(run)
@@ -212,14 +202,14 @@ def _publish(
             deletions.forget(run)
 
 
-def _frontier_of_others(run: Rebuild, whole: bool) -> own.Frontier:
+def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own.Frontier:
     """Return how far the indexes are complete that another program built and this job leaves alone.
 
     These are the queues, unless the job builds the `whole`, and the IndexFiles, unless it builds them. Opening the
     store finds the same. If queues are lost or cannot be read, both are complete up to nowhere.
     """
     nothing = own.Frontier(run.owned.watermarks.store_id)
-    kinds = [] if whole and run.job.build_index else present_kinds(run.layout, run.job.queue_file_size)
+    kinds = [] if whole and has_index_files else present_kinds(run.layout, run.job.queue_file_size)
     if not kinds:
         return nothing
     log = LogMaps(run.layout.commit_log, run.log.file_size)
@@ -233,7 +223,7 @@ def _frontier_of_others(run: Rebuild, whole: bool) -> own.Frontier:
     frontier = nothing
     if of_queues is not None and not whole:
         frontier = frontier._replace(queue_offset=found.queue_offset, queue_fingerprint=of_queues)
-    if of_index is not None and not run.job.build_index:
+    if of_index is not None and not has_index_files:
         last = next(reversed(list_index_files(run.layout.index)), None)
         frontier = frontier._replace(
             index_offset=found.index_offset,

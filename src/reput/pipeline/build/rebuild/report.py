@@ -16,6 +16,7 @@ from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_name, place, written_bytes
 from reput.log.read.scan import Gap
 from reput.nearest import near, some
+from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
@@ -114,14 +115,15 @@ def fill_report(
     stitched: Stitched,
     table: SplitQueues,
     retained: list[Retained],
-    index_files: list[IndexFileResult] | None,
+    indexes: Sequence[IndexBuilt],
 ) -> None:
     """Fill the report with what was built, and from what."""
-    report, results = run.report, stitched.results
+    report, results, index_files = run.report, stitched.results, files_of(indexes)
     report.log_min_offset, report.log_max_offset = run.log.min_offset, stitched.end
     report.log_bytes = stitched.end - run.log.min_offset - sum(gap.size for gap in report.gaps)
     report.messages = sum(result.records for result in results)
-    report.index_items = sum(result.items for result in results) if index_files is not None else 0
+    report.index_items = sum(result.items for result in results) if index_files else 0
+    report.index_entries = sum(index.entries for index in indexes)
     report.prepared = sum(result.oddities.prepared for result in results)
     report.rolled_back = sum(result.oddities.rolled_back for result in results)
     report.stitched_again = len(stitched.decoded_again)
@@ -164,6 +166,11 @@ def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None
             f"store times run backwards {report.time_regressions} times, first at log offset "
             f"{report.first_time_regression}: a clock was set back, or stale records follow a shorter new tail"
         )
+
+
+def files_of(indexes: Sequence[IndexBuilt]) -> list[IndexFileResult] | None:
+    """Return the IndexFiles that were built; None if IndexFiles were left alone."""
+    return next((list(index.files) for index in indexes if index.files is not None), None)
 
 
 def topic_summaries(table: SplitQueues) -> list[TopicSummary]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from reput.dispatch.index_keys import index_keys
 from reput.files.database import DatabaseReader
 from reput.formats import index_database as fmt
 from reput.formats import paths
-from reput.formats.index_database import IndexKey
+from reput.formats.index_database import IndexKey, entry_keys
 from reput.formats.properties import encode_properties
 from reput.formats.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Record
 from reput.log.read.files import list_log_files
@@ -22,7 +23,7 @@ NAMED = {b"KEYS": b"b a  b", b"TAGS": b"paid", b"UNIQ_KEY": b"u@1"}
 def entries(record: Record) -> list[tuple[bytes, bytes]]:
     """Kind and text of each entry, which all have the record's topic, hour and offset."""
     found = []
-    for data in index_keys(record):
+    for data in entry_keys(record):
         key = fmt.decode_entry_key(data)
         assert key is not None
         assert key == IndexKey(7_200_000, b"orders", key.kind, key.text, record.physical_offset)
@@ -36,8 +37,8 @@ def record(named: dict[bytes, bytes], **values: int) -> Record:
 
 
 def test_order() -> None:
-    """Each key comes once, in order, then the tag, then the unique key."""
-    wanted = [(b"K", b"b@u@1"), (b"K", b"a@u@1"), (b"T", b"paid@u@1"), (b"U", b"u@1")]
+    """The keys come in order, then the tag, then the unique key."""
+    wanted = [(b"K", b"b@u@1"), (b"K", b"a@u@1"), (b"K", b"b@u@1"), (b"T", b"paid@u@1"), (b"U", b"u@1")]
     assert entries(record(NAMED)) == wanted
     assert entries(record(NAMED, sys_flag=TRANSACTION_PREPARED)) == wanted
 
@@ -61,18 +62,22 @@ def test_malformed_text_is_written_as_java_writes_it() -> None:
     assert entries(record({b"KEYS": b"a\xff", b"UNIQ_KEY": b"u"})) == [(b"K", b"a\xef\xbf\xbd@u"), (b"U", b"u")]
 
 
+def given_by_log(store: Path) -> dict[bytes, bytes]:
+    """All keys and values that the log of a store gives the index, with the marks."""
+    found: dict[bytes, bytes] = {}
+    log = list_log_files(store / paths.COMMIT_LOG)
+    for one in (record.decode() for record in LogWalk(log, log.min_offset)):
+        if keys := entry_keys(one):
+            found |= dict.fromkeys(keys, fmt.encode_value(one.store_timestamp))
+            found[fmt.LAST_OFFSET] = fmt.encode_mark(one.physical_offset)
+            found[fmt.LAST_TIME] = fmt.encode_mark(one.store_timestamp)
+    return found
+
+
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["index-both", "index-rocksdb"])
 def test_the_log_gives_all_that_a_broker_wrote(name: str) -> None:
     """The entries of all records, and the marks of the last one, are those of the broker's database, key by key."""
     store = golden.shared(name)
     with DatabaseReader(store / paths.INDEX_DATABASE, [fmt.FAMILY]) as reader:
-        found = dict(reader.families[fmt.FAMILY].walk())
-    wanted: dict[bytes, bytes] = {}
-    log = list_log_files(store / paths.COMMIT_LOG)
-    for one in (found.decode() for found in LogWalk(log, log.min_offset)):
-        if keys := index_keys(one):
-            wanted |= dict.fromkeys(keys, fmt.encode_value(one.store_timestamp))
-            wanted[fmt.LAST_OFFSET] = fmt.encode_mark(one.physical_offset)
-            wanted[fmt.LAST_TIME] = fmt.encode_mark(one.store_timestamp)
-    assert found == wanted
+        assert dict(reader.families[fmt.FAMILY].walk()) == given_by_log(store)
