@@ -61,9 +61,9 @@ test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GO
 	$(PYTEST) -m golden
 
 .PHONY: golden-stores
-golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEED=7 MESSAGES=5000 (needs Maven)
-	@test -n "$(OUT)" || { echo "name the folder: make golden-stores OUT=folder SEED=7 MESSAGES=5000" >&2; exit 2; }
-	PYTHONPATH=tests $(PYTHON) -m peer.golden_stores "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(MESSAGES),--messages $(MESSAGES))
+golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEED=7 MESSAGES=5000, SET=5.5 for those of a broker (needs Maven)
+	@test -n "$(OUT)" || { echo "name the folder: make golden-stores OUT=folder SEED=7 MESSAGES=5000 SET=5.5" >&2; exit 2; }
+	PYTHONPATH=tests $(PYTHON) -m peer.$(if $(filter 5.5,$(SET)),golden_broker_stores,golden_stores) "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(MESSAGES),--messages $(MESSAGES))
 
 .PHONY: test-peer
 test-peer: setup  ## only the tests that run RocketMQ's own store code (needs Maven)

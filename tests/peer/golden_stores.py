@@ -14,8 +14,8 @@ import base64
 import gzip
 import json
 import random
+import subprocess
 import sys
-import tarfile
 import tempfile
 from itertools import islice
 from pathlib import Path
@@ -51,7 +51,7 @@ def make(out: Path, seed: int, count: int, names: Sequence[str] = NAMES) -> Iter
     for number, origin in enumerate(name for name in golden.STORES if name in wanted):
         with tempfile.TemporaryDirectory(prefix="reput-golden-") as scratch:
             store = write(origin, Path(scratch), seed * 100 + number, count)
-            pack(out, origin, store, ())
+            pack(out, origin, store)
             copies = [name for name in NAMES if name in names and golden.DAMAGED.get(name, name) == origin]
             for name in copies:
                 copy = stores.copy(store, Path(scratch) / "copies" / name)
@@ -127,12 +127,12 @@ def as_lines(objects: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in objects)
 
 
-def pack(out: Path, name: str, store: Path, inside: Sequence[str]) -> None:
-    """Write NAME.tar.gz with a store, or with some of what is in it."""
-    with tarfile.open(out / f"{name}.tar.gz", "w:gz") as archive:
-        archive.add(store, name, recursive=not inside)
-        for part in inside:
-            archive.add(store / part, f"{name}/{part}")
+def pack(out: Path, name: str, store: Path, inside: Sequence[str] = ()) -> None:
+    """Write NAME.tar.gz with a store, or with some of what is in it; holes of files stay holes."""
+    members = [str(Path(store.name, part)) for part in inside or ("",)]
+    named = f"--transform=s,^{store.name},{name},"
+    tar = ("tar", "--sparse", "--create", "--gzip", "--file", str(out / f"{name}.tar.gz"), named)
+    subprocess.run((*tar, "--directory", str(store.parent), *members), check=True)
 
 
 def main() -> None:

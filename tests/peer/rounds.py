@@ -11,21 +11,20 @@ A line for each turn says what was done; the first line has the seed, which repe
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
 from peer import peer
+from peer.turns import Turn, TurnError
 from reput.config import StoreConfig, parse_properties
+from reput.formats.lite_topics import LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
 from reput.formats.record import FLAG_INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from reput.store.read.queue_answers import PullLimits
 from support import stores
@@ -48,23 +47,24 @@ diskMaxUsedSpaceRatio=95
 cleanFileForciblyEnable=false
 """
 """Settings of every store: small files, nothing deleted, and RocketMQ builds whatever index it takes away."""
-PATIENCE_S = 120
 BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 ANSWERS_MOST = 64
 QUEUES = 3
 TOPICS = ("orders", "payments", "订单-topic")
 BATCHES = "batches"
+SESSIONS, USERS = "sessions", ("user-1", "会话")
 LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%订单")
 TAGS = ("paid", "sent", "退款")
 LOST_ITEMS = {"index-item-missing"}
 
 
 class Kind(NamedTuple):
-    """A kind of store: further settings, the topics of batches, and the peers that can open it."""
+    """A kind of store: further settings, the topics of batches and of lite topics, and the peers that can open it."""
 
     settings: str = ""
     batch_topics: tuple[str, ...] = ()
     peers: tuple[str, ...] = ("store", "broker")
+    lite_topics: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -80,7 +80,14 @@ class Kind(NamedTuple):
     def options(self) -> list[str]:
         """Return the options for RocketMQ."""
         words = [word for line in self.text.split() for word in ("--set", line)]
-        return words + [word for topic in self.batch_topics for word in ("--batch-topic", topic)]
+        words += [word for topic in self.batch_topics for word in ("--batch-topic", topic)]
+        return words + [word for topic in self.lite_topics for word in ("--lite-topic", topic)]
+
+    @property
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """Return the topics that have attributes."""
+        batches = {topic: {"queue.type": "BatchCQ"} for topic in self.batch_topics}
+        return batches | {topic: {MESSAGE_TYPE: LITE} for topic in self.lite_topics}
 
 
 KINDS = {
@@ -95,95 +102,19 @@ KINDS = {
     "lmq-rocksdb": Kind(
         "enableLmq=true\nenableMultiDispatch=true\nrocksdbCQDoubleWriteEnable=true\ncombineCQUseRocksdbForLmq=true\n"
     ),
+    # These are of 5.5.1 alone.
+    "separate-double": Kind(
+        "rocksdbCQDoubleWriteEnable=true\nuseSeparateStorePathForRocksdbCQ=true\n", peers=("store",)
+    ),
+    "selective": Kind(
+        "enableLmq=true\nenableMultiDispatch=true\nrocksdbCQDoubleWriteEnable=true\n"
+        "rocksdbCQSelectiveDoubleWriteEnable=true\n",
+        peers=("store",),
+        lite_topics=(SESSIONS,),
+    ),
     "index-both": Kind("indexRocksDBEnable=true\n"),
     "index-rocksdb": Kind("indexRocksDBEnable=true\nindexFileWriteEnable=false\nindexFileReadEnable=false\n"),
 }
-
-
-class TurnError(AssertionError):
-    """A turn went wrong: a process ended by itself, or an answer is not what it has to be."""
-
-
-class Turn:
-    """A process that has a store open, puts the messages of its input, and answers questions; see `Turn.java`."""
-
-    def __init__(self, words: list[str], home: Path) -> None:
-        self._errors = (home / "stderr").open("w+b")
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=self._errors, env=environment())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-        self._errors.close()
-
-    def send(self, line: dict[str, Any]) -> None:
-        """Give one line; a process that was killed meanwhile takes none."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(line).encode() + b"\n")
-            self._process.stdin.flush()
-
-    def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the answers up to the end of the process; a last line that a kill has cut is none."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.endswith(b"\n"):
-                yield json.loads(line)
-
-    def answer(self) -> dict[str, Any]:
-        """Return the next answer.
-
-        Raises:
-            TurnError: The process has ended; the text has what it wrote on stderr.
-        """
-        for found in self.answers():
-            return found
-        self._process.wait(PATIENCE_S)
-        raise TurnError(f"ended with {self._process.returncode}: {self.errors()}")
-
-    def ask(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the answers to some questions."""
-        found = []
-        for line in lines:
-            self.send(line)
-            found.append(self.answer())
-        return found
-
-    def errors(self) -> str:
-        """Return what the process has written on stderr."""
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")[-2000:]
-
-    def kill(self) -> None:
-        """End the process with SIGKILL; one that has ended is left alone."""
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        self._process.kill()
-        self._process.wait(PATIENCE_S)
-
-    def kill_now(self) -> list[dict[str, Any]]:
-        """Kill the process, and return the answers that it had given."""
-        self._process.kill()
-        return list(self.answers())
-
-    def close(self) -> None:
-        """End the input, and wait until the store is closed."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        last = self.answer()
-        if last != {"closed": True} or self._process.wait(PATIENCE_S) != 0:
-            raise TurnError(f"{last}: {self.errors()}")
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a turn: our packages, and UTF-8 for file names."""
-    folders = [str(Path(reput.__file__).parents[1]), str(Path(__file__).parents[1])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8"}
 
 
 def open_turn(side: str, store: Path, kind: str, home: Path) -> Turn:
@@ -270,6 +201,10 @@ def messages(rng: random.Random, number: int, kind: Kind) -> Iterator[dict[str, 
         if kind.batch_topics and rng.random() < 0.5:
             topic, sys_flag = BATCHES, FLAG_INNER_BATCH
             properties["INNER_NUM"] = str(rng.randrange(1, 9))
+        elif kind.lite_topics and rng.random() < 0.4:
+            topic, user = rng.choice(kind.lite_topics), rng.choice(USERS)
+            light = light_queue_of(topic.encode(), user.encode()).decode()
+            properties |= {LITE_TOPIC.decode(): user, "INNER_MULTI_DISPATCH": light}
         elif rng.random() < 0.1:
             sys_flag = rng.choice((TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK))
         elif "enableLmq=true" in kind.settings and rng.random() < 0.6:
@@ -307,8 +242,8 @@ class Rounds:
         self.rng = random.Random(f"{kind} {seed}")
         self.store = folder / "store"
         (self.store / "commitlog").mkdir(parents=True)
-        if self.of_kind.batch_topics:
-            topics_json(self.store, {topic: {"queue.type": "BatchCQ"} for topic in self.of_kind.batch_topics})
+        if self.of_kind.attributes:
+            topics_json(self.store, self.of_kind.attributes)
         self.stored: list[Stored] = []
         self.number = 0
         self.is_index_cut = False

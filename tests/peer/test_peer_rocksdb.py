@@ -6,7 +6,7 @@ import gzip
 import json
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -15,9 +15,11 @@ from peer import peer as program
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
+from reput.formats.lite_topics import is_light
 from reput.queue.file_kind import FileKind
 from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound
+from support.inner import topics_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -161,24 +163,76 @@ def test_killed(peer: ModuleType, tmp_path: Path) -> None:
     assert {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues} == spans
 
 
+DOUBLE = "rocksdbCQDoubleWriteEnable=true"
+LIGHT_ALONE = "combineCQUseRocksdbForLmq=true"
+SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable=true"
+PARENT = "sessions"
+LITE_QUEUES = {f"%LMQ%${PARENT}${name}" for name in ("user-1", "会话")}
+
+
+class Placed(NamedTuple):
+    """Settings, and the kinds of topics that files and database have with them."""
+
+    settings: tuple[str, ...]
+    files: str
+    database: str
+
+
 PLACED = {
-    "light alone": ("rocksdbCQDoubleWriteEnable=true", "combineCQUseRocksdbForLmq=true"),
-    "separate": ("storeType=defaultRocksDB", "useSeparateStorePathForRocksdbCQ=true"),
+    "light alone": Placed((DOUBLE, LIGHT_ALONE), "plain parent", "plain parent light lite"),
+    "separate": Placed(
+        ("storeType=defaultRocksDB", "useSeparateStorePathForRocksdbCQ=true"), "", "plain parent light lite"
+    ),
+    "selective": Placed((DOUBLE, SELECTIVE), "plain parent light lite", "parent lite"),
+    # RocketMQ then keeps light queues of other topics nowhere.
+    "light alone and selective": Placed((DOUBLE, LIGHT_ALONE, SELECTIVE), "plain parent", "parent lite"),
 }
+
+
+def kinds_of(topics: Iterable[bytes]) -> str:
+    """The kinds of some topics: plain ones, the parent of lite topics, light queues, and those that are lite topics."""
+    lite = {name.encode() for name in LITE_QUEUES}
+    found = {
+        "lite" if topic in lite else "light" if is_light(topic) else "parent" if topic == PARENT.encode() else "plain"
+        for topic in topics
+    }
+    return " ".join(sorted(found, key=("plain", "parent", "light", "lite").index))
+
+
+def lite_messages(seed: int, count: int) -> list[dict[str, Any]]:
+    """Messages with light queues, and as many of lite topics."""
+    rng, found = random.Random(seed), light_messages(seed, count)
+    for number in range(count):
+        queue = rng.choice(sorted(LITE_QUEUES))
+        properties = {
+            "UNIQ_KEY": f"L{seed}-{number}",
+            "__LITE_TOPIC": queue.split("$")[2],
+            "INNER_MULTI_DISPATCH": queue,
+        }
+        found.append({"topic": PARENT, "queue": 0, "body": f"lite {number}", "properties": properties})
+    rng.shuffle(found)
+    return found
 
 
 @pytest.mark.parametrize("placed", PLACED)
 def test_placed_queues(placed: str, peer: ModuleType, tmp_path: Path) -> None:
     """Both sides put turn about into queues of one placement, find every queue alike, and leave each in its place."""
-    store, sets = tmp_path / "store", PLACED[placed]
+    store, sets = tmp_path / "store", PLACED[placed].settings
     config = kinds.CONFIG.updated([*sets, "enableLmq=true", "enableMultiDispatch=true"])
-    options = (*peer.GOLDEN_SETTINGS, *(word for one in sets for word in ("--set", one)), *LIGHT)
+    options = (
+        *peer.GOLDEN_SETTINGS,
+        *(word for one in sets for word in ("--set", one)),
+        *LIGHT,
+        "--lite-topic",
+        PARENT,
+    )
+    topics_json(store, {PARENT: {"message.type": "LITE"}})
     for seed in (1, 3):
-        lines = "\n".join(json.dumps(one) for one in light_messages(seed, 200)).encode()
+        lines = "\n".join(json.dumps(one) for one in lite_messages(seed, 100)).encode()
         assert {one["status"] for one in peer.run("put", store, *options, stdin=lines)} == {"PUT_OK"}
         assert_sound(store, config)
         with reput.MessageStore.open(store, config, create=True) as opened:
-            for one in light_messages(seed + 1, 150):
+            for one in lite_messages(seed + 1, 75):
                 message = reput.Message(one["topic"], one["body"].encode(), properties=one["properties"])
                 assert opened.put_message(message, one["queue"]).status is reput.PutStatus.PUT_OK
             spans = {(topic, queue): (begin, end) for topic, queue, begin, end in opened.queues()}
@@ -193,7 +247,9 @@ def test_placed_queues(placed: str, peer: ModuleType, tmp_path: Path) -> None:
             theirs[one["get"][0], one["get"][1]] += one["phys"]
         assert theirs == places
     files = {queue.key.topic for queue in FileKind(store / paths.CONSUME_QUEUE, 0).queues()}
-    assert files == (set() if placed == "separate" else {b"orders"})
+    in_database = {queue.key.topic for queue in databases.rocksdb(store).queues()}
+    assert (kinds_of(files), kinds_of(in_database)) == PLACED[placed][1:]
     built = stores.copy(store, tmp_path / "built")
     reput.rebuild(built, spark=False, config=config)
     assert without_begins(databases.queues_content(built)) == without_begins(databases.queues_content(store))
+    assert {queue.key.topic for queue in FileKind(built / paths.CONSUME_QUEUE, 0).queues()} == files

@@ -36,7 +36,8 @@ import java.util.stream.Stream;
  *
  * of those that take a STORE:
  *                  --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
- *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
+ *                  --batch-topic TOPIC --lite-topic TOPIC   (topics of these types)
+ *                  --set NAME=VALUE                         (any of RocketMQ's store settings)
  *                  --calc-bitmaps 1                         (bits of the filters in config/consumerFilter.json)
  *                  --random-bitmaps SEED                    (random bits instead, for two of three messages)
  *                  --queue TOPIC@ID                         (a queue to know; in a RocksDB it knows none by itself)

@@ -103,6 +103,11 @@ final class Store {
             config.setAttributes(Map.of("queue.type", CQType.BatchCQ.toString()));
             topics.put(topic, config);
         }
+        for (String topic : args.all("lite-topic")) {
+            TopicConfig config = new TopicConfig(topic);
+            config.setAttributes(Map.of("message.type", "LITE"));
+            topics.put(topic, config);
+        }
         return topics;
     }
 

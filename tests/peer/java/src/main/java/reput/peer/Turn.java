@@ -13,6 +13,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,7 +31,7 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
  * of answer for each, until stdin ends or somebody kills it. Its first line says that the store is open.
  *
  * <pre>
- * {"topic": T, "queue": Q, "body": TEXT, "flag": F, "sysFlag": S, "properties": {...}}   put
+ * {"topic": T, "queue": Q, "body": TEXT, "flag": F, "sysFlag": S, "properties": {...}}   put; or "bodyBase64"
  * {"await": "dispatch"}                                  wait until queues and index have all
  * {"log": []}  {"queue": [T, Q]}  {"get": [T, Q, OFFSET, MAX]}  {"key": [T, KEY, MAX]}  {"time": [T, Q, MS]}   questions
  * </pre>
@@ -89,7 +90,8 @@ abstract class Turn {
         }
     }
 
-    private Map<String, Object> answer(MessageStore store, JSONObject asked) throws Exception {
+    /** Does what a line says. */
+    Map<String, Object> answer(MessageStore store, JSONObject asked) throws Exception {
         if (asked.containsKey("topic")) {
             return placed(put(store, asked));
         }
@@ -154,7 +156,9 @@ abstract class Turn {
     static Map<String, String> fill(MessageExt message, JSONObject asked) {
         message.setTopic(asked.getString("topic"));
         message.setQueueId(asked.getIntValue("queue"));
-        message.setBody(asked.getString("body").getBytes(StandardCharsets.UTF_8));
+        message.setBody(asked.containsKey("bodyBase64")
+            ? Base64.getDecoder().decode(asked.getString("bodyBase64"))
+            : asked.getString("body").getBytes(StandardCharsets.UTF_8));
         message.setFlag(asked.getIntValue("flag"));
         message.setSysFlag(asked.getIntValue("sysFlag"));
         message.setBornTimestamp(System.currentTimeMillis());

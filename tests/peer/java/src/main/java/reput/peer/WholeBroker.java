@@ -6,6 +6,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.nio.file.Path;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.rocketmq.broker.BrokerController;
@@ -13,16 +14,28 @@ import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.attribute.CQType;
+import org.apache.rocketmq.common.compression.CompressionType;
+import org.apache.rocketmq.common.compression.CompressorFactory;
+import org.apache.rocketmq.common.lite.LiteUtil;
+import org.apache.rocketmq.common.message.MessageAccessor;
+import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExtBrokerInner;
+import org.apache.rocketmq.common.sysflag.MessageSysFlag;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.apache.rocketmq.store.MessageStore;
 import org.apache.rocketmq.store.PutMessageResult;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 
-/** A turn of a whole broker, with all of its services, that listens on the loopback address and knows no name server. */
+/**
+ * A turn of a whole broker, with all of its services, that listens on the loopback address and knows no name server.
+ *
+ * Beside the lines of {@link Turn} and {@link Administering} a message may have <code>"compress": "LZ4"</code> (or ZSTD,
+ * ZLIB), <code>"half": true</code> for a transaction that nobody has ended, and <code>"lite": NAME</code> for a lite topic.
+ */
 public final class WholeBroker extends Turn {
+    private static final int COMPRESSION_LEVEL = 5;
     private final Path root;
     private final Args args;
     private BrokerController broker;
@@ -81,11 +94,36 @@ public final class WholeBroker extends Turn {
     }
 
     @Override
-    PutMessageResult put(MessageStore store, JSONObject asked) {
+    Map<String, Object> answer(MessageStore store, JSONObject asked) throws Exception {
+        Map<String, Object> found = Administering.answer(broker, asked);
+        return found != null ? found : super.answer(store, asked);
+    }
+
+    @Override
+    PutMessageResult put(MessageStore store, JSONObject asked) throws IOException {
         MessageExtBrokerInner message = new MessageExtBrokerInner();
-        message.setPropertiesString(MessageDecoder.messageProperties2String(fill(message, asked)));
+        Map<String, String> properties = fill(message, asked);
+        if (asked.containsKey("lite")) {
+            // SendMessageProcessor does the same.
+            properties.put(MessageConst.PROPERTY_LITE_TOPIC, asked.getString("lite"));
+            properties.put(MessageConst.PROPERTY_INNER_MULTI_DISPATCH,
+                LiteUtil.toLmqName(message.getTopic(), asked.getString("lite")));
+        }
+        MessageAccessor.setProperties(message, properties);
+        message.setPropertiesString(MessageDecoder.messageProperties2String(properties));
         message.setTagsCode(MessageExtBrokerInner.tagsString2tagsCode(message.getTags()));
-        return store.putMessage(message);
+        if (asked.containsKey("compress")) {
+            compress(message, CompressionType.of(asked.getString("compress")));
+        }
+        return asked.getBooleanValue("half")
+            ? broker.getTransactionalMessageService().prepareMessage(message)
+            : store.putMessage(message);
+    }
+
+    /** Compresses the body as a producer does. */
+    private static void compress(MessageExtBrokerInner message, CompressionType type) throws IOException {
+        message.setBody(CompressorFactory.getCompressor(type).compress(message.getBody(), COMPRESSION_LEVEL));
+        message.setSysFlag(message.getSysFlag() | MessageSysFlag.COMPRESSED_FLAG | type.getCompressionFlag());
     }
 
     @Override
