@@ -69,7 +69,7 @@ _PATIENCE_S = 60
 
 
 class Shape(NamedTuple):
-    """How the messages of a store are spread."""
+    """The spread of a store's messages."""
 
     topics: tuple[float, ...]
     queues: dict[str, tuple[float, ...]]
@@ -119,6 +119,8 @@ class Making:
         self.chance = random.Random(f"{name} {seed}")
         self.shape = Shape.draw(random.Random(seed))
         self.pending = {"timers": 0, "halves": 0}
+        self.is_queued: list[bool] = []
+        """Whether each message has an entry in its queue."""
         self.last_indexed: tuple[str, str] | None = None
         """Topic and unique key of the last message that an index has."""
 
@@ -160,10 +162,14 @@ class Making:
 
     def put(self, turn: Turn) -> None:
         """Put the messages, and wait until queues, index and timers have them."""
-        for answered in turn.stream(self.messages(), UNDER_WAY):
+        last = 0
+        for number, answered in enumerate(turn.stream(self.messages(), UNDER_WAY)):
             if answered["status"] != "PUT_OK":
                 raise MakingError(f"{self.name}: the broker answers {answered} to a message")
+            if self.is_queued[number]:
+                last = answered["offset"]
         turn.ask([{"await": "dispatch"}])
+        self.wait(turn, {"queued": []}, lambda found: found["queued"] >= last)
         if self.name.startswith("index") and self.last_indexed is not None:
             self.wait(turn, {"key": [*self.last_indexed, 1]}, lambda found: len(found["phys"]) == 1)
         if self.has_pending:
@@ -203,6 +209,7 @@ class Making:
             self.give_body(line)
             if topic != LONELY:
                 self.give_sort(line)
+            self.is_queued.append(line["sysFlag"] in {0, TRANSACTION_COMMIT})
             if line["sysFlag"] != TRANSACTION_ROLLBACK:
                 self.last_indexed = topic, unique_key
             yield line
@@ -226,15 +233,16 @@ class Making:
         chance, shape, properties = self.chance, self.shape, line["properties"]
         if chance.random() < shape.transactions:
             line["sysFlag"] = chance.choice((TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK))
-        elif self.has_pending:
-            if chance.random() < shape.timers:
-                due_ms = time.time_ns() // 1_000_000 + chance.randrange(_TEN_MINUTES_MS, _DAY_MS)
-                properties["TIMER_DELIVER_MS"] = str(due_ms)
-                self.pending["timers"] += 1
-            if chance.random() < shape.halves:
-                line["half"] = True
-                properties |= {"TRAN_MSG": "true", "PGROUP": "pg"}
-                self.pending["halves"] += 1
+            return
+        if self.has_pending and chance.random() < shape.timers:
+            due_ms = time.time_ns() // 1_000_000 + chance.randrange(_TEN_MINUTES_MS, _DAY_MS)
+            properties["TIMER_DELIVER_MS"] = str(due_ms)
+            self.pending["timers"] += 1
+        if self.has_pending and chance.random() < shape.halves:
+            line["half"] = True
+            properties |= {"TRAN_MSG": "true", "PGROUP": "pg"}
+            self.pending["halves"] += 1
+        # A prepared message would take a place in its light queue, and leave a hole there that RocketMQ cannot read.
         if self.name.startswith("lmq") and chance.random() < 0.5:
             light = [f"%LMQ%{chance.randrange(shape.light_queues)}"]
             if chance.random() < 1 / 3:

@@ -12,7 +12,11 @@ import org.apache.rocketmq.broker.lite.AbstractLiteLifecycleManager;
 import org.apache.rocketmq.common.Pair;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig;
+import org.apache.rocketmq.store.queue.CombineConsumeQueueStore;
+import org.apache.rocketmq.store.queue.ConsumeQueueStoreInterface;
+import org.apache.rocketmq.store.queue.RocksDBConsumeQueueStore;
 import org.apache.rocketmq.store.timer.TimerMetrics;
+import org.rocksdb.RocksDBException;
 
 /**
  * What an administrator and consumers ask of a whole broker, as lines of a turn.
@@ -20,7 +24,7 @@ import org.apache.rocketmq.store.timer.TimerMetrics;
  * <pre>
  * {"new-topic": NAME, "queues": N, "attributes": {"+NAME": VALUE}}   {"new-group": NAME}
  * {"commit": [GROUP, TOPIC, QUEUE, OFFSET]}  {"persist": []}          offsets, and all configuration to the disk
- * {"offset": [GROUP, TOPIC, QUEUE]}  {"topics": []}  {"groups": []}  {"timers": []}   questions
+ * {"offset": [GROUP, TOPIC, QUEUE]}  {"topics": []}  {"groups": []}  {"timers": []}  {"queued": []}   questions
  * {"lite": PARENT}  {"expired": []}     lite topics with their messages, and those that the broker would delete now
  * </pre>
  */
@@ -31,7 +35,7 @@ final class Administering {
     }
 
     /** Does what a line says, or returns null if that is not for an administrator. */
-    static Map<String, Object> answer(BrokerController broker, JSONObject asked) {
+    static Map<String, Object> answer(BrokerController broker, JSONObject asked) throws Exception {
         String kind = asked.keySet().iterator().next();
         switch (kind) {
             case "new-topic":
@@ -62,6 +66,8 @@ final class Administering {
                     List.copyOf(new TreeSet<>(broker.getSubscriptionGroupManager().getSubscriptionGroupTable().keySet())));
             case "timers":
                 return Json.object(kind, timers(broker));
+            case "queued":
+                return Json.object(kind, queued(broker));
             case "lite":
                 return Json.object(kind, asked.getString(kind), "topics", lite(broker, asked.getString(kind)));
             case "expired":
@@ -92,6 +98,15 @@ final class Administering {
     private static long timers(BrokerController broker) {
         TimerMetrics metrics = broker.getTimerMessageStore().getTimerMetrics();
         return metrics.getTimingCount().values().stream().mapToLong(topic -> topic.getCount().get()).sum();
+    }
+
+    /** The place in the log up to which queues in RocksDB have entries: they come later than dispatching says. */
+    private static long queued(BrokerController broker) throws RocksDBException {
+        ConsumeQueueStoreInterface queues = broker.getMessageStore().getQueueStore();
+        if (queues instanceof CombineConsumeQueueStore both) {
+            queues = both.getRocksDBConsumeQueueStore();
+        }
+        return queues instanceof RocksDBConsumeQueueStore database ? database.getMaxPhyOffsetInConsumeQueue() : Long.MAX_VALUE;
     }
 
     private static Map<String, Object> lite(BrokerController broker, String parent) {
