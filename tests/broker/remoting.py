@@ -7,9 +7,10 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from reput.broker import frames
+from reput.formats.remoting import FrameReader, RemotingFrame
+
 from reput.broker.codes import RequestCode
-from reput.broker.frames import FrameReader, RemotingFrame
+from reput.formats import remoting as frames
 from reput.formats.record import Record, decode_record
 
 if TYPE_CHECKING:

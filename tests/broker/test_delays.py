@@ -21,7 +21,7 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.broker.frames import RemotingFrame
+    from reput.formats.remoting import RemotingFrame
 
 
 def held_pull(client: Client, offset: int = 0) -> RemotingFrame:

@@ -24,7 +24,7 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.broker.frames import RemotingFrame
+    from reput.formats.remoting import RemotingFrame
 
 R, C = RequestCode, ResponseCode
 EAGER = reput.StoreConfig(transaction_check_interval=50, transaction_time_out=1)

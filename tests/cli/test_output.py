@@ -115,3 +115,40 @@ def test_a_closed_stdout_is_no_error(arguments: list[str], tmp_path: Path) -> No
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
+
+
+# --- what is left out -----------------------------------------------------------------------------
+
+
+def test_the_first_lines_of_a_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of many lines the first are shown and the others are counted, also those that the caller did not keep."""
+    most = output.LINES_SHOWN
+    output.say_lines("note", [f"line {number}" for number in range(most)])
+    assert capsys.readouterr().err.splitlines() == [f"note: line {number}" for number in range(most)]
+    output.say_lines("gap", ["a place"] * (most + 3))
+    assert capsys.readouterr().err.splitlines()[most:] == ["gap: ... and 3 more (--json lists them all)"]
+    output.say_lines("note", ["a reason"] * most, most + 100)
+    assert capsys.readouterr().err.splitlines()[most:] == ["note: ... and 100 more (--json lists them all)"]
+    output.say_lines("note", [])
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_that_are_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A table that has not all rows says how many it has; one that has them says nothing."""
+    output.show_rest(0, "more topics")
+    output.show_rest(-5, "more topics")
+    output.say_first(3, 3)
+    shown = capsys.readouterr()
+    assert shown.out == shown.err == ""
+    output.show_rest(2, "more topics")
+    output.say_first(3, 1000)
+    shown = capsys.readouterr()
+    assert shown.out == "... and 2 more topics (--json lists them all)\n"
+    assert shown.err == "note: these are the first 3 of 1,000; -c N shows N, --json all\n"
+
+
+def test_a_value_that_is_unknown_is_a_dash() -> None:
+    """0 is a value; None is none."""
+    assert output.or_dash(None) == output.or_dash(None, str) == "-"
+    assert output.or_dash(0) == 0
+    assert output.or_dash(61_000, output.duration_text) == "1m 1s"

@@ -13,7 +13,6 @@ from reput.broker.configuration import GroupConfigs, TopicConfigs
 from reput.broker.connection import Connection
 from reput.broker.consumers import Consumers, QueueLocks
 from reput.broker.delays import DelayLevels
-from reput.broker.frames import IS_ONE_WAY, RemotingFrame
 from reput.broker.handlers import HANDLERS
 from reput.broker.producers import Producers
 from reput.broker.pulls import Holds
@@ -22,6 +21,7 @@ from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
 from reput.broker.transactions import Transactions
 from reput.broker.unique_keys import UniqueKeys
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
+from reput.formats.remoting import IS_ONE_WAY, RemotingFrame
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from reput.broker.frames import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
 from reput.formats.record import Host
+from reput.formats.remoting import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker

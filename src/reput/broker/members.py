@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.configuration import RETRY_PREFIX
 from reput.broker.consumers import queues_of, subscription_of
-from reput.broker.frames import write_json
 from reput.broker.requests import Answer
 from reput.errors import ConfigError
+from reput.formats.remoting import write_json
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker

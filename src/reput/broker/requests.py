@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.broker.codes import ResponseCode, refuse
-from reput.broker.frames import read_json
 from reput.formats.java_numbers import parse_whole
+from reput.formats.remoting import read_json
 
 if TYPE_CHECKING:
     from reput.broker.connection import Connection
-    from reput.broker.frames import RemotingFrame
+    from reput.formats.remoting import RemotingFrame
 
 
 class Answer(NamedTuple):

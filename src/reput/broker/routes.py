@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.configuration import CLUSTER, check_topic
-from reput.broker.frames import write_json
 from reput.broker.requests import Answer
+from reput.formats.remoting import write_json
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker

@@ -6,10 +6,9 @@ import click
 
 from reput.cli.rebuild import show_dry_run, show_report
 from reput.cli.shared import options, output
+from reput.cli.shared.signals import INTERRUPTED
 from reput.formats.index_kinds import INDEX_TARGETS
 from reput.formats.queue_kinds import TARGETS
-
-_INTERRUPTED = 130
 
 
 @click.command()
@@ -87,7 +86,7 @@ def convert(
             "interrupted; the queues are unchanged unless the swap had begun: the next command that changes the store "
             "finishes it. Run the same command again: it starts from the beginning"
         )
-        return _INTERRUPTED
+        return INTERRUPTED
     if not report.built and not as_json:
         output.say(" ".join(report.notes))
         return 0

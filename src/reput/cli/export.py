@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli.shared import options, output
+from reput.cli.shared.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from reput.connect.export import ExportGap, ExportReport
-
-_INTERRUPTED = 130
 
 
 @click.command()
@@ -60,7 +59,7 @@ def export(
             )
     except KeyboardInterrupt:
         output.say(f"interrupted; run it again with --folder {folder} to continue")
-        return _INTERRUPTED
+        return INTERRUPTED
     with output.reporting("The export itself is done"):
         if as_json:
             output.emit_json({"ok": True, **report.to_dict()})
@@ -84,8 +83,7 @@ def _show(report: ExportReport, quiet: bool) -> None:
             f"{counted(report.messages_before, 'message')} were there before; the export goes to log offset "
             f"{report.log_end}"
         )
-    for gap in report.gaps:
-        output.say(f"gap: {gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes{_before(gap)}")
+    gaps = [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes{_before(gap)}" for gap in report.gaps]
+    output.say_lines("gap", gaps)
     if not quiet:
-        for note in report.notes:
-            output.say(f"note: {note}")
+        output.say_lines("note", report.notes)

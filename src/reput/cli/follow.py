@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import click
 
 from reput.cli.shared import options, output
+from reput.cli.shared.signals import INTERRUPTED, sigterm_event
 
 if TYPE_CHECKING:
+    import threading
+
     from reput.pipeline.follow.follow import FollowProgress
     from reput.pipeline.follow.query import FollowHandle
 
 _LINE_S = 1.0
 _QUIET_LINE_S = 10.0
-_INTERRUPTED = 130
 
 
 @click.command()
@@ -73,32 +73,29 @@ def follow(
                 output.say(text)
 
     line = _LiveLine(as_json, job.quiet)
-    ended = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: ended.set())
-    try:
-        handle = reput.follow(
-            store,
-            spark=job.spark,
-            # --spark starts Spark also for little work.
-            master=job.master or (DEFAULT_MASTER if job.wants_spark else None),
-            config=job.config,
-            until_caught_up=until_caught_up,
-            max_bytes_per_trigger=max_bytes_per_trigger,
-            checkpoint_location=checkpoint_location,
-            listener=Notes(),
-        )
-        _watch(handle, line, ended)
-    except KeyboardInterrupt:
-        output.say("interrupted: all indexed messages are durable")
-        return _INTERRUPTED
-    except EngineError as error:
-        # Stopping a service also sends SIGTERM to Spark's workers, and their batch fails.
-        if not ended.is_set():
-            raise
-        if not job.quiet:
-            output.say(f"note: Spark ended first ({error}); all indexed messages are durable")
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with sigterm_event() as ended:
+        try:
+            handle = reput.follow(
+                store,
+                spark=job.spark,
+                # --spark starts Spark also for little work.
+                master=job.master or (DEFAULT_MASTER if job.wants_spark else None),
+                config=job.config,
+                until_caught_up=until_caught_up,
+                max_bytes_per_trigger=max_bytes_per_trigger,
+                checkpoint_location=checkpoint_location,
+                listener=Notes(),
+            )
+            _watch(handle, line, ended)
+        except KeyboardInterrupt:
+            output.say("interrupted: all indexed messages are durable")
+            return INTERRUPTED
+        except EngineError as error:
+            # Stopping a service also sends SIGTERM to Spark's workers, and their batch fails.
+            if not ended.is_set():
+                raise
+            if not job.quiet:
+                output.say(f"note: Spark ended first ({error}); all indexed messages are durable")
     return 0
 
 

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from reput.store.metadata.state import SourceState
 
 _Cell = TypeVar("_Cell")
-_TOPICS_SHOWN = 40
 _MOST_TOPICS = 2000
 _INDEX_FILES_SHOWN = 20
-_LINES_SHOWN = 20
 
 
 @click.command()
@@ -98,10 +96,10 @@ def show_info(found: StoreInfo, with_queues: bool) -> None:
     else:
         _show_topics(found)
     _show_index_files(found)
-    _notes("unsupported", found.unsupported)
-    _notes("note", found.notes)
-    _notes("out of date", found.out_of_date)
-    _notes("damage", found.damage)
+    output.say_lines("unsupported", found.unsupported)
+    output.say_lines("note", found.notes)
+    output.say_lines("out of date", found.out_of_date)
+    output.say_lines("damage", found.damage)
 
 
 def _lines(found: StoreInfo) -> Iterator[str]:
@@ -229,12 +227,11 @@ def _show_topics(found: StoreInfo) -> None:
             min((queue.min_offset for queue in topic.queues), default=0),
             max((queue.max_offset for queue in topic.queues), default=0),
         )
-        for topic in found.topics[:_TOPICS_SHOWN]
+        for topic in found.topics[: output.TOPICS_SHOWN]
     ]
     columns = ("topic", "queues", "entries", "waiting", "min offset", "max offset")
     _show_without_zeros("Topics", columns, rows)
-    if len(found.topics) > _TOPICS_SHOWN:
-        output.show(f"... and {len(found.topics) - _TOPICS_SHOWN} more topics (--json lists them all)")
+    output.show_rest(len(found.topics) - output.TOPICS_SHOWN, "more topics")
 
 
 def _show_queues(found: StoreInfo) -> None:
@@ -264,18 +261,17 @@ def _show_index_files(found: StoreInfo) -> None:
         (
             file.name,
             file.items,
-            *(_seconds(time) for time in (file.begin_timestamp, file.end_timestamp)),
+            *(output.or_dash(time, _seconds) for time in (file.begin_timestamp, file.end_timestamp)),
         )
         for file in found.index_files[-_INDEX_FILES_SHOWN:]
     ]
     output.show_table("IndexFiles", ("file", "items", "from", "to"), rows)
-    if len(found.index_files) > _INDEX_FILES_SHOWN:
-        output.show(f"... and {len(found.index_files) - _INDEX_FILES_SHOWN} older IndexFiles (--json lists them all)")
+    output.show_rest(len(found.index_files) - _INDEX_FILES_SHOWN, "older IndexFiles")
 
 
-def _seconds(timestamp_ms: int | None) -> str:
+def _seconds(timestamp_ms: int) -> str:
     """Return a time without its fraction, which leaves room for names on a narrow terminal; --json has all."""
-    return "-" if timestamp_ms is None else output.time_text(timestamp_ms).split(".")[0]
+    return output.time_text(timestamp_ms).split(".")[0]
 
 
 def _name(topic: TopicInfo) -> str:
@@ -283,10 +279,3 @@ def _name(topic: TopicInfo) -> str:
 
     name = output.name_in_table(topic.topic)
     return f"{name} (batches)" if topic.type == BATCH else name
-
-
-def _notes(kind: str, lines: list[str]) -> None:
-    for line in lines[:_LINES_SHOWN]:
-        output.say(f"{kind}: {line}")
-    if len(lines) > _LINES_SHOWN:
-        output.say(f"{kind}: ... and {len(lines) - _LINES_SHOWN} more (--json lists them all)")

@@ -12,7 +12,6 @@ from reput.cli.shared import options, output
 if TYPE_CHECKING:
     from reput.store.read.lite_topics import LiteTopicState
 
-_ROWS_SHOWN = 100
 _COLUMNS = ("parent", "lite topic", "messages", "last stored", "age", "expires", "lag")
 
 
@@ -27,12 +26,7 @@ _COLUMNS = ("parent", "lite topic", "messages", "last stored", "age", "expires",
     metavar="TIME",
     help=f"The time of the question, now by default. {stores.TIME_HELP}",
 )
-@click.option(
-    "-c",
-    "--count",
-    type=click.IntRange(min=0),
-    help=f"The most rows; totals count all.  [default: {_ROWS_SHOWN}, all with --json]",
-)
+@options.rows_option
 @options.config_options
 @stores.json_lines_option
 def lite(
@@ -57,7 +51,7 @@ def lite(
     reput lite /data/store --json
     """  # noqa: D301 - click wants the control character
     asked_ms = stores.now_ms() if at_ms is None else at_ms
-    most = count if count is not None else None if as_json else _ROWS_SHOWN
+    most = options.most_rows(count, as_json)
     totals: dict[str, list[int]] = {}
     shown = 0
     rows: list[tuple[object, ...]] = []
@@ -89,8 +83,8 @@ def _say_rest(totals: dict[str, list[int]], only_expired: bool, most: int | None
     listed = sum(counts[2 if only_expired else 0] for counts in totals.values())
     if not totals:
         output.say("note: no lite topics here")
-    if most is not None and listed > most:
-        output.say(f"note: these are the first {most:,} of {listed:,}; -c N shows N, --json all")
+    if most is not None:
+        output.say_first(most, listed)
 
 
 def _cells(one: LiteTopicState, at_ms: int) -> tuple[object, ...]:
@@ -100,8 +94,8 @@ def _cells(one: LiteTopicState, at_ms: int) -> tuple[object, ...]:
         output.name_in_table(one.parent),
         output.name_in_table(one.name),
         one.messages,
-        "-" if last_ms is None else output.time_in_table(last_ms),
-        "-" if last_ms is None else output.duration_text(max(0, at_ms - last_ms)),
+        output.or_dash(last_ms, output.time_in_table),
+        output.or_dash(last_ms, lambda ms: output.duration_text(max(0, at_ms - ms))),
         f"{expires} (expired)" if one.is_expired else expires,
-        "-" if one.lag is None else one.lag,
+        output.or_dash(one.lag),
     )

@@ -13,6 +13,7 @@ import click
 from reput import __version__
 from reput.cli.shared import output
 from reput.cli.shared.groups import VerbGroup
+from reput.cli.shared.signals import INTERRUPTED
 from reput.errors import ReputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _VERBS = {
 }
 _FOLDERS = ("dump", "get", "pending", "progress", "put")
 """Verbs that have a folder. Its module `command` has their options."""
-_INTERRUPTED = 130
 
 
 class _Verbs(VerbGroup):
@@ -132,7 +132,7 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _let_data_out()
         output.say("interrupted")
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 def _open_closed_streams() -> None:

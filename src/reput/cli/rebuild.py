@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli.shared import options, output
+from reput.cli.shared.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.pipeline.build.rebuild.options import RebuildOptions
     from reput.store.disk.report import QueueOddity, RebuildReport
-
-_INTERRUPTED = 130
-_TOPICS_SHOWN = 40
-_LINES_SHOWN = 20
 
 
 @click.command()
@@ -96,7 +93,7 @@ def rebuild(
             )
     except KeyboardInterrupt:
         output.say(_interrupted(store, job.config))
-        return _INTERRUPTED
+        return INTERRUPTED
     report.out_of_order_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The rebuild itself is done: the new indexes are live"):
         if as_json:
@@ -126,9 +123,9 @@ def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as
         output.show(f"would replace {one.folder}: {counted(one.files, 'file')}, {size(one.bytes)}")
     output.show(f"would need about {size(run.bytes_needed)} on the disk, where {size(run.bytes_free)} are free")
     if not job.quiet:
-        _notes("assumed", run.assumed)
-        _notes("note", run.notes)
-    _notes("warning", run.warnings)
+        output.say_lines("assumed", run.assumed)
+        output.say_lines("note", run.notes)
+    output.say_lines("warning", run.warnings)
     output.say("dry run: nothing was changed. The log is not decoded, so damage in it would still stop the run")
     return 0
 
@@ -146,20 +143,19 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
     """Show the report of a rebuild as text: tables on stdout, findings on stderr."""
     rows = [
         (output.name_in_table(topic.topic), topic.queues, topic.entries, topic.min_offset, topic.max_offset)
-        for topic in report.topics[:_TOPICS_SHOWN]
+        for topic in report.topics[: output.TOPICS_SHOWN]
     ]
     output.show_table("Queues", ("topic", "queues", "entries", "min offset", "max offset"), rows)
-    if len(report.topics) > _TOPICS_SHOWN:
-        output.show(f"... and {len(report.topics) - _TOPICS_SHOWN} more topics (--json lists them all)")
+    output.show_rest(len(report.topics) - output.TOPICS_SHOWN, "more topics")
     for text in _summary(report):
         output.show(text)
     if not quiet:
-        _notes("assumed", report.assumed)
-        _notes("note", report.notes)
-    _notes("kept", [f"queue {text}" for text in report.retained_queues])
-    _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
-    _notes("queue", [_out_of_order(queue) for queue in report.out_of_order_queues])
-    _notes("warning", report.warnings)
+        output.say_lines("assumed", report.assumed)
+        output.say_lines("note", report.notes)
+    output.say_lines("kept", [f"queue {text}" for text in report.retained_queues])
+    output.say_lines("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
+    output.say_lines("queue", [_out_of_order(queue) for queue in report.out_of_order_queues])
+    output.say_lines("warning", report.warnings)
 
 
 def _out_of_order(queue: QueueOddity) -> str:
@@ -191,10 +187,3 @@ def _index_parts(report: RebuildReport) -> list[str]:
     files = f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}"
     entries = f"{counted(report.index_entries, 'entry', 'entries')} in the index database"
     return [files] * bool(report.index_files or not report.index_entries) + [entries] * bool(report.index_entries)
-
-
-def _notes(kind: str, lines: list[str]) -> None:
-    for line in lines[:_LINES_SHOWN]:
-        output.say(f"{kind}: {line}")
-    if len(lines) > _LINES_SHOWN:
-        output.say(f"{kind}: ... and {len(lines) - _LINES_SHOWN} more (--json lists them all)")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from pathlib import Path
 
 import click
 
 from reput.cli.shared import options, output
+from reput.cli.shared.signals import INTERRUPTED, sigterm_event
 
-_INTERRUPTED = 130
 _PORT = 9876
 _QUEUES = 4
 
@@ -54,13 +52,13 @@ def serve(
     """  # noqa: D301 - click wants the control character
     import reput
 
-    ended = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: ended.set())
     handler = _LogLines()
     logging.getLogger("reput.broker").addHandler(handler)
     try:
-        broker = reput.serve(store, port, _topics(topics), host=host, allow_remote=allow_remote, config=config)
-        with broker:
+        with (
+            sigterm_event() as ended,
+            reput.serve(store, port, _topics(topics), host=host, allow_remote=allow_remote, config=config) as broker,
+        ):
             if as_json:
                 output.emit_json({"address": broker.address, "store": str(Path(store))})
             else:
@@ -69,10 +67,9 @@ def serve(
             ended.wait()
     except KeyboardInterrupt:
         output.say("interrupted: all connections are closed, and the store is")
-        return _INTERRUPTED
+        return INTERRUPTED
     finally:
         logging.getLogger("reput.broker").removeHandler(handler)
-        signal.signal(signal.SIGTERM, before)
     return 0
 
 

@@ -92,17 +92,23 @@ class QueueReader:
 
     def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
         """Iterate over the wanted messages that are there now, at most `limit`."""
-        while (limit is None or limit > 0) and (self.end is None or self.offset < self.end):
-            left = self.at_once if self.end is None else self.end - self.offset
-            asked = min(self.at_once, left, self.at_once if limit is None else limit)
-            result = self.last = self.opened.get_message(
-                self.topic, self.queue_id, self.offset, asked, self.wanted, _BYTES_AT_ONCE
-            )
-            at, self.offset = self.offset, result.next_offset
+        from reput.store.read.queue_walk import pulls_of
+
+        left = limit
+
+        def pull(offset: int, most: int) -> GetResult:
+            asked = most if left is None else min(most, left)
+            return self.opened.get_message(self.topic, self.queue_id, offset, asked, self.wanted, _BYTES_AT_ONCE)
+
+        if limit == 0:
+            return
+        for at, result in pulls_of(pull, self.offset, self.end, self.at_once):
+            self.last, self.offset = result, result.next_offset
             found = self._wanted_of(Found(result.physical_offsets, result.sizes, tuple(result.maps)))
-            limit = None if limit is None else limit - len(found.offsets)
+            left = None if left is None else left - len(found.offsets)
             yield found
-            if not self._goes_on(at, result, follow):
+            self._note_gap(at, result, follow)
+            if left == 0:
                 return
 
     def _wanted_of(self, found: Found) -> Found:
@@ -110,22 +116,19 @@ class QueueReader:
             found = found.of(found.offsets >= self.floor)
         return found if self.end_time_ms is None else found.of(found.stored_ms() <= self.end_time_ms)
 
-    def _goes_on(self, at: int, result: GetResult, follow: bool) -> bool:
-        """Return True if there may be more messages now."""
+    def _note_gap(self, at: int, result: GetResult, follow: bool) -> None:
+        """Note an offset without a message, from which the queue goes on elsewhere."""
         from reput.store.read.results import GetStatus
 
-        if result.status in {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE}:
-            return self.offset > at
+        text = f"note: {self.name}{result.status} at {at}: {_span_text(result)}"
         if result.status in {
             GetStatus.OFFSET_TOO_SMALL,
             GetStatus.OFFSET_FOUND_NULL,
             GetStatus.MESSAGE_WAS_REMOVING,
         }:
-            output.say(f"note: {self.name}{result.status} at {at}: {_span_text(result)}; going on at {self.offset}")
-            return self.offset > at
-        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and follow:
-            output.say(f"note: {self.name}{result.status} at {at}: {_span_text(result)}; waiting for {self.offset}")
-        return False
+            output.say(f"{text}; going on at {self.offset}")
+        elif result.status is GetStatus.OFFSET_OVERFLOW_BADLY and follow:
+            output.say(f"{text}; waiting for {self.offset}")
 
     def say_nothing(self) -> None:
         """Say why no message came."""

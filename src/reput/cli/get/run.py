@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -15,6 +14,7 @@ from reput.cli.get.read import QueueReader, Reader, keep_last, range_of
 from reput.cli.shared import opened as stores
 from reput.cli.shared import output
 from reput.cli.shared.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.cli.shared.signals import INTERRUPTED, ended_by_sigterm
 from reput.kernels.layouts.lines import WHOLE
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from reput.store.read.sql_filter import SqlFilter
 
 _MANY = 2000
-_INTERRUPTED = 130
 
 
 class ReadBounds(NamedTuple):
@@ -102,7 +101,7 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
     try:
         with contextlib.ExitStack() as resources:
             if question.follow:
-                resources.enter_context(_ended_by_sigterm())
+                resources.enter_context(ended_by_sigterm())
             opened = resources.enter_context(stores.reading(store, config))
             queues = [
                 (topic, found)
@@ -123,7 +122,7 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
                 _say_what_is_left(reader)
     except KeyboardInterrupt:
         # Ctrl-C is the usual end of --follow.
-        return _INTERRUPTED
+        return INTERRUPTED
     return form.bodies.code()
 
 
@@ -183,26 +182,6 @@ def form_of(
     if as_json:
         return json_form(bodies=bodies)
     return cells_form(WHOLE, bodies) if with_details else body_form(bodies)
-
-
-class _EndedError(BaseException):
-    """SIGTERM has come."""
-
-
-@contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block normally: `-f` has no other end."""
-
-    def end(_number: int, _frame: object) -> None:
-        raise _EndedError
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except _EndedError:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def wanted_by(tags: str | None, sql: str | None) -> str | SqlFilter | None:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.pending.rows import ROWS_SHOWN, MoreTotals, PendingTable, name_of, or_dash, say_findings, show_rows
+from reput.cli.pending.rows import (
+    MoreTotals,
+    PendingTable,
+    name_of,
+    show_pending,
+)
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.groups import VerbGroup
@@ -18,12 +23,6 @@ if TYPE_CHECKING:
     from reput.store.pending.work import PendingWork
 
 _topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
-_count_option = click.option(
-    "-c",
-    "--count",
-    type=click.IntRange(min=0),
-    help=f"The most rows; totals count all.  [default: {ROWS_SHOWN}, all with --json]",
-)
 
 
 @click.group(cls=VerbGroup)
@@ -48,7 +47,7 @@ def pending() -> None:
 @click.option(
     "--until", type=stores.time_value, metavar="TIME", help=f"Only messages due then or before. {stores.TIME_HELP}"
 )
-@_count_option
+@options.rows_option
 @options.config_options
 @stores.json_lines_option
 def timers(
@@ -78,24 +77,22 @@ def timers(
             output.time_in_table(timer.deliver_timestamp),
             _until_text(timer.deliver_timestamp - now_ms),
             name_of(timer.topic, timer.queue_id),
-            " ".join(timer.keys) or or_dash(timer.unique_key),
+            " ".join(timer.keys) or output.or_dash(timer.unique_key),
             timer.physical_offset,
             timer.source + (", rolled" if timer.is_rolled else ""),
             str(timer.state),
         )
 
     names = ("due", "in", "topic/queue", "key", "log offset", "waits in", "state")
-    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
-        work = opened.pending
-        sound = show_rows(work.timers(topic, until), PendingTable("Timers", names, cells), count, as_json)
-    say_findings(work)
-    return 0 if sound and not work.damage else 1
+    opening = stores.reading(store, options.config_of(config_path, assignments, store))
+    table = PendingTable("Timers", names, cells)
+    return show_pending(opening, table, lambda work: work.timers(topic, until), count, as_json)
 
 
 @pending.command()
 @options.store_argument
 @_topic_option
-@_count_option
+@options.rows_option
 @options.config_options
 @stores.json_lines_option
 def transactions(
@@ -120,29 +117,27 @@ def transactions(
     def cells(half: PendingTransaction) -> tuple[object, ...]:
         born_ms = half.born_timestamp
         return (
-            "-" if born_ms is None else output.time_in_table(born_ms),
+            output.or_dash(born_ms, output.time_in_table),
             name_of(half.topic, half.queue_id),
-            or_dash(half.producer_group),
-            or_dash(half.unique_key),
+            output.or_dash(half.producer_group),
+            output.or_dash(half.unique_key),
             half.check_times,
             half.source,
             str(half.state),
-            "-" if born_ms is None else output.duration_text(max(0, now_ms - born_ms)),
+            output.or_dash(born_ms, lambda ms: output.duration_text(max(0, now_ms - ms))),
         )
 
     names = ("born", "topic/queue", "producer", "unique key", "checks", "waits in", "state", "age")
-    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
-        work = opened.pending
-        sound = show_rows(work.transactions(topic), PendingTable("Transactions", names, cells), count, as_json)
-    say_findings(work)
-    return 0 if sound and not work.damage else 1
+    opening = stores.reading(store, options.config_of(config_path, assignments, store))
+    table = PendingTable("Transactions", names, cells)
+    return show_pending(opening, table, lambda work: work.transactions(topic), count, as_json)
 
 
 @pending.command()
 @options.store_argument
 @click.option("-g", "--group", help="Only this consumer group.")
 @_topic_option
-@_count_option
+@options.rows_option
 @options.config_options
 @stores.json_lines_option
 def pop(
@@ -174,18 +169,15 @@ def pop(
             output.time_in_table(held.visible_timestamp),
             _until_text(held.visible_timestamp - now_ms),
             held.attempts,
-            or_dash(held.physical_offset),
+            output.or_dash(held.physical_offset),
             held.source,
             str(held.state),
         )
 
     names = ("group", "topic/queue", "offset", "invisible until", "in", "attempts", "log offset", "state in", "state")
-    with stores.reading(store, options.config_of(config_path, assignments, store), with_progress=True) as opened:
-        work = opened.pending
-        table = PendingTable("Messages in flight", names, cells, lambda: _lags(work))
-        sound = show_rows(work.pop(group, topic), table, count, as_json)
-    say_findings(work)
-    return 0 if sound and not work.damage else 1
+    opening = stores.reading(store, options.config_of(config_path, assignments, store), with_progress=True)
+    table = PendingTable("Messages in flight", names, cells, _lags)
+    return show_pending(opening, table, lambda work: work.pop(group, topic), count, as_json)
 
 
 def _lags(work: PendingWork) -> MoreTotals:
@@ -194,11 +186,11 @@ def _lags(work: PendingWork) -> MoreTotals:
         (
             lag.group,
             name_of(lag.topic, lag.queue_id),
-            or_dash(lag.committed_offset),
+            output.or_dash(lag.committed_offset),
             lag.max_offset,
-            or_dash(lag.lag),
+            output.or_dash(lag.lag),
             lag.in_flight,
-            or_dash(lag.true_lag),
+            output.or_dash(lag.true_lag),
         )
         for lag in lags
     ]

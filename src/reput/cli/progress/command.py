@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from reput.embedded import MessageStore
     from reput.store.read.view import StoreQueue
 
-_NOTES_SHOWN = 20
-
 
 class QueueLag(NamedTuple):
     """The lag of a group in a queue; times in ms, None for unknown values.
@@ -206,11 +204,11 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
             lag.group,
             lag.topic,
             lag.queue_id,
-            _or_dash(lag.max_offset),
-            _or_dash(lag.offset),
-            _or_dash(lag.lag),
-            "-" if lag.lag_ms is None else output.duration_text(lag.lag_ms),
-            "-" if lag.next_store_timestamp is None else output.time_in_table(lag.next_store_timestamp),
+            output.or_dash(lag.max_offset),
+            output.or_dash(lag.offset),
+            output.or_dash(lag.lag),
+            output.or_dash(lag.lag_ms, output.duration_text),
+            output.or_dash(lag.next_store_timestamp, output.time_in_table),
         )
         for lag in lags
     ]
@@ -222,25 +220,15 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
             len(group["queues"]),
             group["lag"],
             output.duration_text(group["lag_ms"]),
-            "-"
-            if group["next_store_timestamp"] is None
-            else output.duration_text(max(0, now_ms - group["next_store_timestamp"])),
+            output.or_dash(group["next_store_timestamp"], lambda ms: output.duration_text(max(0, now_ms - ms))),
         )
         for group in _groups(lags)
     ]
     output.show_table("Groups", ("group", "queues", "lag", "lag in time", "oldest waits for"), totals)
 
 
-def _or_dash(value: int | None) -> int | str:
-    return "-" if value is None else value
-
-
 def _say_oddities(lags: Sequence[QueueLag]) -> None:
-    notes = [note for lag in lags if (note := _oddity(lag)) is not None]
-    for note in notes[:_NOTES_SHOWN]:
-        output.say(f"note: {note}")
-    if len(notes) > _NOTES_SHOWN:
-        output.say(f"note: ... and {len(notes) - _NOTES_SHOWN} more such queues (--json lists them all)")
+    output.say_lines("note", [note for lag in lags if (note := _oddity(lag)) is not None])
 
 
 def _oddity(lag: QueueLag) -> str | None:

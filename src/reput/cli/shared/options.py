@@ -101,6 +101,22 @@ dry_run_option = click.option(
 )
 
 
+ROWS_SHOWN = 100
+
+rows_option = click.option(
+    "-c",
+    "--count",
+    type=click.IntRange(min=0),
+    help=f"The most rows; totals count all.  [default: {ROWS_SHOWN}, all with --json]",
+)
+"""An option of verbs that show rows and totals; `most_rows` has its default."""
+
+
+def most_rows(count: int | None, as_json: bool) -> int | None:
+    """Return the most rows to show, for the value of `rows_option`; None for all."""
+    return count if count is not None else None if as_json else ROWS_SHOWN
+
+
 def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:
     """Return the settings from `--config` and `--set`, with warnings about the file on stderr.
 

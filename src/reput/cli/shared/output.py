@@ -14,15 +14,20 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import click
 
 _NAME_WIDTH = 60
 _SECONDS_KEPT = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_Value = TypeVar("_Value")
 
+TOPICS_SHOWN = 40
+"""The most topics in a table of a store or of a job's report."""
+LINES_SHOWN = 20
+"""The most lines of one kind that `say_lines` writes."""
 
 _HELD_BACK_S = 0.1
 """Lines older than this are not held back when another one comes."""
@@ -75,6 +80,22 @@ def say(text: str) -> None:
     flush()
     with contextlib.suppress(OSError):
         click.echo(printable(text), err=True)
+
+
+def say_lines(kind: str, lines: Sequence[str], total: int | None = None) -> None:
+    """Write lines of one kind (`note`, `damage`, ...) to stderr: the first ones, and the number of the others.
+
+    `total` is the number of all lines, if `lines` has only the first of them.
+    """
+    for line in lines[:LINES_SHOWN]:
+        say(f"{kind}: {line}")
+    left = (len(lines) if total is None else total) - LINES_SHOWN
+    if left > 0:
+        say(f"{kind}: {_rest_text(left, 'more')}")
+
+
+def _rest_text(left: int, what: str) -> str:
+    return f"... and {left} {what} (--json lists them all)"
 
 
 def redraw(text: str) -> None:
@@ -161,6 +182,18 @@ def show_table(
     _draw(title, columns, rows)
 
 
+def show_rest(left: int, what: str) -> None:
+    """Write a line below a table that has not all rows: the number of the others, if there are any."""
+    if left > 0:
+        show(_rest_text(left, what))
+
+
+def say_first(shown: int, total: int) -> None:
+    """Note that a table with the option `-c` has not all rows, if so."""
+    if total > shown:
+        say(f"note: these are the first {shown:,} of {total:,}; -c N shows N, --json all")
+
+
 def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     from rich import box
     from rich.console import Console
@@ -198,6 +231,13 @@ def name_in_table(name: str) -> str:
 
 def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def or_dash(value: _Value | None, form: Callable[[_Value], object] | None = None) -> object:
+    """Return a cell for a value, in a form if one is given; a dash for a value that is unknown."""
+    if value is None:
+        return "-"
+    return value if form is None else form(value)
 
 
 def counted(count: int, noun: str, many: str = "") -> str:

@@ -1,14 +1,62 @@
-"""Signals that end a command. They are raised as exceptions, but never within a step that must be counted whole."""
+"""Signals that end a command, each in one of three ways.
+
+- Ctrl-C is a KeyboardInterrupt, as Python has it. The command ends it with the exit code `INTERRUPTED`.
+- `sigterm_event` and `ended_by_sigterm` are the end of a command that has no other.
+- `EndingSignals` are raised as exceptions, but never within a step that must be counted whole.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any, Self
+from typing import Self
 
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code of a command that Ctrl-C has ended."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def _handled(numbers: Sequence[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle signals while the block runs. Ignored ones stay ignored: under nohup, or in the background of a script.
+
+    Only the main thread may enter it.
+    """
+    before = {number: signal.getsignal(number) for number in numbers}
+    changed = [number for number in numbers if before[number] is not signal.SIG_IGN]
+    try:
+        for number in changed:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, before[number])
+
+
+class _EndedError(BaseException):
+    """SIGTERM has come, and its block ends."""
+
+
+@contextlib.contextmanager
+def sigterm_event() -> Iterator[threading.Event]:
+    """Set an event when SIGTERM comes: a command that waits for it ends in its own time, with exit code 0."""
+    ended = threading.Event()
+    with _handled([signal.SIGTERM], lambda _number, _frame: ended.set()):
+        yield ended
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block at once, as if it had come to its end."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _EndedError
+
+    with contextlib.suppress(_EndedError), _handled([signal.SIGTERM], end):
+        yield
 
 
 class StoppedError(KeyboardInterrupt):
@@ -27,20 +75,16 @@ class EndingSignals:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, Any] = {}
+        self._handled = _handled(_ENDING, self._on_signal)
         self._held = False
         self._waiting: int | None = None
 
     def __enter__(self) -> Self:
-        for number in _ENDING:
-            # A command under nohup, or in the background of a script, keeps ignoring the signal.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._on_signal)
+        self._handled.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        self._handled.__exit__(None, None, None)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -11,10 +11,10 @@ from operator import attrgetter
 
 from reput.formats import paths
 from reput.formats.record import SCHEDULE_TOPIC
-from reput.store.pending.queue_walk import walk_queue
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import verify_queued
 from reput.store.progress.delays import DelayProgress
+from reput.store.read.queue_walk import walk_queue
 from reput.store.read.view import StoreView
 
 LEVEL = "delay level"

@@ -19,11 +19,11 @@ from reput.formats.pop_state import (
 )
 from reput.formats.record import CHECK_NONE
 from reput.formats.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
-from reput.store.pending.queue_walk import walk_queue
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.verify import RecordState, verify_queued
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.message import StoredMessage
+from reput.store.read.queue_walk import walk_queue
 from reput.store.read.view import StoreView
 
 TIMER, REVIVE = "timer", "revive topic"

@@ -20,10 +20,10 @@ from reput.formats.hashing import java_string_hash
 from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from reput.formats.transactions import REMOVE_TAG, ended_offsets
 from reput.store.pending.half_row import PendingTransaction, half_row
-from reput.store.pending.queue_walk import QueuedMessage, walk_queue
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.verify import verify, verify_queued
 from reput.store.progress.progress import ConsumerProgress
+from reput.store.read.queue_walk import QueuedMessage, walk_queue
 from reput.store.read.view import StoreView
 
 HALF, TIMER = "half topic", "timer"

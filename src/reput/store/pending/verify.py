@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from reput.formats import properties as props
 from reput.formats.record import CHECK_BODY, Record, Verdict
-from reput.store.pending.queue_walk import QueuedMessage
 from reput.store.read.message import StoredMessage
+from reput.store.read.queue_walk import QueuedMessage
 from reput.store.read.view import StoreView
 
 

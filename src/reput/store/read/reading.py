@@ -20,7 +20,7 @@ from reput.store.read.queue_answers import PullQuestion
 from reput.store.read.results import MAX_PULL_BYTES, AnswerBuffer, GetResult, GetStatus, QueryResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import EVERYTHING, TagFilter
-from reput.store.read.topic_messages import TopicQuestion, messages_of, refuse_unknown
+from reput.store.read.topic_messages import TopicQuestion, messages_of_topic, refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView, number_of
 
 # A call takes half a microsecond, so each look-up of an attribute counts, and one in an enum is a tenth of a pull.
@@ -175,7 +175,9 @@ class Reading(NotPickled):
             return self.min_offset(topic, one)
 
         asked = TopicQuestion(queue_ids, begin_ms, end_ms, view.follower.offset)
-        return messages_of(asked, first, lambda one, offset, most: self.get_message(topic, one, offset, most, filter))
+        return messages_of_topic(
+            asked, first, lambda one, offset, most: self.get_message(topic, one, offset, most, filter)
+        )
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER

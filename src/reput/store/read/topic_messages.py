@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from reput.errors import ConfigError
 from reput.nearest import unknown_topic
 from reput.store.read.message import StoredMessage
+from reput.store.read.queue_walk import QueuedMessage, messages_of
 from reput.store.read.results import GetResult
 from reput.store.read.view import StoreView
-
-_AT_ONCE = 256
 
 
 class TopicQuestion(NamedTuple):
@@ -40,7 +40,7 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
         raise ConfigError(unknown_topic(view.layout.root, topic, sorted(names)))
 
 
-def messages_of(
+def messages_of_topic(
     asked: TopicQuestion, first_offset: Callable[[int], int], pull: Callable[[int, int, int], GetResult]
 ) -> Iterator[StoredMessage]:
     """Yield the messages by log offset.
@@ -49,26 +49,20 @@ def messages_of(
         first_offset: returns the first offset of a queue.
         pull: pulls from a queue id and an offset on, at most a number of messages.
     """
-    queues = [_walk(asked, queue_id, first_offset(queue_id), pull) for queue_id in asked.queue_ids]
-    for _, message in heapq.merge(*queues, key=itemgetter(0)):
-        yield message
+    queues = [
+        _wanted(asked, messages_of(partial(pull, queue_id), first_offset(queue_id))) for queue_id in asked.queue_ids
+    ]
+    for found in heapq.merge(*queues, key=attrgetter("physical_offset")):
+        yield found.message
 
 
-def _walk(
-    asked: TopicQuestion, queue_id: int, offset: int, pull: Callable[[int, int, int], GetResult]
-) -> Iterator[tuple[int, StoredMessage]]:
-    """Yield the messages of one queue with their log offsets."""
-    while True:
-        result = pull(queue_id, offset, _AT_ONCE)
-        for physical_offset, message in zip(result.physical_offsets.tolist(), result, strict=True):
-            # Messages put since the question do not count: with a faster writer there would be no end.
-            if physical_offset >= asked.limit:
-                return
-            if asked.end_ms is not None and message.store_timestamp > asked.end_ms:
-                return
-            # A clock may have been set back: the search by time finds only the first message that is late enough.
-            if asked.begin_ms is None or message.store_timestamp >= asked.begin_ms:
-                yield physical_offset, message
-        if result.next_offset <= offset:
+def _wanted(asked: TopicQuestion, queue: Iterator[QueuedMessage]) -> Iterator[QueuedMessage]:
+    for found in queue:
+        # Messages put since the question do not count: with a faster writer there would be no end.
+        if found.physical_offset >= asked.limit:
             return
-        offset = result.next_offset
+        if asked.end_ms is not None and found.message.store_timestamp > asked.end_ms:
+            return
+        # A clock may have been set back: the search by time finds only the first message that is late enough.
+        if asked.begin_ms is None or found.message.store_timestamp >= asked.begin_ms:
+            yield found
