@@ -16,6 +16,8 @@ from pathlib import Path
 
 from reput.errors import ConfigError
 
+DEFAULT_TOPIC_QUEUES = 4
+"""The queues of a topic that is made without their number, as RocketMQ's producers ask (`DefaultMQProducer`)."""
 _CONFIG_LIMIT = 1 << 20
 _TRUE, _FALSE = "true", "false"
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -14,8 +14,8 @@ import pytest
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker.codes import RequestCode, ResponseCode
-from reput.broker.delays import TOPIC
 from reput.formats.properties import text_properties
+from reput.formats.system_topics import SCHEDULE_TOPIC
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_a_delayed_message_comes_when_it_is_due(broker: reput.RunningBroker, cli
     sent = client.put("orders", b"later", 3, properties=properties, h=9, j=2)
     assert (sent.code, sent.fields["queueId"], sent.fields["queueOffset"]) == (ResponseCode.SUCCESS, "3", "0")
     with reput.MessageStore.open(broker.path, read_only=True) as store:
-        (waiting,) = store.get_message(TOPIC, 0, 0)
+        (waiting,) = store.get_message(SCHEDULE_TOPIC, 0, 0)
         assert waiting.properties | {"REAL_TOPIC": "orders", "REAL_QID": "3", "DELAY": "1"} == waiting.properties
     fields = pull_fields("orders", 3, sysFlag=2 | 4, suspendTimeoutMillis=30_000, subscription="paid")
     (record,) = records(client.answer(client.send(RequestCode.PULL_MESSAGE, **fields)))
@@ -71,7 +71,7 @@ def test_a_level_above_the_highest_is_the_highest(broker: reput.RunningBroker, c
     client.put("orders", b"less", properties="DELAY\x01-1")
     assert bodies(client.pull("orders")) == [b"zero", b"less"]
     with reput.MessageStore.open(broker.path, read_only=True) as store:
-        (waiting,) = store.get_message(TOPIC, 17, 0)
+        (waiting,) = store.get_message(SCHEDULE_TOPIC, 17, 0)
         assert (waiting.body, waiting.properties["DELAY"]) == (b"late", "18")
         (timer,) = store.pending.timers()
         assert (timer.topic, timer.unique_key, timer.source) == ("orders", waiting.unique_key, "delay level 18")
@@ -108,7 +108,7 @@ def test_a_delay_survives_a_kill(tmp_path: Path) -> None:
         wait_until(lambda: b"later" in bodies(client.pull("orders")))
     with reput.MessageStore.open(store, read_only=True) as opened:
         *_, came = opened.get_message("orders", 0, 0)
-        (waited,) = opened.get_message(TOPIC, 1, 0)
+        (waited,) = opened.get_message(SCHEDULE_TOPIC, 1, 0)
         assert came.store_timestamp - waited.store_timestamp >= 4_999
     assert_sound(store)
 
@@ -119,8 +119,8 @@ def test_delays_of_another_broker_are_taken_over(tmp_path: Path) -> None:
     with reput.MessageStore.open(path, create=True) as store:
         for number in range(3):
             named = {"REAL_TOPIC": "orders", "REAL_QID": "0", "DELAY": "1"}
-            store.put_message(reput.Message(TOPIC, b"%d" % number, properties=named), 0)
-        store.put_message(reput.Message(TOPIC, b"nowhere", properties={"DELAY": "1"}), 0)
+            store.put_message(reput.Message(SCHEDULE_TOPIC, b"%d" % number, properties=named), 0)
+        store.put_message(reput.Message(SCHEDULE_TOPIC, b"nowhere", properties={"DELAY": "1"}), 0)
     (path / "config").mkdir(exist_ok=True)
     (path / "config" / "delayOffset.json").write_bytes(b'{"offsetTable":{1:1}}')
     with reput.serve(path, topics={"orders": 1}) as broker, Client(broker.address) as client:

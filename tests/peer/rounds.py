@@ -26,10 +26,10 @@ from peer.turns import Turn, TurnError
 from reput.config import StoreConfig, parse_properties
 from reput.formats.lite_topics import LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
 from reput.formats.record import FLAG_INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from reput.store.read.queue_answers import PullLimits
 from support import stores
 from support.checked import assert_sound
 from support.inner import topics_json
+from support.opened import BROKER_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,6 @@ diskMaxUsedSpaceRatio=95
 cleanFileForciblyEnable=false
 """
 """Settings of every store: small files, nothing deleted, and RocketMQ builds whatever index it takes away."""
-BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 ANSWERS_MOST = 64
 QUEUES = 3
 TOPICS = ("orders", "payments", "订单-topic")

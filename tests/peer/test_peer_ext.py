@@ -12,11 +12,11 @@ import pytest
 import reput
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
-from reput.store.read.queue_answers import PullLimits
 from support import golden, kinds, stores
 from support.bloom import BloomFilter
 from support.checked import assert_sound
 from support.inner import write_further
+from support.opened import BROKER_LIMITS
 from support.registry import FilterRegistry
 
 if TYPE_CHECKING:
@@ -147,9 +147,8 @@ def test_pulls_by_sql(ours: Path, tmp_path: Path, peer: ModuleType) -> None:
     questions = tmp_path / "questions.jsonl"
     questions.write_text("".join(json.dumps(one) + "\n" for one in asked), encoding="utf-8")
     theirs = peer.run("ask", ours, questions, *peer.GOLDEN_SETTINGS, *settings(EXT_FILE_SIZE))
-    limits = PullLimits(messages=32, total_bytes=262_144)
     different, found = [], 0
-    with reput.MessageStore.open(ours, config(EXT_FILE_SIZE), read_only=True, limits=limits) as opened:
+    with reput.MessageStore.open(ours, config(EXT_FILE_SIZE), read_only=True, limits=BROKER_LIMITS) as opened:
         for one, their in zip(asked, theirs, strict=True):
             topic, queue_id, offset, most, sql = one["get"]
             got = opened.get_message(topic, queue_id, offset, most, reput.SqlFilter(sql[4:], group="g"))

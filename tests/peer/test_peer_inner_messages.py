@@ -14,10 +14,10 @@ from reput.config import StoreConfig
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, QueueKey
 from reput.log.encode.message import Message, PutStatus
-from reput.store.read.queue_answers import PullLimits
 from store.test_golden_answers import answer
 from support import stores
 from support.checked import assert_sound
+from support.opened import BROKER_LIMITS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,6 @@ CONFIG = StoreConfig(
     enable_lmq=True,
 )
 BATCHES_A_FILE = CONFIG.mapper_file_size_batch_consume_queue // BATCH_ENTRY_SIZE
-BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 BATCH = 0x80
 COUNT = 2500
 

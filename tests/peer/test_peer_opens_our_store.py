@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import reput
-from reput.store.read.queue_answers import PullLimits
 from store.test_golden_answers import answer
 from support import golden, kinds, stores
 from support.checked import assert_sound
+from support.opened import BROKER_LIMITS
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 pytestmark = pytest.mark.peer
 
-BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 COUNT = 4000
 """Messages put: some five log files, and more than one file of each queue and of the index."""
 APPENDED = 600

@@ -9,11 +9,11 @@ import pytest
 import reput
 from reput.store.disk.layout import find_store
 from reput.store.open.opening import open_view
-from reput.store.read.queue_answers import PullLimits
 from reput.store.read.reading import Reading
 from reput.store.read.tag_filter import TagFilter
 from support import golden
 from support.checked import assert_sound
+from support.opened import BROKER_LIMITS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.golden
 
-BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 EVER = (1 << 63) - 1
 QUESTIONS = ("log", "queue", "get", "key")
 

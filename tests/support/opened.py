@@ -12,10 +12,13 @@ from pathlib import Path
 import reput
 from reput.config import StoreConfig
 from reput.formats import own, paths
+from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES, PullLimits
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
 )
+BROKER_LIMITS = PullLimits(BROKER_PULL_MESSAGES, BROKER_PULL_BYTES)
+"""Pulls return as much as those of RocketMQ's broker."""
 
 
 def put(store: reput.MessageStore, count: int, topic: str = "t", queue_id: int = 0, **values: object) -> list[int]:

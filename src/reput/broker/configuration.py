@@ -12,13 +12,20 @@ import re
 from typing import Any, Final
 
 from reput.broker.codes import ResponseCode, refuse
+from reput.formats.system_topics import (
+    CREATE_TOPIC,
+    HALF_TOPIC,
+    MEMBER_TOPIC_PREFIX,
+    OFFSET_MOVED_TOPIC,
+    OP_TOPIC,
+    REVIVE_TOPIC_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TIMER_TOPIC,
+)
 from reput.store.metadata.configurations import Configurations
 
 CLUSTER: Final = "DefaultCluster"
-CREATE_TOPIC_KEY: Final = "TBW102"
-"""The topic whose route clients use for topics that do not exist yet; its queues bound those of new topics."""
-RETRY_PREFIX: Final = "%RETRY%"
-DEAD_LETTER_PREFIX: Final = "%DLQ%"
 READ, WRITE, INHERIT = 4, 2, 1
 _READ_WRITE: Final = READ | WRITE
 MAX_NAME_LENGTH: Final = 127
@@ -26,25 +33,25 @@ MAX_QUEUES: Final = 1024
 """The most queues of a topic that a client may ask for. RocketMQ has no bound."""
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _SYSTEM_TOPICS: Final = {
-    "SELF_TEST_TOPIC": (1, _READ_WRITE),
-    CREATE_TOPIC_KEY: (8, _READ_WRITE | INHERIT),
+    SELF_TEST_TOPIC: (1, _READ_WRITE),
+    CREATE_TOPIC: (8, _READ_WRITE | INHERIT),
     "BenchmarkTest": (1024, _READ_WRITE),
-    "OFFSET_MOVED_EVENT": (1, _READ_WRITE),
-    "SCHEDULE_TOPIC_XXXX": (18, _READ_WRITE),
-    "RMQ_SYS_TRANS_HALF_TOPIC": (1, _READ_WRITE),
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, _READ_WRITE),
-    "rmq_sys_wheel_timer": (1, _READ_WRITE),
+    OFFSET_MOVED_TOPIC: (1, _READ_WRITE),
+    SCHEDULE_TOPIC: (18, _READ_WRITE),
+    HALF_TOPIC: (1, _READ_WRITE),
+    OP_TOPIC: (1, _READ_WRITE),
+    TIMER_TOPIC: (1, _READ_WRITE),
 }
 """Queues and permissions of the topics that RocketMQ's broker makes at its first start."""
 NOT_FOR_SENDERS: Final = frozenset(
     {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_TOPIC,
         "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "rmq_sys_wheel_timer",
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+        TIMER_TOPIC,
     }
 )
 """Topics to which nobody may send (`TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET`)."""
@@ -81,8 +88,8 @@ class TopicConfigs:
             CLUSTER: (16, _READ_WRITE | INHERIT),
             broker_name: (1, _READ_WRITE | INHERIT),
             f"{CLUSTER}_REPLY_TOPIC": (1, _READ_WRITE),
-            f"rmq_sys_REVIVE_LOG_{CLUSTER}": (8, _READ_WRITE),
-            f"rmq_sys_SYNC_BROKER_MEMBER_{broker_name}": (1, INHERIT),
+            f"{REVIVE_TOPIC_PREFIX}{CLUSTER}": (8, _READ_WRITE),
+            f"{MEMBER_TOPIC_PREFIX}{broker_name}": (1, INHERIT),
         }
         for topic, (queues, permission) in own.items():
             if topic not in self._configurations.values:

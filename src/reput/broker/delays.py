@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
-from reput.formats.record import SCHEDULE_TOPIC
-from reput.formats.system_topics import HALF_TOPIC
+from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from reput.log.encode.message import Message, PutStatus
 from reput.store.progress.delays import DelayProgress
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from reput.store.read.message import StoredMessage
 
 log = logging.getLogger("reput.broker")
-TOPIC: Final = SCHEDULE_TOPIC.decode()
 DELAY: Final = "DELAY"
 REAL_TOPIC, REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -76,7 +74,7 @@ class DelayLevels:
         if level <= 0:
             return message, queue_id
         waiting = {**properties, DELAY: str(level), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}
-        return replace(message, topic=TOPIC, properties=waiting), level - 1
+        return replace(message, topic=SCHEDULE_TOPIC, properties=waiting), level - 1
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -116,7 +114,7 @@ class DelayLevels:
 
     def _deliver_some(self, level: int) -> None:
         store, offset = self._broker.store, self._progress.table.get(level, 0)
-        found = store.get_message(TOPIC, level - 1, offset, _AT_ONCE)
+        found = store.get_message(SCHEDULE_TOPIC, level - 1, offset, _AT_ONCE)
         for message in found:
             try:
                 wait_s = self._wait_s(level, message)
@@ -132,7 +130,7 @@ class DelayLevels:
             self._look_again(level, 0)
         else:
             arrived = partial(self._broker.soon, self._look, level)
-            self._waiters[level] = store.on_arrival(TOPIC, level - 1, offset, arrived)
+            self._waiters[level] = store.on_arrival(SCHEDULE_TOPIC, level - 1, offset, arrived)
 
     def _look_again(self, level: int, wait_s: float) -> None:
         self._timers[level] = self._loop.call_later(min(wait_s, _LONGEST_WAIT_S), self._look, level)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.broker.codes import ResponseCode, refuse
-from reput.broker.configuration import RETRY_PREFIX
 from reput.broker.consumers import queues_of, subscription_of
 from reput.broker.requests import Answer
 from reput.errors import ConfigError
 from reput.formats.remoting import write_json
+from reput.formats.system_topics import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker

@@ -18,6 +18,7 @@ from reput.broker.configuration import READ
 from reput.broker.consumers import SQL92, Subscription
 from reput.broker.requests import Answer
 from reput.errors import ConfigError
+from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetResult, GetStatus
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from reput.store.read.arrivals import Waiter
 
 COMMIT_FLAG, SUSPEND_FLAG, SUBSCRIPTION_FLAG, CLASS_FILTER_FLAG = 1, 2, 4, 8
-MAX_PULL_MESSAGES: Final = 32
-"""The most messages of an answer (maxTransferCountOnMessageInMemory)."""
-MAX_PULL_BYTES: Final = 256 << 10
-"""The most bytes of records in an answer, but always one record (maxTransferBytesOnMessageInMemory)."""
 MAX_SUSPEND_MS: Final = 60_000
 MAX_HELD: Final = 100_000
 """The most pulls that are held; more are answered at once."""
@@ -66,7 +63,7 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     max_messages, sys_flag = request.int32("maxMsgNums"), request.int32("sysFlag")
     commit_offset, suspend_ms = request.int64("commitOffset"), request.int64("suspendTimeoutMillis")
     version = request.int64("subVersion")
-    max_bytes = request.int32("maxMsgBytes", MAX_PULL_BYTES)
+    max_bytes = request.int32("maxMsgBytes", BROKER_PULL_BYTES)
     if not broker.groups.find_or_create(group).get("consumeEnable", True):
         refuse(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
     config = broker.topics.get(topic)
@@ -84,8 +81,8 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
         topic,
         queue_id,
         offset,
-        min(max(max_messages, 1), MAX_PULL_MESSAGES),
-        min(max(max_bytes, 1), MAX_PULL_BYTES),
+        min(max(max_messages, 1), BROKER_PULL_MESSAGES),
+        min(max(max_bytes, 1), BROKER_PULL_BYTES),
         wanted,
     )
     if sys_flag & COMMIT_FLAG and commit_offset >= 0:

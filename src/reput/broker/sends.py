@@ -12,20 +12,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.codes import RequestCode, ResponseCode, refuse
-from reput.broker.configuration import (
-    CLUSTER,
-    DEAD_LETTER_PREFIX,
-    MAX_QUEUES,
-    NOT_FOR_SENDERS,
-    RETRY_PREFIX,
-    check_topic,
-)
+from reput.broker.configuration import CLUSTER, MAX_QUEUES, NOT_FOR_SENDERS, check_topic
 from reput.broker.delays import DELAY
 from reput.broker.requests import Answer
 from reput.broker.transactions import TRANSACTION_ID, UNIQUE_KEY, half_of, is_transactional
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS
+from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:

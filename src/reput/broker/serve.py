@@ -20,7 +20,7 @@ from typing import Self
 from reput.api import config_from
 from reput.broker.broker import Broker
 from reput.broker.codes import RefusedError
-from reput.config import StoreConfig
+from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
 from reput.embedded import MessageStore
 from reput.errors import AccessError, ConfigError
 from reput.files.scratch import ScratchFolder
@@ -29,7 +29,6 @@ from reput.kernels import are_cached, small_work
 
 log = logging.getLogger("reput.broker")
 LOCALHOST = "127.0.0.1"
-_QUEUES = 4
 _BACKLOG = 1024
 _STOP_S = 30.0
 
@@ -176,7 +175,7 @@ def serve(
         StoreLockedError: A live broker or another reput process holds the store.
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
-    wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), _QUEUES)
+    wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), DEFAULT_TOPIC_QUEUES)
     for topic, queues in wanted.items():
         if not isinstance(topic, str) or type(queues) is not int:
             raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")

@@ -9,9 +9,9 @@ import click
 
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED, sigterm_event
+from reput.config import DEFAULT_TOPIC_QUEUES
 
 _PORT = 9876
-_QUEUES = 4
 
 
 @click.command()
@@ -27,7 +27,7 @@ _QUEUES = 4
     "topics",
     multiple=True,
     metavar="NAME[:QUEUES]",
-    help=f"Make a topic, with {_QUEUES} queues by default. May be given again.",
+    help=f"Make a topic, with {DEFAULT_TOPIC_QUEUES} queues by default. May be given again.",
 )
 @click.option(
     "--config", type=click.Path(dir_okay=False, readable=False), help="The broker's broker.conf, for the store."
@@ -79,7 +79,7 @@ def _topics(given: tuple[str, ...]) -> dict[str, int]:
         name, _, queues = text.partition(":")
         if queues and not (queues.isascii() and queues.isdigit()):
             raise click.BadParameter(f"{text}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
-        topics[name] = int(queues) if queues else _QUEUES
+        topics[name] = int(queues) if queues else DEFAULT_TOPIC_QUEUES
     return topics
 
 

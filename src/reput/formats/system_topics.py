@@ -1,9 +1,22 @@
-"""Topics and groups in which a broker keeps messages that wait: timers, transactions, and pop.
+"""Names of topics and groups that a broker makes for itself, and prefixes of such names.
 
 Source: `TopicValidator`, `TimerMessageStore`, `PopAckConstants`, `MixAll`.
 """
 
-TIMER_TOPIC = "rmq_sys_wheel_timer"
+SYSTEM_PREFIX = "rmq_sys_"
+RETRY_PREFIX = "%RETRY%"
+"""The name of a group follows. The topic has the messages that its consumers could not consume and get again."""
+DEAD_LETTER_PREFIX = "%DLQ%"
+"""The name of a group follows. The topic has the messages that its consumers could not consume at last."""
+CREATE_TOPIC = "TBW102"
+"""The topic whose route clients use for topics that do not exist yet; its queues bound those of new topics."""
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+"""Queue n - 1 has the messages that wait for delay level n."""
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+MEMBER_TOPIC_PREFIX = f"{SYSTEM_PREFIX}SYNC_BROKER_MEMBER_"
+"""The name of the broker follows."""
+TIMER_TOPIC = f"{SYSTEM_PREFIX}wheel_timer"
 """Queue 0 has all timer messages; REAL_TOPIC and REAL_QID say where each goes."""
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 """Queue 0 has the half messages of transactions."""
@@ -15,7 +28,7 @@ DATABASE_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 """The half messages that the column family `trans` refers to."""
 DATABASE_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 """Each message ends one of them: TRANS_OFFSET is its log offset."""
-REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
+REVIVE_TOPIC_PREFIX = f"{SYSTEM_PREFIX}REVIVE_LOG_"
 """The name of the cluster follows. Its queues have the checkpoints and acks of pop consumers that are due."""
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 """The group whose offsets say how far the broker has read these queues."""

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from reput.formats.lite_topics import expiration_of
+from reput.formats.system_topics import SYSTEM_PREFIX
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
-
-_SYSTEM_PREFIX = b"rmq_sys_"
-"""How topics begin that a broker makes at its start, not all of which it keeps (`TopicValidator`)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,8 @@ class Topics:
 
     def was_deleted(self, topic: bytes) -> bool:
         """Return True if the broker's topics are known, and this one is not among them."""
-        is_known = self.is_whole and bool(self.topics) and not topic.startswith(_SYSTEM_PREFIX)
+        # A broker makes system topics at its start, and does not keep all of them (`TopicValidator`).
+        is_known = self.is_whole and bool(self.topics) and not topic.startswith(SYSTEM_PREFIX.encode())
         return is_known and topic not in self.names
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from reput.formats import paths
-from reput.formats.record import SCHEDULE_TOPIC
+from reput.formats.system_topics import SCHEDULE_TOPIC
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import verify_queued
 from reput.store.progress.delays import DelayProgress
@@ -18,7 +18,6 @@ from reput.store.read.queue_walk import walk_queue
 from reput.store.read.view import StoreView
 
 LEVEL = "delay level"
-_TOPIC = SCHEDULE_TOPIC.decode()
 
 
 def delayed(view: StoreView, delays_ms: tuple[int, ...], damage: list[str]) -> Iterator[PendingTimer]:
@@ -29,7 +28,7 @@ def delayed(view: StoreView, delays_ms: tuple[int, ...], damage: list[str]) -> I
         delays_ms: the delay of each level, level 1 first.
         damage: gets what cannot be read.
     """
-    queues = [queue for queue in view.queues(_TOPIC) if queue.queue_id < len(delays_ms)]
+    queues = [queue for queue in view.queues(SCHEDULE_TOPIC) if queue.queue_id < len(delays_ms)]
     if not queues:
         return
     progress = DelayProgress.load(view.layout.root / paths.CONFIG)
@@ -40,8 +39,8 @@ def delayed(view: StoreView, delays_ms: tuple[int, ...], damage: list[str]) -> I
 
 
 def _level(view: StoreView, queue_id: int, begin: int, delay_ms: int) -> Iterator[PendingTimer]:
-    for found in walk_queue(view, _TOPIC, queue_id, begin):
-        verified = verify_queued(view, found, _TOPIC)
+    for found in walk_queue(view, SCHEDULE_TOPIC, queue_id, begin):
+        verified = verify_queued(view, found, SCHEDULE_TOPIC)
         due = 0 if verified.record is None else verified.record.store_timestamp + delay_ms
         row = timer_row(verified, found.physical_offset, found.size, f"{LEVEL} {queue_id + 1}")
         yield row._replace(deliver_timestamp=due)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from reput.formats.consume_queue import QueueKey
 from reput.queue.batch import BatchQueues
@@ -14,6 +14,11 @@ from reput.queue.queues import Queues
 from reput.store.read.results import GetResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
+
+BROKER_PULL_MESSAGES: Final = 32
+"""The most messages that a broker returns for a pull (maxTransferCountOnMessageInMemory)."""
+BROKER_PULL_BYTES: Final = 256 << 10
+"""The most bytes of records that it returns, but always one record (maxTransferBytesOnMessageInMemory)."""
 
 
 class PullQuestion(NamedTuple):
