@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from reput.formats import (
     batch_consume_queue,
     checkpoint,
+    client_batch,
     consume_queue,
     consume_queue_ext,
     consumer_filter,
@@ -30,6 +31,7 @@ from reput.formats import (
     pop_state,
     properties,
     record,
+    remoting,
     rocksdb,
     rocksdb_table,
     timer_checkpoint,
@@ -173,6 +175,7 @@ def _parts() -> Iterator[str]:
     yield from _consumer_filter()
     yield from _pending()
     yield from _own()
+    yield from _remoting()
 
 
 def _record() -> Iterator[str]:
@@ -497,6 +500,17 @@ def _own() -> Iterator[str]:
     for layout in part_file.LAYOUTS:
         yield f"#### {layout.title.capitalize()}"
         yield _layout(layout)
+
+
+def _remoting() -> Iterator[str]:
+    yield "## Remoting protocol"
+    yield _text((remoting.__doc__ or "").partition("\n\n")[2])
+    for layout in remoting.LAYOUTS:
+        yield f"### {layout.title}"
+        yield _layout(layout)
+    yield "### Batch of a client"
+    yield _text(client_batch.__doc__ or "")
+    yield _layout(client_batch.HEAD)
 
 
 def _layout(layout: Layout) -> str:

@@ -7,11 +7,10 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from reput.formats.remoting import FrameReader, RemotingFrame
-
 from reput.broker.codes import RequestCode
 from reput.formats import remoting as frames
 from reput.formats.record import Record, decode_record
+from reput.formats.remoting import FrameReader, RemotingFrame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

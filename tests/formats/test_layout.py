@@ -5,21 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reput.formats import batch_consume_queue, checkpoint, consume_queue, index_file, own, part_file, record
 from reput.formats.layout import Field, Layout
+from support.layouts import every_layout
 
-LAYOUTS = (
-    record.HEAD,
-    record.BLANK,
-    consume_queue.ENTRY,
-    batch_consume_queue.BATCH_ENTRY,
-    index_file.HEADER,
-    index_file.SLOT,
-    index_file.ITEM,
-    checkpoint.CHECKPOINT,
-    *own.LAYOUTS,
-    *part_file.LAYOUTS,
-)
+LAYOUTS = every_layout()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.title)

@@ -1,4 +1,5 @@
 """A broker for real RocketMQ clients on a message store: the remoting protocol, and one handler for each request code.
 
-`serve` starts one. `frames` has the protocol's bytes, `handlers` the table of requests. May import all but `cli`.
+`serve` starts one. `handlers` has the table of requests, and `formats.remoting` the bytes of the protocol.
+May import all but `cli`.
 """

@@ -1,15 +1,6 @@
 """The messages in the body of a batch that a client made (sysFlag 0x40 and 0x80), one after the other.
 
-| field | bytes | meaning |
-|---|---|---|
-| total_size | 4 | length of all, this field included |
-| magic | 4 | 0; not read |
-| body_crc | 4 | 0; not read |
-| flag | 4 | the application's own flag |
-| body_length | 4 | bytes of the body |
-| body | n | |
-| properties_length | 2 | bytes of the properties |
-| properties | n | as in a record |
+Each is a head, the body, the length of the properties (2 bytes), and the properties as in a record.
 
 Source: `MessageDecoder.decodeMessages`, `encodeMessage`.
 """
@@ -25,8 +16,8 @@ HEAD = Layout(
     "MessageDecoder.encodeMessage",
     [
         Field("total_size", "i", "length of the whole message, this field included"),
-        Field("magic", "i", "0"),
-        Field("body_crc", "i", "0"),
+        Field("magic", "i", "0; not read"),
+        Field("body_crc", "i", "0; not read"),
         Field("flag", "i", "the application's own flag"),
         Field("body_length", "i", "bytes of the body, which follows"),
     ],

@@ -79,7 +79,7 @@ class Layout:
         import numpy as np
 
         def one(code: str) -> str:
-            kind = {"i": "i4", "q": "i8", "h": "i2", "b": "i1", "I": "u4"}.get(code)
+            kind = {"i": "i4", "q": "i8", "h": "i2", "b": "i1", "B": "u1", "I": "u4"}.get(code)
             return self.byte_order + kind if kind else "S" + code[:-1]
 
         return np.dtype([(field.name, one(field.code)) for field in self.fields])

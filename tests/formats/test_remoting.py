@@ -7,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reput.formats.remoting import (
     BINARY_HEADER,
     JSON_HEADER,

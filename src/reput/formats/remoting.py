@@ -1,25 +1,6 @@
 """Frames of RocketMQ's remoting protocol, as bytes and as values. Numbers are big-endian.
 
-| field | bytes | meaning |
-|---|---|---|
-| length | 4 | bytes that follow |
-| header_type | 1 | 0 JSON, 1 RocketMQ's binary header |
-| header_length | 3 | bytes of the header |
-| header | n | |
-| body | rest | |
-
-The binary header:
-
-| field | bytes | meaning |
-|---|---|---|
-| code | 2 | request or response code; larger codes need a JSON header |
-| language | 1 | language of the sender |
-| version | 2 | version of the sender |
-| opaque | 4 | the sender's number of the request; its answer has the same |
-| flag | 4 | bit 0: answer; bit 1: one-way, so nobody answers |
-| remark_length, remark | 4 + n | text for people |
-| fields_length | 4 | bytes of the fields |
-| fields | | each: 2 + n bytes of name, 4 + n bytes of value |
+A frame is the prefix, a header and a body. The header is JSON, or binary: the head, the remark, and the fields.
 
 Source: `RemotingCommand`, `RocketMQSerializable`, `NettyDecoder`, `LanguageCode`.
 """
@@ -33,6 +14,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
+
+from reput.formats.layout import Field, Layout
 
 MAX_FRAME_SIZE: Final = 16 << 20
 """The largest frame, its length included (`com.rocketmq.remoting.frameMaxLength`)."""
@@ -61,13 +44,36 @@ LANGUAGES: Final = (
 )
 """The languages by number. Another name counts as OTHER."""
 
-_PREFIX = struct.Struct(">iI")
-_LENGTH_SIZE = 4
-_HEAD = struct.Struct(">hBhiii")
-_FIELDS_LENGTH = struct.Struct(">i")
-_NAME_LENGTH = struct.Struct(">h")
-assert _PREFIX.size == 8
-assert _HEAD.size == 17
+PREFIX = Layout(
+    "Prefix of a frame",
+    "RemotingCommand.markProtocolType",
+    [
+        Field("length", "i", "bytes that follow this field"),
+        Field("header", "I", "the highest byte: 0 for a JSON header, 1 for a binary one; the others: its bytes"),
+    ],
+)
+HEAD = Layout(
+    "Head of a binary header",
+    "RocketMQSerializable.rocketMQProtocolEncode",
+    [
+        Field("code", "h", "request or response code; larger codes need a JSON header"),
+        Field("language", "B", "language of the sender"),
+        Field("version", "h", "version of the sender"),
+        Field("opaque", "i", "the sender's number of the request; its answer has the same"),
+        Field("flag", "i", "bit 0: answer; bit 1: one-way, so nobody answers"),
+        Field("remark_length", "i", "bytes of the remark, a text for people, which follows"),
+    ],
+)
+FIELDS = Layout(
+    "Start of the fields of a binary header", HEAD.source, [Field("length", "i", "bytes of all fields, which follow")]
+)
+NAME = Layout("Start of a field's name", HEAD.source, [Field("length", "h", "bytes of its name, which follows")])
+VALUE = Layout("Start of a field's value", HEAD.source, [Field("length", "i", "bytes of the value, which follows")])
+LAYOUTS: Final = (PREFIX, HEAD, FIELDS, NAME, VALUE)
+assert [layout.size for layout in LAYOUTS] == [8, 17, 4, 2, 4]
+# Frames are small and many: a packer's attribute is looked up once here, not for each frame.
+_PREFIX, _HEAD, _FIELDS, _NAME, _VALUE = (layout.struct for layout in LAYOUTS)
+_LENGTH_SIZE = PREFIX.offsets["header"]
 _OTHER = LANGUAGES.index("OTHER")
 _HEADER_MASK = 0xFFFFFF
 _INT32 = range(-(1 << 31), 1 << 31)
@@ -174,13 +180,13 @@ def _binary_header(frame: RemotingFrame) -> bytes:
     try:
         for name, value in frame.fields.items():
             name_bytes, value_bytes = name.encode("utf-8", "surrogatepass"), value.encode("utf-8", "surrogatepass")
-            pieces += [_NAME_LENGTH.pack(len(name_bytes)), name_bytes]
-            pieces += [_FIELDS_LENGTH.pack(len(value_bytes)), value_bytes]
+            pieces += [_NAME.pack(len(name_bytes)), name_bytes]
+            pieces += [_VALUE.pack(len(value_bytes)), value_bytes]
         fields = b"".join(pieces)
         head = _HEAD.pack(frame.code, frame.language, frame.version, frame.opaque, frame.flag, len(remark))
     except struct.error as error:
         raise FrameError(f"code {frame.code} in a binary header: {error}; use a JSON header") from error
-    return head + remark + _FIELDS_LENGTH.pack(len(fields)) + fields
+    return head + remark + _FIELDS.pack(len(fields)) + fields
 
 
 class FrameReader:
@@ -294,16 +300,16 @@ def _read_binary_header(header: bytes) -> RemotingFrame:
     try:
         code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)
         remark, at = _piece(header, _HEAD.size, remark_size)
-        (fields_size,) = _FIELDS_LENGTH.unpack_from(header, at)
-        at += _FIELDS_LENGTH.size
+        (fields_size,) = _FIELDS.unpack_from(header, at)
+        at += _FIELDS.size
         if fields_size < 0 or at + fields_size != len(header):
             raise FrameError(f"fields of {fields_size} bytes in a header that has {len(header) - at} left")
         fields = {}
         while at < len(header):
-            (size,) = _NAME_LENGTH.unpack_from(header, at)
-            name, at = _piece(header, at + _NAME_LENGTH.size, size)
-            (size,) = _FIELDS_LENGTH.unpack_from(header, at)
-            fields[name], at = _piece(header, at + _FIELDS_LENGTH.size, size)
+            (size,) = _NAME.unpack_from(header, at)
+            name, at = _piece(header, at + _NAME.size, size)
+            (size,) = _VALUE.unpack_from(header, at)
+            fields[name], at = _piece(header, at + _VALUE.size, size)
     except struct.error as error:
         raise FrameError(f"a binary header of {len(header)} bytes ends too early") from error
     language = language if language < len(LANGUAGES) else _OTHER
