@@ -34,6 +34,7 @@ from reput.formats import (
     remoting,
     rocksdb,
     rocksdb_table,
+    system_topics,
     timer_checkpoint,
     timer_database,
     timer_log,
@@ -256,7 +257,7 @@ def _consume_queue() -> Iterator[str]:
 
         `tags_code` is Java's `String.hashCode` of the TAGS property (over UTF-16 units, a malformed byte
         sequence replaced by U+FFFD as the JDK's decoder does it), sign-extended; 0 without tags. In topic
-        `{record.SCHEDULE_TOPIC.decode()}` a message with DELAY n above 0 has its delivery time there: store
+        `{system_topics.SCHEDULE_TOPIC}` a message with DELAY n above 0 has its delivery time there: store
         time plus the delay of level n, or of the highest level where n is above it.
 
         Pre-blank: an entry with physical offset 0, size 0x{consume_queue.PRE_BLANK_SIZE:X} and tags code 0

@@ -38,6 +38,7 @@ from reput.kernels.layouts.columns import (
     Stop,
 )
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList
 from reput.kernels.layouts.keys import KEY_STATE_LAYOUT, MOST_KEY_BYTES, KeyOutput, KeySources, KeyState, key_state
 from reput.kernels.layouts.lines import ROWS, LinePiece, Stopped
 from reput.kernels.layouts.lookup import (
@@ -270,23 +271,20 @@ def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int])
     twin, size = filter_kernels("compiled"), len(buffer)
     places = np.array([*positions, 0, size, -1, chance.randrange(size + 1)], dtype=np.int64)
     count = len(places)
-    names = np.frombuffer(b"TAGSregion\xe5\xba\x8f", dtype=np.uint8)
-    ends = np.array([4, 10, 13], dtype=np.int32)
-    value_at, value_size, value_word = (
-        guarded_array(3 * count, kind).reshape(3, count) for kind in (np.int64, np.int32, np.uint64)
-    )
-    twin.find_values(buffer, places, guarded_array(0, np.int32), True, names, ends, value_at, value_size, value_word)
+    names = TextList.of([b"TAGS", b"region", b"\xe5\xba\x8f"])
+    values = FoundTexts(*(guarded_array(3 * count, kind).reshape(3, count) for kind in (np.int64, np.int32, np.uint64)))
+    twin.find_values(PropertyPlaces(buffer, places, guarded_array(0, np.int32), True), names, values)
     found, status = guarded_array(count, np.bool_), guarded_array(count, np.uint8)
     for row in range(3):
-        texts, word = (buffer, value_at[row], value_size[row]), value_word[row]
-        twin.first_bytes(*texts, word)
-        twin.is_one_of(*texts, word, names, ends, chance.random() < 0.5, 2, status)
-        twin.is_same(*texts, *texts, found)
-        twin.holds_text(*texts, names[:2], chance.random() < 0.5, chance.random() < 0.5, found)
-        twin.has_wide(*texts, found)
-        twin.compare_whole(*texts, word, -(1 << 63), (1 << 63) - 1, 5, 4, 2, status)
-        twin.compare_double(*texts, 5, 4, 2, status)
-        twin.read_double(*texts, guarded_array(count, np.float64), status)
+        texts = values.of_name(row, buffer)
+        twin.first_bytes(texts)
+        twin.is_one_of(texts, names, chance.random() < 0.5, 2, status)
+        twin.is_same(texts, texts, found)
+        twin.holds_text(texts, names.data[:2], chance.random() < 0.5, chance.random() < 0.5, found)
+        twin.has_wide(texts, found)
+        twin.compare_whole(texts, NumberTest(5, 4, 2, -(1 << 63), (1 << 63) - 1), status)
+        twin.compare_double(texts, NumberTest(5, 4, 2), status)
+        twin.read_double(texts, guarded_array(count, np.float64), status)
 
 
 def run_lines(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:

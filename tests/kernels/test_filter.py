@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reput.formats.properties import decode_properties
 from reput.formats.record import encode_record
 from reput.kernels import FilterKernels, filter_kernels
-from reput.kernels.layouts.columns import Code, Read
+from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
 from reput.kernels.reference.filter import sortable
 from support.records import BODY_AT_V4, LogBuilder, damages, logs, records
 from support.twins import TWINS, as_buffer
@@ -45,11 +45,12 @@ TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), m
 NO_SIZES = np.empty(0, dtype=np.int32)
 
 
-def columns(texts: list[bytes]) -> tuple[Any, Any, Any]:
-    """Texts end to end, with one that is not there in front."""
+def columns(texts: list[bytes]) -> Texts:
+    """Texts end to end, with one that is not there before them."""
     sizes = [len(text) for text in texts]
     at = np.array([0, *np.cumsum([0, *sizes])[:-1]], dtype=np.int64)
-    return as_buffer(b"".join(texts) or b"\0"), at, np.array([-1, *sizes], dtype=np.int32)
+    word = np.full(len(at), 9, dtype=np.uint64)
+    return Texts(as_buffer(b"".join(texts) or b"\0"), at, np.array([-1, *sizes], dtype=np.int32), word)
 
 
 def both(call: Callable[[FilterKernels], tuple[Any, ...]]) -> list[Any]:
@@ -59,21 +60,23 @@ def both(call: Callable[[FilterKernels], tuple[Any, ...]]) -> list[Any]:
     return compiled
 
 
-def values_of(kernels: FilterKernels, buffer: Any, at: Any, size: Any, in_records: bool, names: list[bytes]) -> Any:
+def values_of(kernels: FilterKernels, places: PropertyPlaces, names: list[bytes]) -> FoundTexts:
     """What a kernel finds under these names."""
-    ends = np.cumsum([len(name) for name in names], dtype=np.int32)
-    found = [np.full((len(names), len(at)), 7, dtype=kind) for kind in (np.int64, np.int32, np.uint64)]
-    kernels.find_values(buffer, at, size, in_records, as_buffer(b"".join(names)), ends, *found)
-    return tuple(found)
+    found = FoundTexts.empty(len(names), len(places.at))
+    for array in found:
+        array[:] = 7
+    kernels.find_values(places, TextList.of(names), found)
+    return found
 
 
 @settings(deadline=None)
 @given(TEXTS, st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True), st.integers(0, 99))
 def test_find_values(texts: list[bytes], names: list[bytes], behind: int) -> None:
     """Properties are found by name as the properties' own reader finds them, wherever the buffer ends."""
-    buffer, at, size = columns(texts)
-    buffer = as_buffer(buffer.tobytes() + b"x" * behind)
-    value_at, value_size, _ = both(lambda kernels: values_of(kernels, buffer, at, size, False, names))
+    column = columns(texts)
+    buffer = as_buffer(column.data.tobytes() + b"x" * behind)
+    places = PropertyPlaces(buffer, column.at, column.size, False)
+    value_at, value_size, _ = both(lambda kernels: values_of(kernels, places, names))
     for n, text in enumerate([b"", *texts]):
         found = decode_properties(text)
         for k, name in enumerate(names):
@@ -87,19 +90,19 @@ def test_find_values(texts: list[bytes], names: list[bytes], behind: int) -> Non
 def test_texts(texts: list[bytes], wanted: list[bytes], first: bool, second: bool) -> None:
     """Texts are compared, searched and looked through for bytes that are not ASCII."""
     column = columns(texts)
-    wanted = [*wanted, texts[0]]
-    ends = np.cumsum([len(text) for text in wanted], dtype=np.int32)
+    listed = TextList.of([*wanted, texts[0]])
     other = columns(texts[::-1])
 
     def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        found = [np.ones(len(column[1]), dtype=np.bool_) for _ in range(3)]
-        codes, word = np.full(len(column[1]), 9, dtype=np.uint8), np.full(len(column[1]), 9, dtype=np.uint64)
-        kernels.first_bytes(*column, word)
-        kernels.is_one_of(*column, word, as_buffer(b"".join(wanted)), ends, first, 2, codes)
-        kernels.is_same(*column, *other, found[0])
-        kernels.holds_text(*column, as_buffer(wanted[0]), first, second and not first, found[1])
-        kernels.has_wide(*column, found[2])
-        return word, codes, *found
+        found = [np.ones(len(column.at), dtype=np.bool_) for _ in range(3)]
+        codes = np.full(len(column.at), 9, dtype=np.uint8)
+        column.word[:] = 9
+        kernels.first_bytes(column)
+        kernels.is_one_of(column, listed, first, 2, codes)
+        kernels.is_same(column, other, found[0])
+        kernels.holds_text(column, as_buffer(wanted[0]), first, second and not first, found[1])
+        kernels.has_wide(column, found[2])
+        return column.word, codes, *found
 
     both(call)
 
@@ -120,18 +123,19 @@ def test_numbers(texts: list[bytes], bounds: tuple[int, int], key: int, holds: i
     """Texts are read as numbers exactly, or left to slower code, or bad; compared they are as those numbers are."""
     texts = [*texts, *NUMBERS]
     column = columns(texts)
-    count = len(column[1])
+    count = len(column.at)
     double_key = sortable(float(key))
 
     def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        doubles, word = np.zeros(count, dtype=np.float64), np.zeros(count, dtype=np.uint64)
+        doubles = np.zeros(count, dtype=np.float64)
         codes = [np.full(count, 9, dtype=np.uint8) for _ in range(3)]
-        kernels.first_bytes(*column, word)
+        column.word[:] = 9
+        kernels.first_bytes(column)
         left = [
-            kernels.compare_whole(*column, word, *bounds, key, holds, 2, codes[0]),
-            kernels.compare_double(*column, double_key, holds, 2, codes[1]),
+            kernels.compare_whole(column, NumberTest(key, holds, 2, *bounds), codes[0]),
+            kernels.compare_double(column, NumberTest(double_key, holds, 2), codes[1]),
         ]
-        kernels.read_double(*column, doubles, codes[2])
+        kernels.read_double(column, doubles, codes[2])
         return *codes, doubles, np.array(left)
 
     whole, compared, status, doubles, left = both(call)
@@ -165,8 +169,8 @@ def test_properties_of_a_record(record: Record) -> None:
     data = encode_record(record)
     expected = decode_properties(record.properties)
     names = [*expected, b"none"]
-    place = np.zeros(1, dtype=np.int64)
-    at, size, _ = both(lambda kernels: values_of(kernels, as_buffer(data), place, NO_SIZES, True, names))
+    places = PropertyPlaces(as_buffer(data), np.zeros(1, dtype=np.int64), NO_SIZES, True)
+    at, size, _ = both(lambda kernels: values_of(kernels, places, names))
     found = [data[begin : begin + length] for (begin,), (length,) in zip(at, size, strict=True) if length >= 0]
     assert found == [*expected.values()]
 
@@ -179,8 +183,8 @@ def test_a_topic_length_of_v1_is_a_signed_byte() -> None:
     data[BODY_AT_V4] = 0xB7
     behind = BODY_AT_V4 + 1 + 0xB7
     data[behind : behind + 9] = b"\0\x07KEYS\x01ab"
-    place = np.zeros(1, dtype=np.int64)
-    _, size, _ = both(lambda kernels: values_of(kernels, as_buffer(bytes(data)), place, NO_SIZES, True, [b"KEYS"]))
+    places = PropertyPlaces(as_buffer(bytes(data)), np.zeros(1, dtype=np.int64), NO_SIZES, True)
+    _, size, _ = both(lambda kernels: values_of(kernels, places, [b"KEYS"]))
     assert size == [[-1]]
 
 
@@ -190,9 +194,10 @@ def test_properties_of_a_damaged_log(data: st.DataObject, log: LogBuilder) -> No
     """In place of records there may be anything: both kinds say the same, and stay within the buffer."""
     damaged = data.draw(damages(log))
     found = [placed.offset - log.start for placed in log.placed]
-    places = np.array([*found, -1, 1 << 40, len(damaged), len(damaged) - 50], dtype=np.int64)
+    at = np.array([*found, -1, 1 << 40, len(damaged), len(damaged) - 50], dtype=np.int64)
+    places = PropertyPlaces(as_buffer(damaged), at, NO_SIZES, True)
     names = [b"KEYS", b"TAGS", b"UNIQ_KEY", b"a"]
-    at, size, _ = both(lambda kernels: values_of(kernels, as_buffer(damaged), places, NO_SIZES, True, names))
+    at, size, _ = both(lambda kernels: values_of(kernels, places, names))
     begin, behind = np.array(at), np.array(at) + np.maximum(size, 0)
     assert begin.min() >= 0
     assert behind.max() <= len(damaged)

@@ -45,7 +45,8 @@ def raw(sets: list[dict[str, str]]) -> RawProperties:
 
 def stored(properties: list[bytes]) -> RawProperties:
     """Properties as the log holds them, of messages one after the other."""
-    return RawProperties(*arrow_texts(pa.array(properties, pa.binary())).places)
+    texts = arrow_texts(pa.array(properties, pa.binary()))
+    return RawProperties(texts.data, texts.at, texts.size)
 
 
 LITERALS = ("(NULL)", "(TRUE)", "(FALSE)")

@@ -31,7 +31,6 @@ from reput.formats.record import (
     MAGIC_V1,
     MAGIC_V2,
     MIN_RECORD_SIZE,
-    SCHEDULE_TOPIC,
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -41,6 +40,7 @@ from reput.formats.record import (
     encode_blank,
     encode_record,
 )
+from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
 from support.encoders import magic_for_topic
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ GOOD_TOPICS = (
     b"a",
     "订单-topic".encode(),
     b"%RETRY%group",
-    SCHEDULE_TOPIC,
+    SCHEDULE_TOPIC_UTF8,
     b"t" * 127,
     b"t" * 255,
 )

@@ -21,6 +21,7 @@ from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
 from reput.broker.transactions import Transactions
 from reput.broker.unique_keys import UniqueKeys
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
+from reput.formats.record import encode_message_id
 from reput.formats.remoting import IS_ONE_WAY, RemotingFrame
 from reput.store.metadata.tables import Table
 
@@ -154,8 +155,8 @@ class Broker:
             request.answer(answer)
 
     def message_id(self, offset: int) -> str:
-        """Return the id of the message at a log offset (`MessageDecoder.createMessageId`)."""
-        return (self._host + offset.to_bytes(8, "big")).hex().upper()
+        """Return the id of the message at a log offset."""
+        return encode_message_id(self._host, offset)
 
     def soon(self, work: Callable[..., object], *args: Any) -> None:
         """Run work in the loop; any thread may call it. After the loop's end nothing happens."""

@@ -82,14 +82,17 @@ def _decode_four(data: bytes, position: int, end: int) -> tuple[int, int]:
     return (first & 0x07) << 18 | tail, 4
 
 
+def java_string(data: bytes) -> str:
+    """Return UTF-8 as Java decodes it."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b"".join(unit.to_bytes(2, "little") for unit in utf16_units(data)).decode("utf-16-le")
+
+
 def java_text(data: bytes) -> bytes:
     """Return the UTF-8 bytes that Java writes for a string that it has read from `data`."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        units = b"".join(unit.to_bytes(2, "little") for unit in utf16_units(data))
-        return units.decode("utf-16-le").encode("utf-8")
-    return data
+    return data if data.isascii() else java_string(data).encode("utf-8")
 
 
 def to_int32(value: int) -> int:

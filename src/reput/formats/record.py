@@ -19,6 +19,7 @@ from typing import NamedTuple
 from reput.formats import properties as props
 from reput.formats.layout import Field, Layout
 from reput.formats.paths import is_topic_folder_name
+from reput.formats.system_topics import RETRY_PREFIX, SCHEDULE_TOPIC_UTF8, SYSTEM_PREFIX
 
 MAGIC_V1 = 0xDAA320A7 - (1 << 32)
 MAGIC_V2 = 0xDAA320AB - (1 << 32)
@@ -37,15 +38,14 @@ FLAG_NEED_UNWRAP = 0x40
 FLAG_INNER_BATCH = 0x80
 COMPRESSION_MASK = 0x700
 
-SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
-"""Delayed messages wait under this topic; their tags code is the delivery time."""
 LMQ_PREFIX = b"%LMQ%"
 """The prefix of the names of light message queues."""
+_PREFIXES_WITHOUT_FURTHER = RETRY_PREFIX.encode(), SYSTEM_PREFIX.encode()
 
 
 def gives_further_entries(topic: bytes) -> bool:
     """Return True if messages of this topic get entries in further queues (`MixAll.topicAllowsLMQ`)."""
-    return not topic.startswith((b"%RETRY%", b"rmq_sys_")) and topic != SCHEDULE_TOPIC
+    return not topic.startswith(_PREFIXES_WITHOUT_FURTHER) and topic != SCHEDULE_TOPIC_UTF8
 
 
 COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
@@ -208,7 +208,12 @@ class Record(NamedTuple):
     @property
     def message_id(self) -> str:
         """The offset message id: store host and physical offset in upper-case hex."""
-        return (self.store_host.encode() + struct.pack(">q", self.physical_offset)).hex().upper()
+        return encode_message_id(self.store_host.encode(), self.physical_offset)
+
+
+def encode_message_id(store_host: bytes, physical_offset: int) -> str:
+    """Return an offset message id: a record's store host and log offset (`MessageDecoder.createMessageId`)."""
+    return (store_host + physical_offset.to_bytes(8, "big")).hex().upper()
 
 
 def decode_message_id(text: str) -> tuple[Host, int] | None:

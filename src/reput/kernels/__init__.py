@@ -16,9 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reput.kernels.layouts.columns import Choice, PullRules
+    from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList, Texts
 
 SWITCH = "REPUT_KERNELS"
 COMPILED, REFERENCE = "compiled", "reference"
@@ -136,7 +143,7 @@ class Kernels(NamedTuple):
     decode_range: Callable[..., int]
     pack_entries: Callable[..., int]
     chain_items: Callable[..., tuple[int, int]]
-    select_entries: Callable[..., tuple[int, int, int, int, int]]
+    select_entries: Callable[[NDArray[np.uint8], PullRules, NDArray[np.int64]], Choice]
     inner_batches: Callable[..., None]
     further_queues: Callable[..., tuple[int, int]]
 
@@ -202,15 +209,15 @@ def lookup_kernels(kind: str) -> LookupKernels:
 class FilterKernels(NamedTuple):
     """The kernels of SQL92 filters; signatures are in `reput.kernels.reference.filter`."""
 
-    find_values: Callable[..., None]
-    first_bytes: Callable[..., None]
-    is_one_of: Callable[..., None]
-    is_same: Callable[..., None]
-    holds_text: Callable[..., None]
-    has_wide: Callable[..., None]
-    compare_whole: Callable[..., int]
-    compare_double: Callable[..., int]
-    read_double: Callable[..., None]
+    find_values: Callable[[PropertyPlaces, TextList, FoundTexts], None]
+    first_bytes: Callable[[Texts], None]
+    is_one_of: Callable[[Texts, TextList, bool, int, NDArray[np.uint8]], None]
+    is_same: Callable[[Texts, Texts, NDArray[np.bool_]], None]
+    holds_text: Callable[[Texts, NDArray[np.uint8], bool, bool, NDArray[np.bool_]], None]
+    has_wide: Callable[[Texts, NDArray[np.bool_]], None]
+    compare_whole: Callable[[Texts, NumberTest, NDArray[np.uint8]], int]
+    compare_double: Callable[[Texts, NumberTest, NDArray[np.uint8]], int]
+    read_double: Callable[[Texts, NDArray[np.float64], NDArray[np.uint8]], None]
     join_codes: Callable[..., None]
 
 

@@ -20,6 +20,7 @@ from reput.kernels import (
 from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
 from reput.kernels.layouts.columns import Columns, DecodeRules
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList
 from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
 from reput.kernels.layouts.lines import line_table
 from reput.kernels.layouts.pack import EntrySources
@@ -57,21 +58,21 @@ def warm_filter_kernels() -> None:
     """Call every kernel of SQL92 filters once, with arrays as pulls pass them."""
     data = encode_record(Record(b"warm", b"body", b"a\x015\x02"))
     buffer = np.frombuffer(data, dtype=np.uint8)
-    name, ends = np.frombuffer(b"a", dtype=np.uint8), np.array([1], dtype=np.int32)
+    names = TextList.of([b"a"])
     at, size, found = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.bool_)
     status = np.zeros(1, dtype=np.uint8)
-    values = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int32), np.zeros((1, 1), dtype=np.uint64)
+    values = FoundTexts.empty(1, 1)
     run = filter_kernels()
-    run.find_values(buffer, at, size, True, name, ends, *values)
-    texts, word = (buffer, values[0][0], values[1][0]), values[2][0]
-    run.first_bytes(*texts, word)
-    run.is_one_of(*texts, word, name, ends, False, 0, status)
-    run.is_same(*texts, *texts, found)
-    run.holds_text(*texts, name, False, False, found)
-    run.has_wide(*texts, found)
-    run.compare_whole(*texts, word, 0, 1, 0, 1, 0, status)
-    run.compare_double(*texts, 0, 1, 0, status)
-    run.read_double(*texts, np.zeros(1, dtype=np.float64), status)
+    run.find_values(PropertyPlaces(buffer, at, size, True), names, values)
+    texts = values.of_name(0, buffer)
+    run.first_bytes(texts)
+    run.is_one_of(texts, names, False, 0, status)
+    run.is_same(texts, texts, found)
+    run.holds_text(texts, names.data, False, False, found)
+    run.has_wide(texts, found)
+    run.compare_whole(texts, NumberTest(0, 1, 0, 0, 1), status)
+    run.compare_double(texts, NumberTest(0, 1, 0), status)
+    run.read_double(texts, np.zeros(1, dtype=np.float64), status)
     run.join_codes(np.zeros(16, dtype=np.uint8), status, status, status)
 
 

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.pending.rows import (
-    MoreTotals,
-    PendingTable,
-    name_of,
-    show_pending,
-)
+from reput.cli.pending.rows import MoreTotals, PendingTable, name_of, show_pending
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.groups import VerbGroup

@@ -28,12 +28,12 @@ from reput.formats.lite_topics import is_light
 from reput.formats.record import (
     FLAG_INNER_BATCH,
     MIN_RECORD_SIZE,
-    SCHEDULE_TOPIC,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     Verdict,
     examine,
 )
+from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.fields import FieldRow
 
 _SIZE_BYTES = 4
@@ -114,7 +114,7 @@ def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, queues: DiskQue
     selection, position = job.scan.selection, entries.position
     mask = (position >= selection.position.begin) & (position < min(selection.position.end, job.queues.frontier))
     codes = selection.tag_codes
-    if len(codes) and cut.range.key.topic != SCHEDULE_TOPIC:
+    if len(codes) and cut.range.key.topic != SCHEDULE_TOPIC_UTF8:
         # A delayed message's time, or the address of a unit in ConsumeQueueExt, says nothing of the tags: the record
         # is asked.
         mask &= np.isin(entries.tags_code.astype(np.int32), codes) | (entries.tags_code <= _LAST_EXT_ADDRESS)

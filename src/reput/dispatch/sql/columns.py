@@ -7,54 +7,19 @@ for each property (`ArrowProperties`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import ConfigError
-from reput.formats.hashing import utf16_units
 from reput.kernels import filter_kernels
+from reput.kernels.layouts.filter import FoundTexts, PropertyPlaces, TextList, Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 _NO_SIZES = np.empty(0, dtype=np.int32)
-
-
-class Texts(NamedTuple):
-    """A property of many messages: UTF-8 in `data` (uint8), `size` (int32) bytes from `at` (int64) on, -1: none.
-
-    `word` (uint64) is the first eight bytes of each as a little-endian number, with zeros after its end: most
-    comparisons need not read `data` again.
-    """
-
-    data: NDArray[np.uint8]
-    at: NDArray[np.int64]
-    size: NDArray[np.int32]
-    word: NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> Texts:
-        """Return the texts at these places."""
-        word = np.empty(len(at), dtype=np.uint64)
-        filter_kernels().first_bytes(data, at, size, word)
-        return cls(data, at, size, word)
-
-    @property
-    def places(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]:
-        """The places, as kernels take them."""
-        return self[:3]
-
-    @property
-    def missing(self) -> NDArray[np.bool_]:
-        """Return which messages have no such property."""
-        return self.size < 0
-
-    def text(self, row: int) -> str | None:
-        """Return the text of one message, as Java decodes it."""
-        size = int(self.size[row])
-        return None if size < 0 else java_text(self.data[int(self.at[row]) : int(self.at[row]) + size].tobytes())
 
 
 class PropertyColumns(Protocol):
@@ -92,7 +57,7 @@ class RawProperties:
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """Return the columns of these properties."""
-        return _found(self.data, self.at, self.size, False, names)
+        return _found(PropertyPlaces(self.data, self.at, self.size, False), names)
 
 
 class RecordProperties:
@@ -110,21 +75,15 @@ class RecordProperties:
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """Return the columns of these properties."""
-        return _found(self.data, self.positions, _NO_SIZES, True, names)
+        return _found(PropertyPlaces(self.data, self.positions, _NO_SIZES, True), names)
 
 
-def _found(
-    data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], in_records: bool, names: Iterable[str]
-) -> dict[str, Texts]:
+def _found(places: PropertyPlaces, names: Iterable[str]) -> dict[str, Texts]:
     """Return the properties of these names, of records or of properties alone."""
     wanted = list(dict.fromkeys(names))
-    encoded = [name.encode() for name in wanted]
-    ends = np.cumsum([len(name) for name in encoded], dtype=np.int32)
-    flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    shape = len(wanted), len(at)
-    found = np.empty(shape, np.int64), np.empty(shape, np.int32), np.empty(shape, np.uint64)
-    filter_kernels().find_values(data, at, size, in_records, flat, ends, *found)
-    return {name: Texts(data, *(column[row] for column in found)) for row, name in enumerate(wanted)}
+    found = FoundTexts.empty(len(wanted), len(places.at))
+    filter_kernels().find_values(places, TextList.of([name.encode() for name in wanted]), found)
+    return {name: found.of_name(row, places.data) for row, name in enumerate(wanted)}
 
 
 class ArrowProperties:
@@ -191,19 +150,12 @@ def arrow_texts(array: pa.Array) -> Texts:
     size = np.diff(places)
     if array.null_count:
         size = np.where(np.asarray(array.is_valid()), size, -1)
-    return Texts.of(buffer, places[:-1], size.astype(np.int32))
+    texts = Texts(buffer, places[:-1], size.astype(np.int32), np.empty(len(size), dtype=np.uint64))
+    filter_kernels().first_bytes(texts)
+    return texts
 
 
 def _no_texts(count: int) -> Texts:
     """Return `count` messages without the property."""
     size = np.full(count, -1, dtype=np.int32)
     return Texts(np.empty(0, dtype=np.uint8), np.zeros(count, dtype=np.int64), size, np.zeros(count, dtype=np.uint64))
-
-
-def java_text(data: bytes) -> str:
-    """Return UTF-8 as Java decodes it."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        units = np.fromiter(utf16_units(data), dtype=np.uint16)
-        return units.tobytes().decode("utf-16-le", "surrogatepass")

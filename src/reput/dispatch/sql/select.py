@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.sql import tree
-from reput.dispatch.sql.columns import PropertyColumns, Texts
+from reput.dispatch.sql.columns import PropertyColumns
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.numbers import double_key, parse_double
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, TextPlace
 from reput.formats.java_numbers import parse_whole
 from reput.kernels import filter_kernels
-from reput.kernels.layouts.columns import Code, Read
+from reput.kernels.layouts.filter import Code, NumberTest, Read, TextList, Texts
 
 Codes = NDArray[np.uint8]
 FALSE, TRUE, UNKNOWN = np.uint8(Code.FALSE), np.uint8(Code.TRUE), np.uint8(Code.UNKNOWN)
@@ -239,11 +239,9 @@ def _equal_constant(texts: Texts, value: Constant, missing: np.uint8) -> Codes:
 
 
 def _is_one_of(texts: Texts, wanted: tuple[str, ...], negated: bool, missing: np.uint8) -> Codes:
-    encoded = [text.encode("utf-8", "surrogatepass") for text in wanted]
+    listed = TextList.of([text.encode("utf-8", "surrogatepass") for text in wanted])
     codes = np.empty(len(texts.at), dtype=np.uint8)
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.int32)
-    flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    filter_kernels().is_one_of(*texts, flat, ends, negated, int(missing), codes)
+    filter_kernels().is_one_of(texts, listed, negated, int(missing), codes)
     if any(_REPLACEMENT in text for text in wanted):
         # Bytes that are no UTF-8 are decoded to this character, so bytes alone do not decide.
         not_found = (codes == (TRUE if negated else FALSE)) & ~texts.missing
@@ -254,7 +252,7 @@ def _is_one_of(texts: Texts, wanted: tuple[str, ...], negated: bool, missing: np
 def _holds_text(texts: Texts, wanted: str, place: TextPlace) -> NDArray[np.bool_]:
     found = np.empty(len(texts.at), dtype=np.bool_)
     needle = np.frombuffer(wanted.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    filter_kernels().holds_text(*texts.places, needle, place is TextPlace.START, place is TextPlace.END, found)
+    filter_kernels().holds_text(texts, needle, place is TextPlace.START, place is TextPlace.END, found)
     if _REPLACEMENT in wanted:
         asked = tree.Search(place, tree.Property(""), wanted, negated=False)
         _ask(texts, ~found & ~texts.missing, lambda text: bool(evaluate(asked, {"": text})), found)
@@ -264,8 +262,8 @@ def _holds_text(texts: Texts, wanted: str, place: TextPlace) -> NDArray[np.bool_
 def _is_same(left: Texts, right: Texts) -> NDArray[np.bool_]:
     kernels = filter_kernels()
     found, wide = np.empty(len(left.at), dtype=np.bool_), np.empty(len(left.at), dtype=np.bool_)
-    kernels.is_same(*left.places, *right.places, found)
-    kernels.has_wide(*left.places, wide)
+    kernels.is_same(left, right, found)
+    kernels.has_wide(left, wide)
     for row in np.flatnonzero(wide & ~found & ~right.missing).tolist():
         found[row] = left.text(row) == right.text(row)
     return found
@@ -289,11 +287,11 @@ def _compared(texts: Texts, number: Constant, holds: int, missing: np.uint8) -> 
     codes, key = np.empty(len(texts.at), dtype=np.uint8), _key(number)
     read: Callable[[str], int | None]
     if isinstance(number, float):
-        left = filter_kernels().compare_double(*texts.places, key, holds, int(missing), codes)
+        left = filter_kernels().compare_double(texts, NumberTest(key, holds, int(missing)), codes)
         read = _double_key_of
     else:
         low, high = (LONG_MIN, LONG_MAX) if isinstance(number, Long) else (INT_MIN, INT_MAX)
-        left = filter_kernels().compare_whole(*texts, low, high, key, holds, int(missing), codes)
+        left = filter_kernels().compare_whole(texts, NumberTest(key, holds, int(missing), low, high), codes)
         read = partial(parse_whole, bits=64 if isinstance(number, Long) else 32)
     for row in np.flatnonzero(codes == Code.LEFT).tolist() if left else ():
         found = read(texts.text(row) or "")
@@ -308,7 +306,7 @@ def _double_key_of(text: str) -> int | None:
 
 def _doubles(texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     values, status = np.empty(len(texts.at), dtype=np.float64), np.empty(len(texts.at), dtype=np.uint8)
-    filter_kernels().read_double(*texts.places, values, status)
+    filter_kernels().read_double(texts, values, status)
     for row in np.flatnonzero(status == Read.ASK).tolist():
         value = parse_double(texts.text(row) or "")
         values[row], status[row] = (0.0, Read.BAD) if value is None else (value, Read.GOOD)

@@ -22,7 +22,7 @@ from reput.kernels.compiled.tools.memory import (
     separators_64,
     trailing_zeros,
 )
-from reput.kernels.layouts.columns import Code, Read
+from reput.kernels.layouts.filter import Code, Read
 
 _SYS_FLAG_AT, _MAGIC_AT, _HEAD_SIZE = fmt.SYS_FLAG_AT, fmt.MAGIC_AT, fmt.HEAD_SIZE
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
@@ -107,8 +107,9 @@ def _piece_end(at, end):
 
 
 @kernel
-def _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size, value_word):
+def _find_bytewise(n, start, piece, end, listed, found):
     """Find the values of one message, as `find_values` does, without a read after `end`."""
+    names, name_ends = listed
     while piece < end:
         stop = piece
         while stop < end and byte_at(stop) != 0x02:
@@ -118,16 +119,18 @@ def _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size,
             last = name_ends[k]
             value = piece + last - first + 1
             if stop > value and _is_name_at(piece, names, first, last):
-                value_at[k, n], value_size[k, n] = value - start, stop - value
-                value_word[k, n] = _first_bytes(value, stop - value, end)
+                found.at[k, n], found.size[k, n] = value - start, stop - value
+                found.word[k, n] = _first_bytes(value, stop - value, end)
                 break
             first = last
         piece = stop + 1
 
 
 @kernel
-def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_size, value_word):
-    """Find properties by name: write the value of name k in message n to `[k, n]` of the last three; see the twin."""
+def find_values(places, listed, found):
+    """Find properties by name, and write the value of each name in each message to `found`; see the twin."""
+    (buffer, at, size, in_records), (names, name_ends) = places, listed
+    value_at, value_size, value_word = found
     start = address_of(buffer)
     limit = start + len(buffer)
     count = len(name_ends)
@@ -157,7 +160,7 @@ def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_
             piece, length = start + at[n], np.int64(size[n])
         end = piece + length
         if end + 64 > limit:
-            _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size, value_word)
+            _find_bytewise(n, start, piece, end, listed, found)
             continue
         block, carried = piece, _ONE
         while block < end:
@@ -192,8 +195,9 @@ def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_
 
 
 @kernel
-def first_bytes(buffer, at, size, word):
-    """Write the first eight bytes of each text to `word` (uint64); see the twin."""
+def first_bytes(texts):
+    """Write the first eight bytes of each text to `word`; see the twin."""
+    buffer, at, size, word = texts
     start = address_of(buffer)
     for n in range(len(at)):
         word[n] = _first_bytes(start + at[n], max(np.int64(size[n]), 0), start + len(buffer))
@@ -210,15 +214,16 @@ def _same(address, text, first, size):
 
 
 @kernel
-def is_one_of(buffer, at, size, word, texts, ends, negated, missing, codes):
-    """Write to `codes` whether each text is one of `texts`, or with `negated` none of them; see the twin."""
+def is_one_of(texts, wanted, negated, missing, codes):
+    """Write to `codes` whether each text is one of those that are wanted, or with `negated` none; see the twin."""
+    (buffer, at, size, word), (listed, ends) = texts, wanted
     start = address_of(buffer)
     hit, other = np.uint8(_FALSE if negated else _TRUE), np.uint8(_TRUE if negated else _FALSE)
     count = len(ends)
     words, first = np.zeros(count, dtype=np.uint64), 0
     for k in range(count):
         for n in range(min(ends[k] - first, 8)):
-            words[k] |= np.uint64(texts[first + n]) << np.uint64(8 * n)
+            words[k] |= np.uint64(listed[first + n]) << np.uint64(8 * n)
         first = ends[k]
     for n in range(len(at)):
         length = size[n]
@@ -228,7 +233,7 @@ def is_one_of(buffer, at, size, word, texts, ends, negated, missing, codes):
             if (
                 length == ends[k] - first
                 and word[n] == words[k]
-                and (length <= 8 or _same(start + at[n] + 8, texts, first + 8, length - 8))
+                and (length <= 8 or _same(start + at[n] + 8, listed, first + 8, length - 8))
             ):
                 code = hit
                 break
@@ -237,8 +242,9 @@ def is_one_of(buffer, at, size, word, texts, ends, negated, missing, codes):
 
 
 @kernel
-def is_same(first_buffer, first_at, first_size, second_buffer, second_at, second_size, found):
+def is_same(one, other, found):
     """Write to `found` (bool) whether each text of the first column equals that of the second."""
+    (first_buffer, first_at, first_size, _), (second_buffer, second_at, second_size, _) = one, other
     first, second = address_of(first_buffer), address_of(second_buffer)
     for n in range(len(first_at)):
         same = first_size[n] == second_size[n]
@@ -250,10 +256,11 @@ def is_same(first_buffer, first_at, first_size, second_buffer, second_at, second
 
 
 @kernel
-def holds_text(buffer, at, size, text, at_start, at_end, found):
-    """Write to `found` (bool) whether each text holds `text` (uint8): anywhere, or only at its start or end."""
+def holds_text(texts, wanted, at_start, at_end, found):
+    """Write to `found` (bool) whether each text holds `wanted` (uint8): anywhere, or only at its start or end."""
+    buffer, at, size, _ = texts
     start = address_of(buffer)
-    length = len(text)
+    length = len(wanted)
     for n in range(len(at)):
         last = size[n] - length
         first = last if at_end else 0
@@ -262,14 +269,15 @@ def holds_text(buffer, at, size, text, at_start, at_end, found):
         hit = False
         k = first
         while k <= last and k >= 0 and not hit:
-            hit = byte_at(start + at[n] + k) == text[0] and _same(start + at[n] + k, text, 0, length)
+            hit = byte_at(start + at[n] + k) == wanted[0] and _same(start + at[n] + k, wanted, 0, length)
             k += 1
         found[n] = hit and size[n] >= length
 
 
 @kernel
-def has_wide(buffer, at, size, found):
+def has_wide(texts, found):
     """Write to `found` (bool) whether each text has a byte that is not ASCII."""
+    buffer, at, size, _ = texts
     start = address_of(buffer)
     for n in range(len(at)):
         hit = False
@@ -317,8 +325,9 @@ def _read_digits(word, size):
 
 
 @kernel
-def compare_whole(buffer, at, size, word, low, high, key, holds, missing, codes):
-    """Compare texts, read as whole numbers in [low, high], with `key`, to `codes`; see the twin."""
+def compare_whole(texts, test, codes):
+    """Read texts as whole numbers, test them, and write a `Code` each to `codes`; see the twin."""
+    (buffer, at, size, word), (key, holds, missing, low, high) = texts, test
     start = address_of(buffer)
     asked = 0
     for n in range(len(at)):
@@ -382,16 +391,18 @@ def _read_double(here, end):
 
 
 @kernel
-def read_double(buffer, at, size, value, status):
+def read_double(texts, value, status):
     """Read texts as doubles, as Java's Double does: `value` float64, `status` uint8 a `Read`; see the twin."""
+    buffer, at, size, _ = texts
     start = address_of(buffer)
     for n in range(len(at)):
         value[n], status[n] = _read_double(start + at[n], start + at[n] + size[n])
 
 
 @kernel
-def compare_double(buffer, at, size, key, holds, missing, codes):
-    """Compare texts, read as doubles, with the double whose key is `key`, to `codes`; see the twin."""
+def compare_double(texts, test, codes):
+    """Read texts as doubles, test them, and write a `Code` each to `codes`; see the twin."""
+    (buffer, at, size, _), (key, holds, missing, _, _) = texts, test
     start = address_of(buffer)
     asked = 0
     for n in range(len(at)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reput.formats import consume_queue as fmt
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, load_be32, load_be64
-from reput.kernels.layouts.columns import Pull
+from reput.kernels.layouts.columns import Choice, Pull
 
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]
@@ -20,15 +20,12 @@ def is_blank(physical_offset, size):
 
 
 @kernel
-def select_entries(entries, log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes, places):
+def select_entries(entries, rules, places):
     """Choose the entries of a pull; write log offset and size of each, one after the other, to `places` (int64).
 
-    `entries` (uint8, 20 bytes each) are all that may be read. An entry is passed over if its record does not lie in
-    [log_begin, log_end), or if its tags code, cut to 32 bits, is not in `codes` (int64; empty: all match). The pull
-    ends before an entry that would exceed `max_messages` or `max_bytes`, but takes at least one; and it ends once it
-    has `stop_bytes`. Returns the number taken, the number of entries passed or taken, a `Pull`, and the log offsets of
-    the first and the last one taken.
+    `entries` (uint8, 20 bytes each) are all that may be read; see the twin.
     """
+    log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes = rules
     at = address_of(entries)
     count = len(entries) // _ENTRY_SIZE
     taken, total, skip_below, first, last = 0, 0, -1, -1, -1
@@ -36,9 +33,9 @@ def select_entries(entries, log_begin, log_end, log_file_size, codes, max_messag
     for number in range(count):
         begin, length = load_be64(at), load_be32(at + _SIZE_AT)
         if taken > 0 and (taken + 1 > max_messages or total + length > max_bytes):
-            return taken, number, status, first, last
+            return Choice(taken, number, status, first, last)
         if total >= stop_bytes:
-            return taken, number, status, first, last
+            return Choice(taken, number, status, first, last)
         code = load_be64(at + _TAGS_CODE_AT)
         at += _ENTRY_SIZE
         if begin < skip_below or is_blank(begin, length):
@@ -66,4 +63,4 @@ def select_entries(entries, log_begin, log_end, log_file_size, codes, max_messag
         total += length
         status = _FOUND
         skip_below = -1
-    return taken, count, status, first, last
+    return Choice(taken, count, status, first, last)

@@ -75,27 +75,6 @@ class Pull(IntEnum):
     REMOVED = 2
 
 
-class Read(IntEnum):
-    """The outcome of reading a text as a number: a number, no number, or a text that only slower code can read."""
-
-    GOOD = 0
-    BAD = 1
-    ASK = 2
-
-
-class Code(IntEnum):
-    """The answer of a filter, or of a part of it, about a message.
-
-    LEFT is not an answer: a kernel leaves the text to slower code.
-    """
-
-    FALSE = 0
-    TRUE = 1
-    UNKNOWN = 2
-    NO_ANSWER = 3
-    LEFT = 4
-
-
 class DecodeRules(NamedTuple):
     """The rules for decoding records.
 
@@ -107,6 +86,36 @@ class DecodeRules(NamedTuple):
     crc_check: int
     tag_items: bool
     delays_ms: NDArray[np.int64]
+
+
+class PullRules(NamedTuple):
+    """The rules for choosing the entries of a pull.
+
+    An entry is passed over if its record does not lie in [log_begin, log_end), or if its tags code, cut to 32 bits, is
+    not in `codes` (int64; empty: all match). The pull ends before an entry that would exceed `max_messages` or
+    `max_bytes`, but takes at least one; and it ends once it has `stop_bytes`.
+    """
+
+    log_begin: int
+    log_end: int
+    log_file_size: int
+    codes: NDArray[np.int64]
+    max_messages: int
+    max_bytes: int
+    stop_bytes: int
+
+
+class Choice(NamedTuple):
+    """The entries that a pull has chosen: their number, and the number of entries that it passed over or took.
+
+    `outcome` is a `Pull`. `first` and `last` are the log offsets of the first and the last record; -1: none.
+    """
+
+    taken: int
+    passed: int
+    outcome: int
+    first: int
+    last: int
 
 
 class RecordColumns(NamedTuple):

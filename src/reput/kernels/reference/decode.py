@@ -19,7 +19,6 @@ from reput.formats import index_file, properties
 from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.record import (
     FLAG_INNER_BATCH,
-    SCHEDULE_TOPIC,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -28,6 +27,7 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
+from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.columns import (
     HAS_TAG_ITEM,
     IN_INDEX,
@@ -146,7 +146,7 @@ def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) ->
     queues.topic_at[row] = begin
     queues.topic_size[row] = len(topic)
     queues.topic_hash[row] = java_string_hash_utf8(topic + b"#")
-    queues.is_schedule[row] = topic == SCHEDULE_TOPIC
+    queues.is_schedule[row] = topic == SCHEDULE_TOPIC_UTF8
     queues.names[begin : begin + len(topic)] = np.frombuffer(topic, dtype=np.uint8)
     state[State.queues], state[State.names] = row + 1, begin + len(topic)
     return True
@@ -162,7 +162,7 @@ def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
 def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) -> int:
     """Return the tags code of a record: the hash of its tags, or the time of its delivery."""
     level = min(_java_int(values.get(properties.DELAY, b"")), len(delays_ms) - 1)
-    if record.topic == SCHEDULE_TOPIC and level > 0:
+    if record.topic == SCHEDULE_TOPIC_UTF8 and level > 0:
         return _to_int64(record.store_timestamp + int(delays_ms[level]))
     return java_string_hash_utf8(values.get(properties.TAGS, b""))
 

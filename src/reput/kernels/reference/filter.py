@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from reput.formats.layout import INT64_MAX
 from reput.formats.properties import decode_properties
 from reput.formats.record import HEAD, HOST_V4_SIZE, HOST_V6_SIZE, MAGIC_V2, MIN_RECORD_SIZE, host_sizes
-from reput.kernels.layouts.columns import Code, Read
+from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
 
 Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
-Sizes = NDArray[np.int32]
-Words = NDArray[np.uint64]
 Codes = NDArray[np.uint8]
 Truths = NDArray[np.bool_]
 
@@ -48,99 +45,66 @@ def _properties_of(data: bytes, position: int) -> tuple[int, int]:
     return after + 2, length
 
 
-def find_values(
-    buffer: Bytes,
-    at: Places,
-    size: Sizes,
-    in_records: bool,
-    names: Bytes,
-    name_ends: Sizes,
-    value_at: Places,
-    value_size: Sizes,
-    value_word: Words,
-) -> None:
-    """Find properties by name: write the value of name k in message n to place `[k, n]` of the last three arrays.
-
-    `at`, `size`: the place of each message's properties in `buffer` (size -1: none). With `in_records` `at` is the
-    place of its record, `size` is not read, and a bad record has no properties. `names` holds the names end to end,
-    `name_ends` the end of each. A `value_size` of -1 means that there is no such property. `value_word` is as
-    `first_bytes` fills it.
-    """
-    data, wanted = buffer.tobytes(), _split(names, name_ends)
-    value_at[:], value_size[:] = 0, -1
-    for n, begin in enumerate(at.tolist()):
-        piece, length = _properties_of(data, begin) if in_records else (begin, int(size[n]))
+def find_values(places: PropertyPlaces, names: TextList, found: FoundTexts) -> None:
+    """Find properties by name, and write the value of each name in each message to `found`."""
+    data, wanted = places.data.tobytes(), _split(names)
+    found.at[:], found.size[:] = 0, -1
+    for n, begin in enumerate(places.at.tolist()):
+        piece, length = _properties_of(data, begin) if places.in_records else (begin, int(places.size[n]))
         for part in data[piece : piece + max(length, 0)].split(b"\x02"):
             for name, value in decode_properties(part).items():
                 for k in [k for k, each in enumerate(wanted) if each == name]:
-                    value_at[k, n], value_size[k, n] = piece + len(name) + 1, len(value)
+                    found.at[k, n], found.size[k, n] = piece + len(name) + 1, len(value)
             piece += len(part) + 1
     for k in range(len(wanted)):
-        first_bytes(buffer, value_at[k], value_size[k], value_word[k])
+        first_bytes(found.of_name(k, places.data))
 
 
-def first_bytes(buffer: Bytes, at: Places, size: Sizes, word: Words) -> None:
+def first_bytes(texts: Texts) -> None:
     """Write the first eight bytes of each text to `word`, as a little-endian number with zeros after the text's end."""
-    word[:] = [int.from_bytes((text or b"")[:8], "little") for text in texts_of(buffer, at, size)]
+    texts.word[:] = [_first_word(text) for text in texts_of(texts)]
 
 
-def is_one_of(
-    buffer: Bytes, at: Places, size: Sizes, word: Words, texts: Bytes, ends: Sizes, negated: bool, missing: int,
-    codes: Codes,
-) -> None:  # fmt: skip
-    """Write to `codes` whether each text is one of `texts` (end to end; `ends`): a `Code` each, `missing` for no text.
+def is_one_of(texts: Texts, wanted: TextList, negated: bool, missing: int, codes: Codes) -> None:
+    """Write to `codes` whether each text is one of those that are wanted: a `Code` each, `missing` for no text.
 
-    `negated`: TRUE and FALSE change places. `word`: as `first_bytes` fills it.
+    `negated`: TRUE and FALSE change places.
     """
-    wanted = set(_split(texts, ends))
-    codes[:] = [
-        missing if text is None else (text in wanted) != negated for text in _checked_texts(buffer, at, size, word)
-    ]
+    listed = set(_split(wanted))
+    codes[:] = [missing if text is None else (text in listed) != negated for text in _checked_texts(texts)]
 
 
-def is_same(
-    first_buffer: Bytes, first_at: Places, first_size: Sizes,
-    second_buffer: Bytes, second_at: Places, second_size: Sizes, found: Truths,
-) -> None:  # fmt: skip
+def is_same(first: Texts, second: Texts, found: Truths) -> None:
     """Write to `found` whether each text of the first column equals that of the second."""
-    pairs = zip(
-        texts_of(first_buffer, first_at, first_size), texts_of(second_buffer, second_at, second_size), strict=True
-    )
-    found[:] = [first == second for first, second in pairs]
+    found[:] = [one == other for one, other in zip(texts_of(first), texts_of(second), strict=True)]
 
 
-def holds_text(
-    buffer: Bytes, at: Places, size: Sizes, text: Bytes, at_start: bool, at_end: bool, found: Truths
-) -> None:
-    """Write to `found` whether each text holds `text`: anywhere, or only at its start or end."""
-    wanted = text.tobytes()
-    for n, value in enumerate(texts_of(buffer, at, size)):
+def holds_text(texts: Texts, wanted: Bytes, at_start: bool, at_end: bool, found: Truths) -> None:
+    """Write to `found` whether each text holds `wanted`: anywhere, or only at its start or end."""
+    text = wanted.tobytes()
+    for n, value in enumerate(texts_of(texts)):
         if value is None:
             found[n] = False
         elif at_start or at_end:
-            found[n] = value.startswith(wanted) if at_start else value.endswith(wanted)
+            found[n] = value.startswith(text) if at_start else value.endswith(text)
         else:
-            found[n] = wanted in value
+            found[n] = text in value
 
 
-def has_wide(buffer: Bytes, at: Places, size: Sizes, found: Truths) -> None:
+def has_wide(texts: Texts, found: Truths) -> None:
     """Write to `found` whether each text has a byte that is not ASCII."""
-    found[:] = [text is not None and not text.isascii() for text in texts_of(buffer, at, size)]
+    found[:] = [text is not None and not text.isascii() for text in texts_of(texts)]
 
 
-def compare_whole(
-    buffer: Bytes, at: Places, size: Sizes, word: Words, low: int, high: int, key: int, holds: int, missing: int,
-    codes: Codes,
-) -> int:  # fmt: skip
-    """Compare texts, read as whole numbers in [low, high] as Java's Integer and Long do, with `key`; write to `codes`.
+def compare_whole(texts: Texts, test: NumberTest, codes: Codes) -> int:
+    """Read texts as whole numbers as Java's Integer and Long do, test them, and write a `Code` each to `codes`.
 
-    A `Code` each: TRUE if the order is one of `holds` (bits: 1 less, 2 equal, 4 greater), `missing` for no text,
-    NO_ANSWER for a text that is no such number, and LEFT if only slower code can read it: Java knows the digits of many
-    scripts, and numbers of more than 18 digits are rare. Returns the number of LEFT. `word`: as `first_bytes` fills it.
+    NO_ANSWER is for a text that is no number within the bounds, and LEFT for one that only slower code can read: Java
+    knows the digits of many scripts, and numbers of more than 18 digits are rare. Returns the number of LEFT.
     """
-    for n, text in enumerate(_checked_texts(buffer, at, size, word)):
-        value, outcome = _whole(text, low, high)
-        codes[n] = missing if text is None else _code(_sign(value, key), outcome, holds)
+    for n, text in enumerate(_checked_texts(texts)):
+        value, outcome = _whole(text, test.low, test.high)
+        codes[n] = test.missing if text is None else _code(_sign(value, test.key), outcome, test.holds)
     return int(np.count_nonzero(codes == Code.LEFT))
 
 
@@ -170,13 +134,13 @@ def join_codes(table: Codes, left: Codes, right: Codes, codes: Codes) -> None:
     codes[:] = [table[first << 2 | second] for first, second in zip(left.tolist(), right.tolist(), strict=True)]
 
 
-def read_double(buffer: Bytes, at: Places, size: Sizes, value: NDArray[np.float64], status: Codes) -> None:
+def read_double(texts: Texts, value: NDArray[np.float64], status: Codes) -> None:
     """Read texts as doubles, as Java's Double does; `status`: a `Read` each.
 
     Short decimal numbers are read here, exactly; a text that begins as no number does is BAD, and all others are left
     to the caller (ASK).
     """
-    for n, text in enumerate(texts_of(buffer, at, size)):
+    for n, text in enumerate(texts_of(texts)):
         value[n], status[n] = _double(text)
 
 
@@ -191,11 +155,11 @@ def _double(found: bytes | None) -> tuple[float, Read]:
     return 0.0, Read.ASK
 
 
-def compare_double(buffer: Bytes, at: Places, size: Sizes, key: int, holds: int, missing: int, codes: Codes) -> int:
-    """Compare texts, read as doubles, with the double of which `key` is `sortable`, to `codes`, as `compare_whole`."""
-    for n, text in enumerate(texts_of(buffer, at, size)):
+def compare_double(texts: Texts, test: NumberTest, codes: Codes) -> int:
+    """Read texts as doubles, test them, and write a `Code` each to `codes`, as `compare_whole`."""
+    for n, text in enumerate(texts_of(texts)):
         value, outcome = _double(text)
-        codes[n] = missing if text is None else _code(_sign(sortable(value), key), outcome, holds)
+        codes[n] = test.missing if text is None else _code(_sign(sortable(value), test.key), outcome, test.holds)
     return int(np.count_nonzero(codes == Code.LEFT))
 
 
@@ -205,22 +169,26 @@ def sortable(value: float) -> int:
     return bits if bits >= 0 else bits ^ INT64_MAX
 
 
-def _checked_texts(buffer: Bytes, at: Places, size: Sizes, word: Words) -> list[bytes | None]:
-    texts = texts_of(buffer, at, size)
-    assert word.tolist() == [int.from_bytes((text or b"")[:8], "little") for text in texts], "words of other texts"
-    return texts
+def _first_word(text: bytes | None) -> int:
+    return int.from_bytes((text or b"")[:8], "little")
 
 
-def texts_of(buffer: Bytes, at: Places, size: Sizes) -> list[bytes | None]:
+def _checked_texts(texts: Texts) -> list[bytes | None]:
+    found = texts_of(texts)
+    assert texts.word.tolist() == [_first_word(text) for text in found], "words of other texts"
+    return found
+
+
+def texts_of(texts: Texts) -> list[bytes | None]:
     """Return the texts themselves, None for no text."""
-    data = buffer.tobytes()
-    places = zip(at.tolist(), size.tolist(), strict=True)
+    data = texts.data.tobytes()
+    places = zip(texts.at.tolist(), texts.size.tolist(), strict=True)
     return [data[begin : begin + length] if length >= 0 else None for begin, length in places]
 
 
-def _split(texts: Bytes, ends: Sizes) -> list[bytes]:
-    data, first, found = texts.tobytes(), 0, []
-    for end in ends.tolist():
+def _split(texts: TextList) -> list[bytes]:
+    data, first, found = texts.data.tobytes(), 0, []
+    for end in texts.ends.tolist():
         found.append(data[first:end])
         first = end
     return found

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, is_blank
 from reput.kernels import kernels, lookup_kernels
-from reput.kernels.layouts.columns import Pull
+from reput.kernels.layouts.columns import Pull, PullRules
 from reput.kernels.layouts.lookup import ASK
 from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary
@@ -127,21 +127,22 @@ class EntryReader:
         most = asked.max_messages if limits.messages is None else min(asked.max_messages, limits.messages)
         most = max(1, min(most, len(entries) // ENTRY_SIZE))
         places = np.empty(2 * most, dtype=np.int64)
-        taken, passed, how, begin, last = kernels().select_entries(
-            entries,
-            log.min_offset,
-            self.follower.offset,
-            log.file_size,
-            codes,
-            most,
-            stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
-            stop_bytes,
-            places,
+        rules = PullRules(
+            log_begin=log.min_offset,
+            log_end=self.follower.offset,
+            log_file_size=log.file_size,
+            codes=codes,
+            max_messages=most,
+            max_bytes=stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
+            stop_bytes=stop_bytes,
         )
-        if how != Pull.FOUND:
-            status = GetStatus.NO_MATCHED_MESSAGE if how == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
-            return GetResult.nothing(status, offset + passed, span)
-        return GetResult.of(GetStatus.FOUND, offset + passed, span, places, taken, self._maps_of(begin, last))
+        choice = kernels().select_entries(entries, rules, places)
+        next_offset = offset + choice.passed
+        if choice.outcome != Pull.FOUND:
+            status = GetStatus.NO_MATCHED_MESSAGE if choice.outcome == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
+            return GetResult.nothing(status, next_offset, span)
+        maps = self._maps_of(choice.first, choice.last)
+        return GetResult.of(GetStatus.FOUND, next_offset, span, places, choice.taken, maps)
 
     def _maps_of(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
         log = self.log

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.formats import record as fmt
+from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, int32_at, load_le64, word
 from reput.kernels.layouts.columns import QueueTableAt, State
 
-_SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
+_SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC_UTF8, dtype=np.uint8)
 
 
 @kernel
