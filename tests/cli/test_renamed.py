@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 EVERY = [(verb, one) for verb, options in RENAMED.items() for one in options]
 
 
-def command_of(verb: str) -> click.Command:
-    """The command of that name, or the kind of `dump`."""
-    group: click.Group = cli
-    if verb in {"log", "queue"}:
-        dump = cli.get_command(click.Context(cli), "dump")
-        assert isinstance(dump, click.Group)
-        group = dump
-    command = group.get_command(click.Context(group), verb)
-    assert command is not None
-    return command
+def command_of(verb: str, group: click.Group = cli) -> click.Command:
+    """The command of that name, or that verb of a group of verbs."""
+    context = click.Context(group)
+    if verb in group.list_commands(context):
+        command = group.get_command(context, verb)
+        assert command is not None
+        return command
+    inner = [group.get_command(context, name) for name in group.list_commands(context)]
+    (found,) = [one for one in inner if isinstance(one, click.Group) and verb in one.list_commands(context)]
+    return command_of(verb, found)
 
 
 @pytest.mark.parametrize(("verb", "one"), EVERY, ids=lambda one: one if isinstance(one, str) else one.old)
@@ -71,6 +71,15 @@ def test_a_command_with_old_names_does_its_work(tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr().err
     assert "--splits-mb is now --split-mb" in said
     assert "--to is now --folder" in said
+    for words in (["dump", "log"], ["dump", "queue"], ["dump", "index"], ["pending", "timers"]):
+        code, lines = [], []
+        for name in ("--max-messages", "--count"):
+            code.append(run([*words, store, name, "2"]))
+            shown = capsys.readouterr()
+            lines.append(shown.out)
+            assert ("--count is now --max-messages" in shown.err) == (name == "--count")
+        assert code == [0, 0]
+        assert lines[0] == lines[1]
     assert (tmp_path / "out").is_dir()
 
 

@@ -26,15 +26,15 @@ _COLUMNS = ("parent", "lite topic", "messages", "last stored", "age", "expires",
     metavar="TIME",
     help=f"The time of the question, now by default. {stores.TIME_HELP}",
 )
-@options.rows_option
+@options.rows_option("topics")
 @options.config_options
-@stores.json_lines_option
+@options.json_lines_option
 def lite(
     store: str,
     parent: str | None,
     only_expired: bool,
     at_ms: int | None,
-    count: int | None,
+    max_topics: int | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -51,7 +51,7 @@ def lite(
     reput lite /data/store --json
     """  # noqa: D301 - click wants the control character
     asked_ms = stores.now_ms() if at_ms is None else at_ms
-    most = options.most_rows(count, as_json)
+    most = options.most_rows(max_topics, as_json)
     totals: dict[str, list[int]] = {}
     shown = 0
     rows: list[tuple[object, ...]] = []

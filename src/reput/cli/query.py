@@ -60,10 +60,10 @@ class _Wanted(NamedTuple):
 @click.option(
     "--before", type=click.IntRange(min=0), help="Only messages before this log offset, to continue an answer."
 )
-@stores.body_option
+@options.body_option
 @body_form_option
 @options.config_options
-@stores.json_lines_option
+@options.json_lines_option
 def query(
     store: str,
     topic: str | None,

@@ -15,10 +15,7 @@ from reput.cli.shared.groups import VerbGroup
 from reput.cli.shared.opened import TIME_HELP, time_value
 from reput.cli.shared.parts import (
     begin_at,
-    body_option,
-    count_option,
     head,
-    json_lines_option,
     line,
     record_cells,
     record_values,
@@ -80,12 +77,12 @@ dump.add_command(index)
 )
 @click.option("--since", type=time_value, metavar="TIME", help=f"Stored at this time or later. {TIME_HELP}")
 @click.option("--until", type=time_value, metavar="TIME", help="Stored at this time or before.")
-@count_option("records")
-@body_option
+@options.most_option("The most records.")
+@options.body_option
 @body_form_option
 @options.verify_crc_option
 @options.config_options
-@json_lines_option
+@options.json_lines_option
 def log(
     store: str,
     topic: str | None,
@@ -93,7 +90,7 @@ def log(
     offset: int | None,
     since: int | None,
     until: int | None,
-    count: int | None,
+    max_messages: int | None,
     body_bytes: int | None,
     body_form: str,
     verify_crc: bool,
@@ -132,7 +129,7 @@ def log(
     choice = _RecordChoice(topic, queue_id, since, until)
     form = (json_form if as_json else cells_form)(body_bytes, bodies := Bodies(body_form, config))
     with small_work():
-        if count is None or count > _MANY_RECORDS:
+        if max_messages is None or max_messages > _MANY_RECORDS:
             expect_work(SMALL_BYTES)
         last = -offset if offset is not None and offset < 0 else None
         # Both walks use one end: a writer may append between them.
@@ -140,10 +137,10 @@ def log(
         begin = _begin(files, offset, choice, crc_check, until)
         walk = LogWalk(files, begin, checking(crc_check), until)
         head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
-        shower = _Shower(choice, LineWriter(form), count, last)
+        shower = _Shower(choice, LineWriter(form), max_messages, last)
         end = shower.show(walk)
     shown = shower.shown
-    if count is not None and shown >= count:
+    if max_messages is not None and shown >= max_messages:
         return bodies.code()
     if choice.is_past_end:
         if not shown:
@@ -316,21 +313,21 @@ def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> in
 @_topic_option
 @_queue_option
 @click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
-@count_option("entries of each queue")
+@options.most_option("The most entries of each queue.")
 @click.option(
     "--kind", type=click.Choice(list(STORE_TYPES.values())), help="Show this kind of queues, if the store has both."
 )
 @click.option("--records", is_flag=True, help="Add the record that each entry points to.")
-@body_option
+@options.body_option
 @body_form_option
 @options.config_options
-@json_lines_option
+@options.json_lines_option
 def queue(
     store: str,
     topic: str | None,
     queue_id: int | None,
     offset: int | None,
-    count: int | None,
+    max_messages: int | None,
     kind: str | None,
     records: bool,
     body_bytes: int | None,
@@ -369,7 +366,7 @@ def queue(
     for queue in () if only_batches else _chosen_queues(on_disk, topic, queue_id, kind):
         end = queue.bounds().max_offset
         begin = begin_at(offset, queue.lowest, end, str(queue.key))
-        end = end if count is None else min(end, begin + count)
+        end = end if max_messages is None else min(end, begin + max_messages)
         for number, entry in queue.read(begin, end):
             unit = ext.unit(queue.key, entry.tags_code) if ext is not None and entry.is_ext else None
             fault = _show_entry(files, queue.key, number, entry, unit, form)
@@ -380,14 +377,14 @@ def queue(
                 faults += 1
                 _say_fault(queue, number, fault, faults)
     for batch_queue in batches:
-        for batch in entries_from(batch_queue, offset, count):
+        for batch in entries_from(batch_queue, offset, max_messages):
             fault = show_batch(files, batch_queue, batch, form)
             shown += 1
             if fault is not None:
                 faults += 1
                 if faults <= _FAULTS_SHOWN:
                     output.say(f"damage: {batch_queue.place}: {fault}. Run `reput check`, then `reput rebuild`")
-    if not shown and count != 0:
+    if not shown and max_messages != 0:
         output.say("note: no entries there; `reput info -t TOPIC` lists a topic's queues with their offsets")
     if faults > _FAULTS_SHOWN:
         output.say(f"damage: {faults} entries in all do not fit their records")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli.shared import options, output
-from reput.cli.shared.parts import begin_at, count_option, json_lines_option
+from reput.cli.shared.parts import begin_at
 from reput.nearest import some
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 @click.option("-t", "--topic", help="The topic of -k.")
 @click.option("-f", "--file", "file_name", help="Only the IndexFile of this name.")
 @click.option("-o", "--offset", type=int, help="Begin with this item of each file; a negative one counts from the end.")
-@count_option("items of each file")
+@options.most_option("The most items of each file.")
 @options.config_options
-@json_lines_option
+@options.json_lines_option
 def index(
     store: str,
     key: str | None,
     topic: str | None,
     file_name: str | None,
     offset: int | None,
-    count: int | None,
+    max_messages: int | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -74,11 +74,11 @@ def index(
             code = 1
         _show_header(reader, as_json)
         try:
-            shown += _show_items(reader, key_bytes, offset, count, as_json)
+            shown += _show_items(reader, key_bytes, offset, max_messages, as_json)
         except DamagedStoreError as error:
             output.say(f"damage: {error}")
             code = error.exit_code
-    if not shown and count != 0:
+    if not shown and max_messages != 0:
         what = "no item" if key is None else f"no item has the hash of {topic}#{key}"
         output.say(f"note: {what} in {output.counted(len(files), 'IndexFile')}")
     return code

@@ -45,7 +45,7 @@ from reput.cli.shared.bodies import Bodies, body_form_option
 @click.option("-D", "--delimiter", "delimiter_text", help="The text that --raw writes after a body.  [default: \\n]")
 @body_form_option
 @options.config_options
-@stores.json_lines_option
+@options.json_lines_option
 def get(
     store: str,
     topics: tuple[str, ...],

@@ -42,14 +42,14 @@ def pending() -> None:
 @click.option(
     "--until", type=stores.time_value, metavar="TIME", help=f"Only messages due then or before. {stores.TIME_HELP}"
 )
-@options.rows_option
+@options.rows_option()
 @options.config_options
-@stores.json_lines_option
+@options.json_lines_option
 def timers(
     store: str,
     topic: str | None,
     until: int | None,
-    count: int | None,
+    max_messages: int | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -81,19 +81,19 @@ def timers(
     names = ("due", "in", "topic/queue", "key", "log offset", "waits in", "state")
     opening = stores.reading(store, options.config_of(config_path, assignments, store))
     table = PendingTable("Timers", names, cells)
-    return show_pending(opening, table, lambda work: work.timers(topic, until), count, as_json)
+    return show_pending(opening, table, lambda work: work.timers(topic, until), max_messages, as_json)
 
 
 @pending.command()
 @options.store_argument
 @_topic_option
-@options.rows_option
+@options.rows_option()
 @options.config_options
-@stores.json_lines_option
+@options.json_lines_option
 def transactions(
     store: str,
     topic: str | None,
-    count: int | None,
+    max_messages: int | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -125,21 +125,21 @@ def transactions(
     names = ("born", "topic/queue", "producer", "unique key", "checks", "waits in", "state", "age")
     opening = stores.reading(store, options.config_of(config_path, assignments, store))
     table = PendingTable("Transactions", names, cells)
-    return show_pending(opening, table, lambda work: work.transactions(topic), count, as_json)
+    return show_pending(opening, table, lambda work: work.transactions(topic), max_messages, as_json)
 
 
 @pending.command()
 @options.store_argument
 @click.option("-g", "--group", help="Only this consumer group.")
 @_topic_option
-@options.rows_option
+@options.rows_option()
 @options.config_options
-@stores.json_lines_option
+@options.json_lines_option
 def pop(
     store: str,
     group: str | None,
     topic: str | None,
-    count: int | None,
+    max_messages: int | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -172,7 +172,7 @@ def pop(
     names = ("group", "topic/queue", "offset", "invisible until", "in", "attempts", "log offset", "state in", "state")
     opening = stores.reading(store, options.config_of(config_path, assignments, store), with_progress=True)
     table = PendingTable("Messages in flight", names, cells, _lags)
-    return show_pending(opening, table, lambda work: work.pop(group, topic), count, as_json)
+    return show_pending(opening, table, lambda work: work.pop(group, topic), max_messages, as_json)
 
 
 def _lags(work: PendingWork) -> MoreTotals:

@@ -40,13 +40,13 @@ def show_pending(
     opening: AbstractContextManager[MessageStore],
     table: PendingTable,
     rows: Callable[[PendingWork], Iterable[Any]],
-    count: int | None,
+    max_messages: int | None,
     as_json: bool,
 ) -> int:
     """Show rows of a store's pending work, their totals, and what could not be read or is odd; return the exit code."""
     with opening as opened:
         work = opened.pending
-        are_sound = _show_rows(work, table, rows(work), options.most_rows(count, as_json), as_json)
+        are_sound = _show_rows(work, table, rows(work), options.most_rows(max_messages, as_json), as_json)
     for text in work.damage:
         output.say(f"damage: {text}")
     for text in work.notes:

@@ -60,7 +60,7 @@ _UNINDEXED_MAX = 512 << 20
 )
 @options.config_options
 @options.force_setting_option
-@stores.json_lines_option
+@options.json_lines_option
 def put(
     store: str,
     topic: str | None,

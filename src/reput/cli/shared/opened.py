@@ -32,12 +32,6 @@ TIME_HELP = (
 )
 
 topic_option = click.option("-t", "--topic", required=True, help="The topic.")
-json_lines_option = click.option(
-    "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
-)
-body_option = click.option(
-    "--body-bytes", type=click.IntRange(min=0), help="The most bytes of each body. Without it text shows no bodies."
-)
 
 
 def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:

@@ -27,6 +27,12 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 store_argument = click.argument("store", type=click.Path(path_type=str, readable=False))
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON instead of text.")
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
+)
+body_option = click.option(
+    "--body-bytes", type=click.IntRange(min=0), help="The most bytes of each body. Without it text shows no bodies."
+)
 
 config_options = _together(
     click.option(
@@ -103,18 +109,20 @@ dry_run_option = click.option(
 
 ROWS_SHOWN = 100
 
-rows_option = click.option(
-    "-c",
-    "--count",
-    type=click.IntRange(min=0),
-    help=f"The most rows; totals count all.  [default: {ROWS_SHOWN}, all with --json]",
-)
-"""An option of verbs that show rows and totals; `most_rows` has its default."""
+
+def most_option(help_text: str, noun: str = "messages") -> Callable[[Any], Any]:
+    """Return the option `-c`, the most messages; or the most of another `noun`."""
+    return click.option("-c", f"--max-{noun}", type=click.IntRange(min=0), help=help_text)
 
 
-def most_rows(count: int | None, as_json: bool) -> int | None:
+def rows_option(noun: str = "messages") -> Callable[[Any], Any]:
+    """Return the option `-c` of verbs that show rows and totals; `most_rows` has its default."""
+    return most_option(f"The most rows; totals count all.  [default: {ROWS_SHOWN}, all with --json]", noun)
+
+
+def most_rows(asked: int | None, as_json: bool) -> int | None:
     """Return the most rows to show, for the value of `rows_option`; None for all."""
-    return count if count is not None else None if as_json else ROWS_SHOWN
+    return asked if asked is not None else None if as_json else ROWS_SHOWN
 
 
 def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:

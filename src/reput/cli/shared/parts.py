@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED, Bodies
@@ -16,21 +14,6 @@ from reput.formats import record as formats
 
 if TYPE_CHECKING:
     from reput.formats.record import Record
-
-
-json_lines_option = click.option(
-    "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
-)
-body_option = click.option(
-    "--body-bytes",
-    type=click.IntRange(min=0),
-    help="The most bytes of each body. Without it text shows no bodies.",
-)
-
-
-def count_option(of_what: str) -> Callable[[Any], Any]:
-    """Return the option `-c`, the most records, entries or items."""
-    return click.option("-c", "--count", type=click.IntRange(min=0), help=f"The most {of_what}.")
 
 
 def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:

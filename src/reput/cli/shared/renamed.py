@@ -69,10 +69,16 @@ RENAMED: dict[str, tuple[RenamedOption, ...]] = {
     "offset": (_QUEUE, _option("--time", "--timestamp")),
     "progress": (_QUEUE,),
     "delete": (_QUEUE,),
-    "log": (_QUEUE,),
-    "queue": (_QUEUE,),
+    "lite": (_option("--count", "--max-topics"),),
+    # The verbs of `dump` and of `pending`.
+    "log": (_QUEUE, _COUNT),
+    "queue": (_QUEUE, _COUNT),
+    "index": (_COUNT,),
+    "timers": (_COUNT,),
+    "transactions": (_COUNT,),
+    "pop": (_COUNT,),
 }
-"""The renamed options of each verb, and of each kind of `dump`."""
+"""The renamed options of each verb."""
 
 
 def with_present_names(verb: str, command: click.Command, words: Sequence[str]) -> list[str]:
