@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from support import golden
+from support.leaves import leaves_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +85,13 @@ def _groups_hold(request: pytest.FixtureRequest) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Give other golden stores only to tests that hold for any: those that are marked golden."""
     golden.use_given(item.get_closest_marker("golden") is not None)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing() -> Iterator[None]:
+    """Fail a test that leaves a thread of ours, such as that of an open store, or a handler of a signal."""
+    with leaves_nothing():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,8 @@ class SparkEngine:
         if context._jsc is None:  # noqa: SLF001 - PySpark itself recognises a stopped context so
             raise EngineError("the Spark context has been stopped")
         done = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(context, len(arguments), progress, done), daemon=True)
+        watched = context, len(arguments), progress, done
+        watcher = threading.Thread(target=_watch, args=watched, name="reput-job-progress", daemon=True)
         watcher.start()
         try:
             rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
@@ -149,7 +150,7 @@ class Started(Generic[R]):
         self._error: BaseException | None = None
         self._progress: Progress | None = None
         # The thread inherits the caller's settings for jobs, such as the job group.
-        self._thread = InheritableThread(target=self._run, daemon=True)
+        self._thread = InheritableThread(target=self._run, name="reput-jobs", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
