@@ -162,6 +162,7 @@ PRIVATE_WORDS = {
     "crooked": "out of order",
     "held against": "compared with",
     "in front of": "before, below",
+    "(?<!there )(?:is|are|was|were) (?-i:none)(?! of)": "is no number, is not one",
     "newcomer": "new queue, new writer",
     "nursery": "preloaded worker parent",
     "runs? straight": "consecutive",

@@ -502,7 +502,7 @@ def refuse_no_spark(spark: object) -> None:
     """Refuse a value that is no session, before anything starts.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is no session.
     """
     if spark is None or spark is False or hasattr(spark, "createDataFrame") or hasattr(spark, "parallelize"):
         return

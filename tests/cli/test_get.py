@@ -63,7 +63,7 @@ def test_bodies_come_in_order_a_line_each(path: Path) -> None:
 
 
 def test_offset_and_count_choose(path: Path) -> None:
-    """-o takes a number, earliest, latest, or counts from the end; -c bounds, and 0 is none."""
+    """-o takes a number, earliest, latest, or counts from the end; -c bounds, and 0 gives no message."""
     queue = (path, "-t", "t", "-q", 0)
     assert bodies(*queue, "-o", 3) == bodies(*queue, "-o", -2) == ["a3", "a4"]
     assert bodies(*queue, "-o", "earliest", "-c", 1) == bodies(*queue, "-o", -99, "-c", 1) == ["a0"]
@@ -170,7 +170,7 @@ def test_sigterm_ends_following_well(follower: subprocess.Popen[str]) -> None:
 
 
 def test_sql(tmp_path: Path) -> None:
-    """--sql shows what matches; a filter that is none, and one beside --filter, are refused."""
+    """--sql shows what matches; text that is no filter, and a filter beside --filter, are refused."""
     with reput.MessageStore.open(tmp_path / "store", SMALL, create=True) as store:
         for n in range(5):
             store.put_message(reput.Message("t", b"%d" % n, properties={"amount": str(n)}))

@@ -175,7 +175,7 @@ def test_misuse(path: Path) -> None:
 
 
 def test_json_lines_say_all_of_a_message(path: Path) -> None:
-    """Each object says where it goes and what it is; empty lines between them are none."""
+    """Each object says where it goes and what it is; empty lines between them are no objects."""
     whole = {
         "topic": "other", "queue_id": 3, "body_base64": base64.b64encode(b"\xff\0").decode(), "tags": "paid",
         "keys": ["a", "b"], "properties": {"region": "eu"}, "born_timestamp": 1234567890123, "flag": -7,

@@ -125,7 +125,7 @@ def test_walks_are_true(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_wrong_walk_is_seen(tmp_path: Path) -> None:
-    """Functions in another order are found out, and a name that is none."""
+    """Functions in another order are found out, and a name that is no function."""
     codes: list[Any] = []
     folder = new_store(tmp_path / "store")
     with entered(codes):

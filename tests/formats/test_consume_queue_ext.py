@@ -52,7 +52,7 @@ HEADS = ((25, 4), (24, 4), (19, -1))
     ],
 )
 def test_no_unit(data: bytes) -> None:
-    """Zeros, a file's end, sizes that contradict one another and a unit that is cut are none."""
+    """Zeros, a file's end, sizes that contradict one another and a unit that is cut are no units."""
     assert decode_unit(data) is None
     assert decode_unit(data, -1) is None
     assert decode_unit(data, len(data)) is None

@@ -176,7 +176,7 @@ def test_properties_of_a_record(record: Record) -> None:
 
 
 def test_a_topic_length_of_v1_is_a_signed_byte() -> None:
-    """A topic length above 127 in a v1 record is none, as in Java: such a record has no properties."""
+    """A topic length above 127 in a v1 record is no length, as in Java: such a record has no properties."""
     log = LogBuilder(4096)
     log.message("orders", body=b"", more={"pad": "x" * 300})
     data = bytearray(bytes(log))

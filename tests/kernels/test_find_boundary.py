@@ -134,7 +134,7 @@ def test_nothing_but_zeros(twin: str, size: int) -> None:
 
 @pytest.mark.parametrize("crc_check", [CHECK_NONE, CHECK_BODY, CHECK_PROPERTY])
 def test_the_check_decides_what_is_a_record(twin: str, crc_check: int) -> None:
-    """With a check a record with another body is none."""
+    """With a check a record with another body is no record."""
     log = LogBuilder(4096, append_crc=True)
     log.message("orders", body=b"one")
     data = bytearray(bytes(log))

@@ -73,7 +73,7 @@ def batch(log: LogBuilder, base: str | None, messages: str | None, flag: int = F
 
 @both
 def test_batches(twin: str) -> None:
-    """Base and count of a batch are read; without the flag it is none, without a property it is one message."""
+    """Base and count of a batch are read; without the flag it is no batch, without a property it is one message."""
     log = LogBuilder(4096)
     batch(log, "0", "3")
     batch(log, "+3", "0004")
@@ -140,7 +140,7 @@ def test_what_gets_no_further_entry(twin: str) -> None:
 
 @both
 def test_single_names_that_get_no_entry(twin: str) -> None:
-    """A name that can be no folder, and a number that is none or out of reach, are passed over; the others count."""
+    """A name that can be no folder, and a text that is no number or out of reach, are passed over; the others count."""
     log = LogBuilder(1 << 15)
     dispatch(log, "a/b,..,,good,%LMQ%" + "x" * 255 + ",%LMQ%c", "1,2,3,4,5,6")
     dispatch(log, "%LMQ%a,%LMQ%b,%LMQ%c,%LMQ%d,,", f"x,-1,{queue_offset_bound(1 << 15)},{'9' * 40},,,")

@@ -57,7 +57,7 @@ def test_a_batch_takes_as_many_numbers_as_it_counts(crc: bool, tmp_path: Path) -
 
 @pytest.mark.parametrize("count", ["0", "-1", "32768", "x", "", " 3", "3 ", "1" * 40, "٣"])
 def test_a_count_that_cannot_be_is_refused(count: str, tmp_path: Path) -> None:
-    """A count that is none, or out of a record's range, uses up neither place nor number."""
+    """A count that is no number, or out of a record's range, uses up neither place nor number."""
     with open_log(tmp_path) as log:
         assert log.append(batch(count)).status is ILLEGAL
         assert (log.wrote, log.next_offset("batches", 0)) == (0, 0)

@@ -50,7 +50,7 @@ class Turn:
             self._process.stdin.flush()
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the answers up to the end of the process; a last line that a kill has cut is none."""
+        """Yield the answers up to the end of the process; a last line that a kill has cut does not count."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.endswith(b"\n"):

@@ -41,7 +41,7 @@ def test_queues_are_listed_by_topic_and_number(tmp_path: Path) -> None:
 
 
 def test_files_are_listed_by_start(tmp_path: Path) -> None:
-    """Only names of 20 digits that fit a long are files of a queue, and folders are none."""
+    """Only names of 20 digits that fit a long are files of a queue, and folders are not."""
     queue = a_queue(tmp_path, {200: GOOD, 100: b""})
     for name in ("100", "9" * 20, "-0000000000000000001", paths.offset_name(300) + "x"):
         (queue.path / name).touch()
@@ -91,7 +91,7 @@ def test_max_offset_reads_in_blocks(tmp_path: Path, block: int, monkeypatch: pyt
 
 
 def test_max_offset_past_what_a_log_can_hold(tmp_path: Path) -> None:
-    """An end past the bound is none, whether a file's name or its entries say it."""
+    """An end past the bound is no end, whether a file's name or its entries say it."""
     assert max_offset(a_queue(tmp_path, {0: GOOD * 5}), 4) is None
     assert max_offset(a_queue(tmp_path, {(1 << 63) - 8 - ((1 << 63) - 8) % 20: GOOD}, queue_id=1), 1 << 40) is None
 

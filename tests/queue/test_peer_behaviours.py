@@ -246,7 +246,7 @@ def tagged(folder: Path, config: reput.StoreConfig) -> reput.MessageStore:
 @pytest.mark.behaviour("ConsumeQueueTest.testEstimateMessageCount", "ConsumeQueueTest.testEstimateRocksdbMessageCount")
 @pytest.mark.parametrize("config", [CONFIG, EXT, ROCKSDB], ids=["file", "ext", "rocksdb"])
 def test_estimate_message_count(config: reput.StoreConfig, tmp_path: Path) -> None:
-    """67 of 200 where one of three has the tag. For a range that is none RocketMQ says -1, and we 0: it has none."""
+    """67 of 200 where one of three has the tag. For an empty range RocketMQ returns -1, and we 0."""
     store = tagged(tmp_path, config)
     assert store.estimate("orders", 0, 0, 200, "a") == 67
     assert store.estimate("orders", 0, 0, 200) == 200

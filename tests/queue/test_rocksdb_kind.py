@@ -1,4 +1,4 @@
-"""The RocksDB kind by itself: many queues, time search, gaps, a log that moved on, and databases that are none."""
+"""The RocksDB kind by itself: many queues, time search, gaps, a log that moved on, and folders that are no database."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ JOBS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("named", JOBS)
 def test_jobs_name_the_argument_before_anything_starts(named: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark is not started, and the store is not opened, for an argument that is none."""
+    """Spark is not started, and the store is not opened, for a wrong argument."""
     monkeypatch.setattr("reput.pipeline.spark.session.start_context", lambda *_: pytest.fail("Spark was started"))
     before = sorted(path.rglob("*"))
     with pytest.raises(ConfigError) as raised:

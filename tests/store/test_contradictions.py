@@ -129,7 +129,7 @@ def test_check_advises_the_setting_before_a_rebuild(store: Path) -> None:
 
 
 def test_queue_file_sizes_are_rounded_as_rocketmq_does(store: Path) -> None:
-    """A size counts as the next multiple of 20, so one that rounds to the files' is none that contradicts."""
+    """A size counts as the next multiple of 20, so one that rounds to the files' does not contradict them."""
     assert found(store, StoreConfig(mapped_file_size_consume_queue=QUEUES - 19)) == []
     (sentence,) = found(store, StoreConfig(mapped_file_size_consume_queue=QUEUES + 1))
     assert f"which RocketMQ rounds up to {QUEUES + 20}, whole entries" in sentence

@@ -14,11 +14,11 @@ from reput.kernels import SWITCH, kernels, lookup_kernels
 from reput.queue.by_time import Boundary
 from reput.store.disk.layout import find_store
 from reput.store.open.opening import open_view
-from reput.store.read.queue_answers import PullLimits
 from reput.store.read.reading import Reading
 from reput.store.read.tag_filter import TagFilter
 from support import golden
 from support.checked import assert_sound
+from support.opened import BROKER_LIMITS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,6 @@ pytestmark = pytest.mark.golden
 
 STORES = ("basic", "ext", "batch", "crash", "torn", "flip", "noindexes", "expired", "expired-noindexes")
 READABLE = (*STORES, "rocksdb", "double")
-BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 CONFIG = StoreConfig.from_properties(parse_properties(golden.CONFIG))
 
 

@@ -95,7 +95,7 @@ def test_write_and_read(store: reput.MessageStore) -> None:
     "RocksDBMessageStoreTest.testLookMessageByOffset_OffsetIsOutOfBound",
 )
 def test_look_message_by_offset(store: reput.MessageStore) -> None:
-    """The first and the last record are found by their places; at the end of the log, and far past it, is none."""
+    """The first and last record are found by their places; at the end of the log, and far past it, there is none."""
     placed = put_both_hosts(store)
     for number in (0, 9):
         message = store.message_at(placed[number].physical_offset)

@@ -64,7 +64,7 @@ _STOP_S = 5.0
 def is_transactional(message: Message) -> bool:
     """Return True for a message that begins a transaction.
 
-    A message that comes back for another try is none: old clients leave the property on it (`SendMessageProcessor`).
+    A message that is tried again begins none: old clients leave the property on it (`SendMessageProcessor`).
     """
     properties = message.properties or {}
     is_retry = message.reconsume_times > 0 and properties.get("DELAY", "0") not in {"0", ""}

@@ -75,7 +75,7 @@ def decode_offsets(data: bytes, where: str) -> dict[int, int]:
     """Return the committed offset of each queue.
 
     Raises:
-        DamagedStoreError: the value is no such JSON, or a number in it is none of 32 or 64 bits. `where` names its key.
+        DamagedStoreError: the value is no such JSON, or a number in it has too many bits. `where` names its key.
     """
     value = parse_fastjson(data)
     table = value.get("offsetTable") if isinstance(value, dict) else None

@@ -56,7 +56,7 @@ def pop_key(record: PopRecord) -> bytes:
 
 
 def decode_pop_record(key: bytes, value: bytes) -> PopRecord | None:
-    """Return the record of a key and a value; None if the value is none, or another message's than the key."""
+    """Return the record of a key and a value; None if the value is no record, or another message's than the key."""
     try:
         values = json.loads(value)
         found = [values.get(name) for name in _NAMES]

@@ -217,7 +217,7 @@ def encode_message_id(store_host: bytes, physical_offset: int) -> str:
 
 
 def decode_message_id(text: str) -> tuple[Host, int] | None:
-    """Return store host and physical offset of an offset message id; None if the text is none."""
+    """Return store host and physical offset of an offset message id; None if the text is no such id."""
     try:
         data = bytes.fromhex(text) if text.isalnum() else b""
     except ValueError:

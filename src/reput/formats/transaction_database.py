@@ -60,7 +60,7 @@ def encode_half_entry(entry: HalfEntry) -> tuple[bytes, bytes]:
 
 
 def decode_half_entry(key: bytes, value: bytes) -> HalfEntry | None:
-    """Return the half message of a key and a value; None for bytes that are none."""
+    """Return the half message of a key and a value; None for other bytes."""
     names = key[_OFFSET.size :].split(_SEPARATOR, 2)
     if len(value) != HALF_VALUE.size or len(names) != 3 or names[0] or not (names[1] and names[2]):
         return None

@@ -1,7 +1,7 @@
 """Zeroing the entries of a queue's files that refer to no record of the log.
 
 A crash may leave pages of a queue that are newer than the log's end, and lose earlier pages. So every entry after those
-that are known to be whole is checked, not only up to the first that is none.
+that are known to be whole is checked, not only up to the first that is no entry.
 
 Source: `ConsumeQueue.truncateDirtyLogicFiles`, `BatchConsumeQueue.truncateDirtyLogicFiles`, which walk back from the
 last entry.

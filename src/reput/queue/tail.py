@@ -21,7 +21,7 @@ class QueueTail:
 
     Attributes:
         restarted: the numbering began again past the frontier, so the queue's files no longer count.
-        before: the queue before that restart, until the next entries show that it was none.
+        before: the queue before that restart, until the next entries show that it was no restart.
     """
 
     first: int

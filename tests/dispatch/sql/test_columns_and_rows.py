@@ -80,7 +80,7 @@ def test_bytes_that_are_no_text(kind: str) -> None:
 
 
 def test_properties_as_they_are_stored(kind: str) -> None:
-    """The last of a repeated name counts, a piece without a value does not, and a missing end is none."""
+    """The last of a repeated name counts, a piece without a value does not, and the last piece needs no end."""
     data = [b"a\x01x\x02a\x01y", b"a\x01\x02", b"a\x01x\x01y\x02", b"aa\x01y\x02", b"", b"\x02\x02a\x01y\x02\x02"]
     columns = stored(data)
     assert compile_filter("a = 'y'").select(columns).tolist() == [True, False, False, False, False, True]

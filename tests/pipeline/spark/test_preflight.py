@@ -145,7 +145,7 @@ def test_a_java_home_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_workers_without_reput(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PYSPARK_PYTHON that cannot import reput, or is none, is named; that of a cluster's machines is not asked."""
+    """A PYSPARK_PYTHON that is no program, or cannot import reput, is named; a cluster's is not asked."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     preflight.refuse_python_without_reput("local[*]")
     bare = tmp_path / "python"

@@ -152,7 +152,7 @@ def lines_before(number: int) -> str:
 
 
 def _of_json(number: int, data: bytes, given: Defaults) -> Line:
-    """Return the message of one JSON line; raise ValueError if it is none."""
+    """Return the message of one JSON line; raise ValueError if it is no message."""
     values = _object(data)
     for name, value in values.items():
         if name in _GIVEN_ANEW:

@@ -256,7 +256,7 @@ def lite_queues(parents: frozenset[str], names: Iterable[str], given: str) -> fr
     """Return the light queues of the lite topics of a parent; `given` is what an error names.
 
     Raises:
-        ConfigError: there are several parents, or a name is none.
+        ConfigError: there are several parents, or a name is not that of a lite topic.
     """
     if len(parents) != 1:
         raise ConfigError(f"{given}: give one parent topic, not {len(parents)}")

@@ -4,8 +4,8 @@
     wanted.matches({"amount": "250", "region": "eu"})      True; None if it is unknown
     wanted.select(RawProperties(data, at, size))           a bool array, for many messages at once
 
-A property is text. Compared with a whole number it is read as one (`12.5` is none), with a decimal number as a double.
-If that fails, or RocketMQ's evaluation throws for another reason, the message does not match.
+A property is text. Compared with a whole number it is read as one (`12.5` is no whole number), with a decimal number
+as a double. If that fails, or RocketMQ's evaluation throws for another reason, the message does not match.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class SelectorParser(parser.Parser):
         if _DECIMAL.fullmatch(image):
             value = float(image)
             if value == float("inf") or value == 0:
-                self._refuse("0.0, and numbers that no double can hold, are none in a filter; write 0 for zero", token)
+                self._refuse("a filter takes no 0.0, and no numbers that no double can hold; write 0 for zero", token)
             return value
         if not _WHOLE.fullmatch(image):
             self._refuse("this is no number", token)

@@ -20,7 +20,7 @@ _NAN_KEY = 0x7FF8000000000000
 
 
 def parse_double(text: str) -> float | None:
-    """Return the double in a text; None if it is none."""
+    """Return the double in a text; None for other text."""
     text = text.strip(_TRIMMED)
     if _NAMED.fullmatch(text):
         return float(text)

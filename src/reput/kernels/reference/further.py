@@ -59,7 +59,7 @@ def further_queues(
 
     The n-th name has the n-th number of INNER_MULTI_QUEUE_OFFSET for its queue offset; if there are not as many numbers
     as names, there are no entries. A queue whose name begins with %LMQ% has id 0, another one the record's own. A name
-    that can be no topic is passed over, and so is a number that is none or that no log of this length can reach.
+    that can be no topic is passed over, and so is a text that is no number, and a number too high for this log.
 
     Appends to `out` from `state[State.further]` on. Returns why it stopped (`Stop`: REACHED_END, or RECORDS_FULL if the
     entries or QUEUES_FULL if the table of queues must grow), and the place in `asked` to go on from.

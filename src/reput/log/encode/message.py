@@ -37,7 +37,7 @@ class Message:
     Attributes:
         topic: The topic.
         body: The body.
-        tags: The tag; an empty one is none, as with RocketMQ's client.
+        tags: The tag; an empty one counts as no tag, as with RocketMQ's client.
         keys: One key, or several in a sequence.
         properties: Further properties.
         flag: The application's own flag.

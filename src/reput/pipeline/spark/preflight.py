@@ -57,7 +57,7 @@ def refuse_unknown_master(master: str) -> None:
     """Refuse a text that is no Spark master URL.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is no such URL.
     """
     if not _MASTER.fullmatch(master):
         raise ConfigError(

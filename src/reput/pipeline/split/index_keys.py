@@ -55,7 +55,7 @@ class KeyRuns(NamedTuple):
 
 
 class KeyRange(NamedTuple):
-    """The keys in [low, high) of the runs of some splits; an empty bound is none."""
+    """The keys in [low, high) of the runs of some splits; an empty one is no bound."""
 
     number: int
     low: bytes

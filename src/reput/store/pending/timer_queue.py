@@ -22,7 +22,7 @@ class TimerQueue:
         self._begin = begin
 
     def rows(self) -> Iterator[PendingTimer]:
-        """Yield the messages in the order of the queue. A mark that deletes another message is none."""
+        """Yield the messages in the order of the queue. A mark that deletes another message does not come."""
         for physical_offset, size, verified in self._found():
             if props.TIMER_DEL_UNIQKEY not in verified.properties:
                 yield timer_row(verified, physical_offset, size, QUEUE)

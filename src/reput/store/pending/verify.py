@@ -51,7 +51,7 @@ class Verified(NamedTuple):
         return self.state is RecordState.VERIFIED
 
     def number(self, name: bytes) -> int | None:
-        """Return a property that is a whole number of at most 64 bits; None if it is none."""
+        """Return a property that is a whole number of at most 64 bits; None for any other text."""
         return whole_number(self.properties.get(name))
 
     def text(self, name: bytes) -> str | None:
@@ -71,7 +71,7 @@ class Verified(NamedTuple):
 
 
 def whole_number(value: bytes | None) -> int | None:
-    """Return the whole number that a property holds, as Java's `Long.parseLong` reads it; None if it is none."""
+    """Return the whole number that a property holds, as Java's `Long.parseLong` reads it; None for other text."""
     if value is None or not value.removeprefix(b"-").isdigit() or len(value) > 20:
         return None
     number = int(value)

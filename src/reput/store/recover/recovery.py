@@ -205,7 +205,7 @@ def end_of_indexed(log: LogMaps, marks: IndexMarks) -> int:
 
 
 def end_believed(log: LogMaps, offset: int) -> int:
-    """Return a log offset that a kind reports as a record's end, or if it is none, the end of the chain before it.
+    """Return a log offset that a kind reports as a record's end; if no record ends there, the end of the chain before.
 
     A log that was cut, or restored from a copy, may end elsewhere.
     """

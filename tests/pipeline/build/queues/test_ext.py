@@ -340,7 +340,7 @@ def test_ext_switched_on_later(tmp_path: Path) -> None:
 
 
 def test_units_that_no_entry_leads_to(tmp_path: Path) -> None:
-    """Units of a queue whose entries lead to none, and are none of theirs, are told as left over."""
+    """Units of a queue whose entries lead to no unit are reported as left over."""
     store = tmp_path / "store"
     with reput.MessageStore.open(store, GOLDEN_CONFIG, create=True) as opened:
         put(opened, 0, 50)

@@ -264,7 +264,7 @@ def test_an_impossible_offset_is_no_place_in_a_file(tmp_path: Path) -> None:
     ("names", "offsets"), [(("%LMQ%a",), "0,1"), (("%LMQ%a",), "x"), (("%LMQ%a",), "9" * 30), (("a/b",), "0")]
 )
 def test_further_queues_that_cannot_be(names: tuple[str, ...], offsets: str, tmp_path: Path) -> None:
-    """Lists that do not fit, numbers that are none and names that are no folder's give no entry."""
+    """Lists that do not fit, texts that are no numbers and names that are no folder's give no entry."""
     writer = Writer()
     writer.further("%LMQ%a")
     writer.further(*names, offsets=offsets)

@@ -152,7 +152,7 @@ def test_golden_flip(split_mb: float, tmp_path: Path) -> None:
 @any_split
 @pytest.mark.parametrize("victim", [0, 11, 17, 38])
 def test_bad_crc_in_the_middle(victim: int, split_mb: float, tmp_path: Path) -> None:
-    """A body that its CRC does not match is damage while good records stand behind; without the check it is none."""
+    """A body that its CRC does not match is damage if good records follow; without the check it is no damage."""
     log = some_log()
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store)
@@ -501,7 +501,7 @@ def test_times_that_run_backwards_are_reported(tmp_path: Path) -> None:
 
 
 def test_stale_records_behind_a_shorter_tail_are_damage(tmp_path: Path) -> None:
-    """A good record behind bytes that are none is never taken for the log's next one in silence."""
+    """A good record after bytes that are no record is never taken for the log's next one in silence."""
     log = LogBuilder(4096)
     log.message()
     gap = log.garbage(bytes(100))
