@@ -18,7 +18,7 @@ from reput.formats.consume_queue_ext import (
     is_address,
     offset_of,
 )
-from support.encoders import encode_unit
+from support.encoders import encode_ext_unit
 
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -27,7 +27,7 @@ LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 def test_round_trip(tags_code: int, time: int, bitmap: bytes, around: bytes) -> None:
     """A unit is read back from anywhere in a file, and takes the bytes that its size tells."""
     unit = Unit(tags_code, time, bitmap)
-    data = encode_unit(unit)
+    data = encode_ext_unit(unit)
     assert len(data) == unit.size == 20 + len(bitmap)
     assert decode_unit(around + data + around, len(around)) == unit
 
@@ -35,7 +35,7 @@ def test_round_trip(tags_code: int, time: int, bitmap: bytes, around: bytes) -> 
 def test_known_bytes() -> None:
     """The bytes are RocketMQ's: size, tags code, store time, bitmap size, bitmap."""
     data = struct.pack(">hqqh", 22, -5, 1_700_000_000_000, 2) + b"\x01\x80"
-    assert encode_unit(Unit(-5, 1_700_000_000_000, b"\x01\x80")) == data
+    assert encode_ext_unit(Unit(-5, 1_700_000_000_000, b"\x01\x80")) == data
 
 
 HEADS = ((25, 4), (24, 4), (19, -1))
@@ -75,4 +75,4 @@ def test_what_is_no_address() -> None:
     with pytest.raises(ValueError, match="lies between"):
         address_of(MAX_OFFSET + 1)
     with pytest.raises(ValueError, match="at most"):
-        encode_unit(Unit(0, 0, bytes(MAX_BITMAP_SIZE + 1)))
+        encode_ext_unit(Unit(0, 0, bytes(MAX_BITMAP_SIZE + 1)))

@@ -14,14 +14,13 @@ from reput.formats.timer_database import (
     TimerEntry,
     decode_checkpoint_value,
     decode_timer_entry,
-    encode_checkpoint_value,
-    encode_timer_value,
     is_timer_checkpoint,
     timer_key,
 )
-from reput.formats.transaction_database import HalfEntry, decode_half_entry, decode_last_offset, encode_half_entry
+from reput.formats.transaction_database import HalfEntry, decode_half_entry, decode_last_offset
 from support import golden
 from support.databases import content_of
+from support.encoders import encode_half_entry, encode_timer_mark, encode_timer_value
 
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -67,7 +66,7 @@ def test_every_key_that_rocketmq_wrote_is_known() -> None:
     timers = 0
     for key, value in families[timer_database.FAMILY].items():
         if is_timer_checkpoint(key):
-            assert encode_checkpoint_value(decode_checkpoint_value(value) or 0) == value
+            assert encode_timer_mark(decode_checkpoint_value(value) or 0) == value
             continue
         entry = decode_timer_entry(key, value)
         assert entry is not None

@@ -14,11 +14,11 @@ from reput.formats.timer_checkpoint import (
     TIMER_CHECKPOINT,
     TimerCheckpoint,
     decode_timer_checkpoint,
-    encode_timer_checkpoint,
 )
-from reput.formats.timer_log import BLANK_UNIT, UNIT, UNIT_SIZE, TimerUnit, decode_unit, encode_unit
+from reput.formats.timer_log import BLANK_UNIT, UNIT, UNIT_SIZE, TimerUnit, decode_unit
 from reput.formats.timer_wheel import SLOT, snapshot_position
 from reput.formats.transactions import encode_ended_offsets, ended_offsets
+from support.encoders import encode_timer_checkpoint, encode_timer_unit
 
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -42,8 +42,8 @@ def test_unit_round_trip(previous: int, magic: int, time: int, delay: int, offse
     """A unit decodes to what was encoded."""
     unit = TimerUnit(UNIT_SIZE, previous, magic, time, delay, offset, size, topic)
 
-    assert decode_unit(encode_unit(unit), 0) == unit
-    assert decode_unit(b"x" + encode_unit(unit), 1) == unit
+    assert decode_unit(encode_timer_unit(unit), 0) == unit
+    assert decode_unit(b"x" + encode_timer_unit(unit), 1) == unit
 
 
 @given(st.binary(max_size=120), st.integers(-10, 130))

@@ -14,7 +14,7 @@ from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Uni
 from reput.formats.paths import offset_name
 from reput.queue.ext import ExtReader, found_ext_file_size, place_units
 from reput.queue.files import list_queues
-from support.encoders import encode_unit
+from support.encoders import encode_ext_unit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> tuple[Path, list[tuple[int, Unit]]]:
             files[at // SIZE][at % SIZE : at % SIZE + 2] = FILE_END
             at = at // SIZE * SIZE + SIZE
         data = files.setdefault(at // SIZE, bytearray(SIZE))
-        data[at % SIZE : at % SIZE + unit.size] = encode_unit(unit)
+        data[at % SIZE : at % SIZE + unit.size] = encode_ext_unit(unit)
         placed.append((at, unit))
         at += unit.size
     target = tmp_path / "订单" / "3"

@@ -29,7 +29,7 @@ from reput.queue.reader import queue_span
 from reput.store.read.results import GetStatus
 from reput.store.recover.ext_end import cut_units
 from support import databases, opened, stores
-from support.encoders import encode_unit
+from support.encoders import encode_ext_unit
 from support.inner import CONFIG, new_store, topics_json
 from support.records import LogBuilder
 
@@ -122,8 +122,9 @@ def ext_files(folder: Path) -> list[int]:
         for end in place.ends:
             files[end // SIZE][end % SIZE : end % SIZE + len(FILE_END)] = FILE_END
         (offset,) = place.offsets.tolist()
-        files.setdefault(offset // SIZE, bytearray(SIZE))[offset % SIZE : offset % SIZE + unit.size] = encode_unit(unit)
-        assert offset % SIZE + unit.size <= SIZE - END_ROOM
+        begin = offset % SIZE
+        files.setdefault(offset // SIZE, bytearray(SIZE))[begin : begin + unit.size] = encode_ext_unit(unit)
+        assert begin + unit.size <= SIZE - END_ROOM
         placed.append(offset)
         at = place.next
     for number, data in files.items():

@@ -18,11 +18,12 @@ from reput.formats.system_topics import (
     REVIVE_GROUP,
     TRANSACTION_GROUP,
 )
-from reput.formats.transaction_database import LAST_OFFSET_KEY, HalfEntry, encode_half_entry
+from reput.formats.transaction_database import LAST_OFFSET_KEY, HalfEntry
 from reput.formats.transactions import encode_ended_offsets
 from reput.store.pending.pop_row import PopLag
 from reput.store.pending.verify import RecordState
 from support.checked import assert_sound
+from support.encoders import encode_half_entry, encode_pop_record
 from support.pending import DUE_MS, PutTimer, put, put_timer, unit_of, waiting_store, write_database, write_wheel
 
 if TYPE_CHECKING:
@@ -135,8 +136,8 @@ def test_a_database_has_a_key_for_each_message_in_flight(tmp_path: Path) -> None
         for _ in range(3):
             put(store, "orders")
     records = [PopRecord("审计", "orders", 0, number, POP_MS, 60_000 - number, number) for number in range(3)]
-    entries = {pop_key(record): _value_of(record) for record in records}
-    entries[pop_key(records[0])] = _value_of(records[1])
+    entries = {pop_key(record): encode_pop_record(record) for record in records}
+    entries[pop_key(records[0])] = encode_pop_record(records[1])
     write_database(tmp_path / "store" / pop_database.FOLDER, {pop_database.FAMILY: entries})
     rows, lags, damage = pop_of(tmp_path / "store")
 
@@ -146,11 +147,6 @@ def test_a_database_has_a_key_for_each_message_in_flight(tmp_path: Path) -> None
     ]
     assert [lag.in_flight for lag in lags] == [2]
     assert "that of another message" in damage[0]
-
-
-def _value_of(record: PopRecord) -> bytes:
-    names = ("groupId", "topicId", "queueId", "offset", "popTime", "invisibleTime", "attemptTimes")
-    return json.dumps(dict(zip(names, record, strict=True)), ensure_ascii=False).encode()
 
 
 def put_half(store: reput.MessageStore, key: str, topic: str = HALF_TOPIC, **more: str) -> PutTimer:

@@ -12,12 +12,12 @@ from reput.files import fs
 from reput.files.database import DatabaseOwner
 from reput.formats import paths, timer_log, timer_wheel
 from reput.formats.timer_checkpoint import TimerCheckpoint
-from reput.formats.timer_database import QUEUE_OFFSET_KEY, TIMELINE_KEY, encode_checkpoint_value, timer_key
-from reput.formats.timer_database import encode_timer_value as value_of
+from reput.formats.timer_database import QUEUE_OFFSET_KEY, TIMELINE_KEY, timer_key
 from reput.formats.timer_log import DELETE, ROLL, UNIT_SIZE
 from reput.formats.timer_wheel import SLOT, SLOTS
 from reput.store.pending.verify import RecordState
 from support.checked import assert_sound
+from support.encoders import encode_timer_mark, encode_timer_value
 from support.pending import DUE_MS, PutTimer, put, put_timer, unit_of, waiting_store, write_database, write_wheel
 
 if TYPE_CHECKING:
@@ -252,15 +252,15 @@ def test_delay_levels_come_beside_the_timers(root: Path, timers: list[PutTimer])
 def database_of(timers: list[PutTimer]) -> dict[bytes, bytes]:
     """Return the entries of a database that has taken in these messages."""
     entries = {
-        timer_key(timer.due_ms, b"u%d" % number): value_of(timer.size, timer.physical_offset)
+        timer_key(timer.due_ms, b"u%d" % number): encode_timer_value(timer.size, timer.physical_offset)
         for number, timer in enumerate(timers)
     }
-    return {**entries, QUEUE_OFFSET_KEY: encode_checkpoint_value(len(timers))}
+    return {**entries, QUEUE_OFFSET_KEY: encode_timer_mark(len(timers))}
 
 
 def test_a_database_gives_its_timers_by_time(tmp_path: Path, timers: list[PutTimer]) -> None:
     """What is due before timeline_checkpoint was delivered; what the database has not taken in is in the queue."""
-    entries = {**database_of(timers[:3]), TIMELINE_KEY: encode_checkpoint_value(DUE_MS + 1000)}
+    entries = {**database_of(timers[:3]), TIMELINE_KEY: encode_timer_mark(DUE_MS + 1000)}
     write_database(tmp_path / "store" / paths.INDEX_DATABASE, {"timer": entries})
     rows, damage, notes = timers_of(tmp_path / "store")
 
@@ -276,7 +276,7 @@ def test_a_database_gives_its_timers_by_time(tmp_path: Path, timers: list[PutTim
 def test_values_of_another_message_and_garbage_are_named(tmp_path: Path, timers: list[PutTimer]) -> None:
     """An entry whose record has another unique key is another one; a value of another length is damage."""
     entries = database_of(timers)
-    entries[timer_key(timers[0].due_ms, b"u0")] = value_of(timers[1].size, timers[1].physical_offset)
+    entries[timer_key(timers[0].due_ms, b"u0")] = encode_timer_value(timers[1].size, timers[1].physical_offset)
     entries[timer_key(DUE_MS, b"odd")] = b"garbage"
     write_database(tmp_path / "store" / paths.INDEX_DATABASE, {"timer": entries})
     rows, damage, _ = timers_of(tmp_path / "store")

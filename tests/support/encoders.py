@@ -1,13 +1,24 @@
-"""Encoders that only tests need. reput writes these bytes as columns; here each format is stated a second time."""
+"""Encoders that only tests need: reput reads these bytes and does not write them, or writes them as columns.
+
+Each format is stated here a second time.
+"""
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Sequence
 
 from reput.formats.client_batch import HEAD, HEAD_SIZE, LENGTH_SIZE, InnerMessage
 from reput.formats.consume_queue_ext import MAX_BITMAP_SIZE, UNIT, Unit
 from reput.formats.hashing import utf16_units
+from reput.formats.pop_database import PopRecord
 from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE
+from reput.formats.timer_checkpoint import TIMER_CHECKPOINT, TIMER_CHECKPOINT_FILE_SIZE, TimerCheckpoint
+from reput.formats.timer_database import TIMER_VALUE
+from reput.formats.timer_log import UNIT as TIMER_UNIT
+from reput.formats.timer_log import TimerUnit
+from reput.formats.transaction_database import HALF_VALUE, HalfEntry
 
 
 def magic_for_topic(topic: bytes) -> int:
@@ -27,8 +38,51 @@ def encode_messages(messages: Sequence[InnerMessage]) -> bytes:
     )
 
 
-def encode_unit(unit: Unit) -> bytes:
+def encode_ext_unit(unit: Unit) -> bytes:
     """Return the bytes of a ConsumeQueueExt unit; raises ValueError for a bitmap that no unit has room for."""
     if len(unit.bitmap) > MAX_BITMAP_SIZE:
         raise ValueError(f"a bitmap of {len(unit.bitmap)} bytes: {MAX_BITMAP_SIZE} at most")
     return UNIT.struct.pack(unit.size, unit.tags_code, unit.store_timestamp, len(unit.bitmap)) + unit.bitmap
+
+
+def encode_timer_unit(unit: TimerUnit) -> bytes:
+    """Return the bytes of a unit of the timer log."""
+    return TIMER_UNIT.struct.pack(*unit)
+
+
+def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
+    """Return the 4096 bytes of a timer checkpoint file."""
+    return TIMER_CHECKPOINT.struct.pack(*checkpoint).ljust(TIMER_CHECKPOINT_FILE_SIZE, b"\0")
+
+
+def encode_timer_value(size: int, physical_offset: int) -> bytes:
+    """Return the value of a timer message in RocksDB."""
+    return TIMER_VALUE.struct.pack(size, physical_offset)
+
+
+def encode_timer_mark(number: int) -> bytes:
+    """Return the value of a checkpoint of the timers in RocksDB."""
+    return struct.pack(">q", number)
+
+
+def encode_half_entry(entry: HalfEntry) -> tuple[bytes, bytes]:
+    """Return key and value of a half message in RocksDB."""
+    key = b"@".join((struct.pack(">q", entry.physical_offset), entry.topic, entry.unique_key))
+    return key, HALF_VALUE.struct.pack(entry.check_times, entry.size)
+
+
+def encode_pop_record(record: PopRecord) -> bytes:
+    """Return the value of a message that a pop consumer holds, in RocksDB: the JSON that RocketMQ writes."""
+    values = {
+        "popTime": record.pop_time,
+        "groupId": record.group,
+        "topicId": record.topic,
+        "queueId": record.queue_id,
+        "retryFlag": 0,
+        "invisibleTime": record.invisible_time,
+        "offset": record.offset,
+        "attemptTimes": record.attempts,
+        "attemptId": "a",
+        "suspend": False,
+    }
+    return json.dumps(values, ensure_ascii=False).encode()

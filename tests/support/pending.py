@@ -17,9 +17,10 @@ from reput.files import fs
 from reput.files.database import DatabaseOwner
 from reput.formats import paths, timer_checkpoint, timer_log, timer_wheel
 from reput.formats.system_topics import TIMER_TOPIC
-from reput.formats.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint
-from reput.formats.timer_log import UNIT_SIZE, TimerUnit, encode_unit
+from reput.formats.timer_checkpoint import TimerCheckpoint
+from reput.formats.timer_log import UNIT_SIZE, TimerUnit
 from reput.formats.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
+from support.encoders import encode_timer_checkpoint, encode_timer_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ def write_wheel(
     log = bytearray()
     for number, unit in enumerate(units):
         position = number * UNIT_SIZE
-        log += encode_unit(unit._replace(previous_position=last_of.get(unit.time, -1)))
+        log += encode_timer_unit(unit._replace(previous_position=last_of.get(unit.time, -1)))
         last_of[unit.time] = position
         if in_wheel is None or number < in_wheel:
             first, _, count = slots.get(unit.time, (position, 0, 0))

@@ -54,11 +54,6 @@ def timer_key(deliver_timestamp: int, unique_key: bytes = b"") -> bytes:
     return _TIME.pack(deliver_timestamp) + unique_key
 
 
-def encode_timer_value(size: int, physical_offset: int) -> bytes:
-    """Return the value of a message."""
-    return TIMER_VALUE.struct.pack(size, physical_offset)
-
-
 def is_timer_checkpoint(key: bytes) -> bool:
     """Return True if a key is one of the two that are no timer message."""
     return key in _CHECKPOINTS
@@ -69,11 +64,6 @@ def decode_timer_entry(key: bytes, value: bytes) -> TimerEntry | None:
     if len(key) < _TIME.size or len(value) != TIMER_VALUE.size:
         return None
     return TimerEntry(_TIME.unpack_from(key)[0], key[_TIME.size :], *TIMER_VALUE.struct.unpack(value))
-
-
-def encode_checkpoint_value(number: int) -> bytes:
-    """Return the value of a checkpoint."""
-    return _TIME.pack(number)
 
 
 def decode_checkpoint_value(value: bytes | None) -> int | None:

@@ -78,11 +78,6 @@ class TimerUnit(NamedTuple):
         return bool(self.magic & DELETE) and not self.is_rolled
 
 
-def encode_unit(unit: TimerUnit) -> bytes:
-    """Return the bytes of a unit."""
-    return UNIT.struct.pack(*unit)
-
-
 def is_unit(size: Any, magic: Any) -> Any:
     """Return True where size and magic are those of a unit (`TimerMessageStore.isMagicOK`); also for whole columns."""
     return (size == UNIT_SIZE) & (magic | _KNOWN_BITS == _KNOWN_BITS)

@@ -53,12 +53,6 @@ class HalfEntry(NamedTuple):
     size: int
 
 
-def encode_half_entry(entry: HalfEntry) -> tuple[bytes, bytes]:
-    """Return key and value of a half message."""
-    key = _OFFSET.pack(entry.physical_offset) + _SEPARATOR + entry.topic + _SEPARATOR + entry.unique_key
-    return key, HALF_VALUE.struct.pack(entry.check_times, entry.size)
-
-
 def decode_half_entry(key: bytes, value: bytes) -> HalfEntry | None:
     """Return the half message of a key and a value; None for other bytes."""
     names = key[_OFFSET.size :].split(_SEPARATOR, 2)

@@ -20,7 +20,7 @@ from reput.store.progress.progress import wall_clock_ms
 from support import golden, stores
 from support.bloom import BloomFilter, filter_key
 from support.checked import assert_sound
-from support.encoders import encode_unit
+from support.encoders import encode_ext_unit
 from support.inner import write_further
 from support.kinds import messages
 from support.opened import forget_known_good
@@ -165,7 +165,7 @@ def test_pull_by_bitmaps(tmp_path: Path) -> None:
     assert first is not None
     place = 0
     while (unit := decode_unit(data, place)) is not None:
-        data[place : place + unit.size] = encode_unit(unit._replace(bitmap=bytes(14)))
+        data[place : place + unit.size] = encode_ext_unit(unit._replace(bitmap=bytes(14)))
         place += unit.size
     path.write_bytes(data)
     with reput.MessageStore.open(store, CONFIG, read_only=True) as opened:
@@ -281,7 +281,7 @@ def test_damage(damage: str, tmp_path: Path) -> None:
         last = max(ext.parent.iterdir())
         data = bytearray(last.read_bytes())
         assert len(data.rstrip(b"\0")) < len(data) - 30
-        data[-20:] = encode_unit(Unit(5, 5))
+        data[-20:] = encode_ext_unit(Unit(5, 5))
         last.write_bytes(data)
     report = reput.check(store, spark=False, config=CONFIG)
     rules = {finding.rule for finding in report.findings if finding.rule.startswith("ext-")}
@@ -349,7 +349,7 @@ def test_units_that_no_entry_leads_to(tmp_path: Path) -> None:
     for queue in queues:
         folder = store / paths.CONSUME_QUEUE_EXT / queue.topic / str(queue.queue_id)
         folder.mkdir(parents=True)
-        (folder / paths.offset_name(0)).write_bytes(encode_unit(Unit(5, 5)).ljust(EXT_FILE_SIZE, b"\0"))
+        (folder / paths.offset_name(0)).write_bytes(encode_ext_unit(Unit(5, 5)).ljust(EXT_FILE_SIZE, b"\0"))
     entries = reput.check(store, spark=False, config=CONFIG).queue_entries
     assert rules_of(store, CONFIG) == {("note", "ext-without-unit"): entries, ("leftover", "ext-orphans"): len(queues)}
 
@@ -373,7 +373,7 @@ def change_bitmap(path: Path, which: int, change: bytes) -> int:
     unit = decode_unit(data, place)
     assert unit is not None
     bitmap = bytes(one ^ other for one, other in zip(unit.bitmap, change, strict=True))
-    data[place : place + unit.size] = encode_unit(unit._replace(bitmap=bitmap))
+    data[place : place + unit.size] = encode_ext_unit(unit._replace(bitmap=bitmap))
     path.write_bytes(data)
     return place
 
