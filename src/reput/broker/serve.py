@@ -14,8 +14,6 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from reput.api import config_from
 from reput.broker.broker import Broker
@@ -23,6 +21,7 @@ from reput.broker.codes import RefusedError
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
 from reput.embedded import MessageStore
 from reput.errors import AccessError, ConfigError
+from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.record import Host
 from reput.kernels import are_cached, small_work
@@ -33,7 +32,7 @@ _BACKLOG = 1024
 _STOP_S = 30.0
 
 
-class RunningBroker:
+class RunningBroker(Closing):
     """A broker that runs in a thread of this process. `close` stops it; it is a context manager.
 
     Attributes:
@@ -132,14 +131,6 @@ class RunningBroker:
             if self._thread.is_alive():
                 raise AccessError(f"{self.path}: the broker has not ended within {_STOP_S:.0f} s; the store stays open")
         self._resources.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def serve(

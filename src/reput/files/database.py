@@ -15,8 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import rocksdict
 
@@ -30,6 +29,7 @@ from reput.errors import (
     StoreLockedError,
 )
 from reput.files import forks, fs
+from reput.files.closing import Closing
 from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
 from reput.formats import rocksdb_table
@@ -174,7 +174,7 @@ class Family:
             walker.status()
 
 
-class DatabaseReader:
+class DatabaseReader(Closing):
     """A database that another process may write, as it was at the last `refresh`.
 
     Args:
@@ -282,16 +282,8 @@ class DatabaseReader:
         self._shadow.remove()
         forks.released(self)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class DatabaseOwner:
+class DatabaseOwner(Closing):
     """The owner of a database, which writes it; a missing database is created.
 
     Written data is in the database's own log (WAL) when the call returns, and so survives this process. After `sync` it
@@ -396,14 +388,6 @@ class DatabaseOwner:
         # The folder may also hold folders of queue files, which are not RocksDB's.
         fs.give_tree(self.folder, self._owner, deep=False)
         fs.give_tree(self._logs, self._owner)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Batch:

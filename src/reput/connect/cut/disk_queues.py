@@ -6,6 +6,7 @@ RocketMQ reads first answers; topics of batches have queues of their own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -102,8 +103,32 @@ class DiskQueue(Protocol):
         ...
 
 
+class _Spanned(ABC):
+    """A queue by its span."""
+
+    @property
+    @abstractmethod
+    def span(self) -> QueueSpan | BatchSpan:
+        """Its queue offsets and last entry."""
+
+    @property
+    def begin(self) -> int:
+        """Its first queue offset."""
+        return self.span.min_offset
+
+    @property
+    def end(self) -> int:
+        """The queue offset after its last one."""
+        return self.span.max_offset
+
+    @property
+    def last_offset(self) -> int:
+        """The log offset of its last entry's record."""
+        return self.span.last.physical_offset if self.span.last else -1
+
+
 @dataclass
-class PlainQueue:
+class PlainQueue(_Spanned):
     """A queue with an entry for each message."""
 
     kind: str
@@ -121,21 +146,6 @@ class PlainQueue:
     def key(self) -> QueueKey:
         """Its topic and id."""
         return self.queue.key
-
-    @property
-    def begin(self) -> int:
-        """Its first queue offset."""
-        return self.span.min_offset
-
-    @property
-    def end(self) -> int:
-        """The queue offset after its last one."""
-        return self.span.max_offset
-
-    @property
-    def last_offset(self) -> int:
-        """The log offset of its last message's record."""
-        return self.span.last.physical_offset if self.span.last else -1
 
     def store_time(self, offset: int) -> int:
         """Return the time that the entry has, or else the record's."""
@@ -205,7 +215,7 @@ class PlainQueue:
 
 
 @dataclass
-class BatchQueue:
+class BatchQueue(_Spanned):
     """A queue with an entry for each batch of messages."""
 
     files: BatchQueueFiles
@@ -222,21 +232,6 @@ class BatchQueue:
     def key(self) -> QueueKey:
         """Its topic and id."""
         return self.files.key
-
-    @property
-    def begin(self) -> int:
-        """Its first queue offset."""
-        return self.span.min_offset
-
-    @property
-    def end(self) -> int:
-        """The queue offset after its last one."""
-        return self.span.max_offset
-
-    @property
-    def last_offset(self) -> int:
-        """The log offset of its last batch's record."""
-        return self.span.last.physical_offset if self.span.last else -1
 
     def store_time(self, offset: int) -> int:
         """Return the time of the batch that holds the offset, or of the last one before it."""

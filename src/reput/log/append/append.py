@@ -23,11 +23,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
+from reput.files.closing import Closing
 from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append.append_file import AppendFile
@@ -88,7 +89,7 @@ class LogStart(NamedTuple):
 NEW_LOG = LogStart()
 
 
-class LogAppender:
+class LogAppender(Closing):
     """Appends to the log in `folder`; safe for threads.
 
     Args:
@@ -574,14 +575,6 @@ class LogAppender:
     def _raise_stopped(self) -> None:
         if self._stopped is not None:
             raise type(self._stopped)(str(self._stopped))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _cell(value: int) -> memoryview:

@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from itertools import pairwise
 from threading import TIMEOUT_MAX, Condition, Lock, Thread, current_thread
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from reput.errors import ClosedError, FlushError, ForkedStoreError, ReputError
 from reput.files import forks
+from reput.files.closing import Closing
 from reput.log.append.append import Flushed, LogAppender
 from reput.log.append.settings import PAGE_SIZE
 from reput.log.encode.message import PutManyResult, PutResult, PutStatus
@@ -116,7 +116,7 @@ def is_due(position: int, done: int, least_pages: int, file_size: int) -> bool:
     return position > done
 
 
-class FlushService:
+class FlushService(Closing):
     """The threads that flush (and commit) a log; `on_flushed` is called after each flush, and must not raise.
 
     The service ends before its log is closed. A sync that fails ends it: the log then takes no more puts, and each
@@ -265,14 +265,6 @@ class FlushService:
         for waiter in self._settling + self._waiters + self._parked:
             if isinstance(waiter, _Promise) and not waiter.is_settled:
                 waiter.forsake(error)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _run(self, loop: Callable[[], None]) -> None:
         try:
