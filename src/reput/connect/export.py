@@ -19,7 +19,6 @@ touched again. New records of the log become further ranges.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -45,8 +44,7 @@ from reput.connect.scan.read_report import Seen
 from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.record import CHECK_NONE, Verdict
-from reput.log.read.reader import record_at
+from reput.log.read.reader import record_crc
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.report import LogGap
@@ -346,7 +344,11 @@ class _Plan:
                 f"{', '.join(saved.topics) or 'of all'}. Give the same, or another folder"
             )
         self.mark = saved.mark
-        if self.mark is not None and self.mark[0] >= snapshot.begin and _crc(snapshot, self.mark[0]) != self.mark[1]:
+        if (
+            self.mark is not None
+            and self.mark[0] >= snapshot.begin
+            and record_crc(snapshot.log, self.mark[0]) != self.mark[1]
+        ):
             raise ConfigError(
                 f"{self.path}: this export is of another store: at log offset {self.mark[0]} there is another record. "
                 "Give another folder"
@@ -380,8 +382,8 @@ class _Plan:
         with snapshot.queues.opened() as queues:
             self.cuts += log_cuts(snapshot, queues, max(end, snapshot.begin), snapshot.end, _RANGE_BYTES, known=end)
         if self.cuts:
-            last = next((cut for cut in reversed(self.cuts) if _crc(snapshot, cut.begin) is not None), None)
-            self.mark = (last.begin, _crc(snapshot, last.begin) or 0) if last is not None else None
+            last = next((cut for cut in reversed(self.cuts) if record_crc(snapshot.log, cut.begin) is not None), None)
+            self.mark = (last.begin, record_crc(snapshot.log, last.begin) or 0) if last is not None else None
         value = {
             "columns": self.columns,
             "topics": self.topics,
@@ -415,11 +417,6 @@ def _range_done(data: bytes) -> RangeDone | None:
         return replace(marker, end=int(marker.end), messages=int(marker.messages), files=tuple(marker.files), gaps=gaps)
     except (TypeError, ValueError):
         return None
-
-
-def _crc(snapshot: Snapshot, offset: int) -> int | None:
-    found = record_at(snapshot.log, offset, CHECK_NONE)
-    return None if isinstance(found, Verdict) else zlib.crc32(found.data)
 
 
 def _marker(target: Path, begin: int) -> Path:

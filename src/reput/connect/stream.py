@@ -9,7 +9,6 @@ checkpoint of another store, or of a log that was cut since, is refused. Nothing
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,11 +37,11 @@ from reput.errors import ConfigError, DataLossError
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import CHECK_NONE, Verdict
+from reput.formats.record import Verdict
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
-from reput.log.read.reader import file_by_time, record_at
+from reput.log.read.reader import file_by_time, record_crc
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import writer_of
@@ -228,7 +227,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _place(self, offset: int, log: LogFiles, mark: int | None) -> Place:
         place: Place = {_STORE: _store_id(self._on_disk().layout), _OFFSET: offset}
-        crc = None if mark is None else _crc_at(log, mark)
+        crc = None if mark is None else record_crc(log, mark)
         return place if crc is None else {**place, _MARK: mark, _CRC: crc}
 
     def _refuse_another(self, start: Place, log: LogFiles) -> None:
@@ -244,7 +243,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "with a new checkpoint"
             )
         mark = start.get(_MARK)
-        if mark is not None and mark >= log.min_offset and _crc_at(log, mark) != start[_CRC]:
+        if mark is not None and mark >= log.min_offset and record_crc(log, mark) != start[_CRC]:
             raise ConfigError(
                 f"{log.folder}: at log offset {mark} there is another record than when the checkpoint was written: the "
                 "checkpoint is another store's, or the log was cut and went on. Begin with a new checkpoint"
@@ -272,11 +271,6 @@ def _store_id(layout: StoreLayout) -> str:
         return str(marks.store_id)
     finally:
         marks.close()
-
-
-def _crc_at(log: LogFiles, offset: int) -> int | None:
-    found = record_at(log, offset, CHECK_NONE)
-    return None if isinstance(found, Verdict) else zlib.crc32(found.data)
 
 
 def stream_options(given: Mapping[str, str]) -> dict[str, str]:

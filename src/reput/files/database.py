@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,10 @@ _started_in: list[int] = []
 
 REBUILD_QUEUES = "`reput rebuild --only queue` builds it anew from the log"
 """What helps against a damaged database of queues."""
+_IN_PART = (
+    "Files of this database are missing, as in a copy that is not whole: copy the folder again, with all its files, "
+    "while no program has it open"
+)
 
 
 @contextlib.contextmanager
@@ -77,6 +81,8 @@ def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) ->
 
 def _translated(text: str, reason: str, remedy: str) -> ReputError:
     lower = reason.lower()
+    if "no such file" in lower or "does not exist" in lower:
+        return DamagedStoreError(f"{text}. {_IN_PART}. If they are lost: {remedy}")
     if "lock" in lower and ("hold" in lower or "lock file" in lower):
         return StoreLockedError(f"{text}. A broker or another reput process has it open: stop it, or wait for it")
     if "no space" in lower:
@@ -255,8 +261,11 @@ class DatabaseReader(Closing):
     def _too_busy(self) -> ReputError:
         return ReputError(f"{self.folder}: its files change faster than they can be read. Try again")
 
-    def refresh(self) -> None:
-        """Make visible what was written meanwhile.
+    def refresh(self, has_all: Callable[[], bool] | None = None) -> bool:
+        """Make visible what was written meanwhile; return True if the database was opened again for that.
+
+        A secondary may miss for good what the owner writes while it closes. So it is opened again unless `has_all`
+        says that it shows what the caller knows to be written.
 
         Raises:
             DamagedStoreError: Files are missing or damaged.
@@ -264,8 +273,8 @@ class DatabaseReader(Closing):
         shown = self._link()
         with contextlib.suppress(DamagedStoreError), errors_named(self.folder, "follow", self._remedy):
             self._handle.try_catch_up_with_primary()
-            if self._present() == shown:
-                return
+            if self._present() == shown and (has_all is None or has_all()):
+                return False
         # A file was added or removed meanwhile. A secondary ignores missing files, and does not look for them again.
         for family in self.families.values():
             family.handle.close()
@@ -273,6 +282,7 @@ class DatabaseReader(Closing):
         self._handle, _ = self._open([name for name in self.families if name not in self._optional])
         for name, family in self.families.items():
             family.handle = self._handle.get_column_family(name)
+        return True
 
     def close(self) -> None:
         """Close the files."""

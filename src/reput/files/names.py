@@ -22,6 +22,16 @@ def sub_folders(path: Path | str) -> Iterator[str]:
         yield from (name.name for name in names if name.is_dir(follow_symlinks=False))
 
 
+def file_names(path: Path | str) -> Iterator[str]:
+    """Yield the names in a folder that are no folders, in no order, without a stat; none if it does not exist."""
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(path) as names,
+    ):
+        yield from (name.name for name in names if not name.is_dir(follow_symlinks=False))
+
+
 def is_empty_dir(path: Path | str) -> bool:
     """Return True if a folder is empty or does not exist."""
     with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:

@@ -217,11 +217,8 @@ class DatabaseIndexSearch:
 
     def _family(self) -> Family:
         if self._has_grown and self._reader is not None:
-            self._reader.refresh()
-            # A reader may miss for good what the owner writes while it closes. Then the database is opened again.
-            if read_marks(self._reader.families[fmt.FAMILY]) == self._marks:
-                self._reader.close()
-                self._reader = None
+            (family,) = self._reader.families.values()
+            self._reader.refresh(lambda: read_marks(family) != self._marks)
         self._has_grown = False
         if self._reader is None:
             self._reader = open_index_database(self.folder)

@@ -192,17 +192,22 @@ class LogMaps:
             return None
         return data[position : position + size]
 
-    def record_end(self, offset: int, crc_check: int = CHECK_BODY) -> int:
-        """Return the log offset after the good record at a log offset, -1 if there is none.
+    def examined(self, offset: int, crc_check: int) -> memoryview | Verdict:
+        """Return the good record at a log offset, or the verdict on the bytes there; outside the log none are written.
 
-        `reader.record_at` returns the record itself, or the verdict.
+        `reader.record_at` does the same with the bytes of files that are not mapped.
         """
         start = self.file_at(offset) if offset >= 0 else None
         if start is None:
-            return -1
-        data = self.array(start).data
-        verdict, size = examine(data, offset - start, len(data), offset, crc_check)
-        return offset + size if verdict is Verdict.GOOD else -1
+            return Verdict.ZERO
+        data, position = self.array(start).data, offset - start
+        verdict, size = examine(data, position, len(data), offset, crc_check)
+        return data[position : position + size] if verdict is Verdict.GOOD else verdict
+
+    def record_end(self, offset: int, crc_check: int = CHECK_BODY) -> int:
+        """Return the log offset after the good record at a log offset, -1 if there is none."""
+        found = self.examined(offset, crc_check)
+        return -1 if isinstance(found, Verdict) else offset + len(found)
 
     def store_time(self, offset: int) -> int:
         """Return the store time (ms) of the record at a log offset; -1 if none can be read there."""

@@ -7,6 +7,7 @@ end_of(walk)                why it stopped, and whether records follow
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -169,6 +170,23 @@ def record_at(log: LogListing, offset: int, crc_check: int = CHECK_BODY) -> LogR
         position = offset - file.start
         verdict, size = examine(data, position, file.size, offset, crc_check)
         return LogRecord(offset, bytes(data[position : position + size])) if verdict is Verdict.GOOD else verdict
+
+
+def good_record(log: LogListing, offset: int, size: int | None = None) -> LogRecord | None:
+    """Return the record at a log offset; None if there is no good one, or one of another size.
+
+    The CRC of its body is not checked.
+    """
+    found = record_at(log, offset, CHECK_NONE)
+    if isinstance(found, Verdict) or (size is not None and len(found.data) != size):
+        return None
+    return found
+
+
+def record_crc(log: LogListing, offset: int) -> int | None:
+    """Return the CRC-32 of the bytes of the record at a log offset; None if there is no good one."""
+    found = good_record(log, offset)
+    return None if found is None else zlib.crc32(found.data)
 
 
 def file_of(log: LogListing, offset: int) -> LogFile | None:

@@ -20,7 +20,7 @@ from reput.formats.record import (
     Verdict,
 )
 from reput.log.read.files import LogFile, LogFiles
-from reput.log.read.reader import end_of, next_boundary, place, record_at
+from reput.log.read.reader import end_of, good_record, next_boundary, place, record_at
 from reput.log.read.scan import LogRecord, LogWalk, checking
 from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
 from reput.store.info.use import Use
@@ -141,8 +141,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
         info.waiting_is_exact = False
     last = walked.last
     if last is None and ends.queue is not None:
-        found = record_at(log, ends.queue_start, CHECK_NONE)
-        last = found if isinstance(found, LogRecord) else None
+        last = good_record(log, ends.queue_start)
     if last is not None:
         info.log.last_store_timestamp = last.decode().store_timestamp
     _add_waiting(walked, info)
@@ -212,8 +211,7 @@ def _walk_begin(log: LogFiles, ends: Ends) -> int:
     """Find a boundary near the log's end: a record that a queue names, or the start of the last file with data."""
     last_file = _last_file(log).start
     for entry in sorted(ends.last_entries, reverse=True)[:_ENTRIES_TRIED]:
-        found = record_at(log, entry.physical_offset, CHECK_NONE)
-        if isinstance(found, LogRecord) and len(found.data) == entry.size:
+        if good_record(log, entry.physical_offset, entry.size) is not None:
             ends.queue = entry
             break
         ends.astray.append(entry)
@@ -259,7 +257,7 @@ def _has_keys(record: Record) -> bool:
 def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
     """Look for a record with keys between the end of the IndexFiles and the walk; mostly the next record has keys."""
     begin = max(ends.index_start, log.min_offset)
-    if ends.index_start < 0 or begin >= walked.begin or not isinstance(record_at(log, begin, CHECK_NONE), LogRecord):
+    if ends.index_start < 0 or begin >= walked.begin or good_record(log, begin) is None:
         return
     deadline = time.monotonic() + _WALK_SECONDS / 3
     for number, found in enumerate(LogWalk(log, begin, _UNCHECKED)):
