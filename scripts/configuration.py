@@ -22,11 +22,11 @@ from typing import NamedTuple
 from reput.broker import transactions
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
-from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file
+from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file, queue_kinds
 from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.record import LOCALHOST
 from reput.log.append.settings import LogSettings
-from reput.store.disk import kinds, settings
+from reput.store.disk import settings
 from reput.store.progress import progress
 from reput.store.read import follower, lite_topics
 
@@ -47,7 +47,7 @@ DEFAULTS = {
     "index_file_read_enable": "as the files show",
     "force_verify_prop_crc": "false",
     "check_crc_on_recover": "true",
-    "store_type": f"as the files show, else {kinds.DEFAULT_STORE_TYPE}",
+    "store_type": f"as the files show, else {queue_kinds.DEFAULT_STORE_TYPE}",
     "enable_consume_queue_ext": "as the files show",
     "enable_calc_filter_bit_map": "false",
     "max_error_rate_of_bloom_filter": str(bloom.DEFAULT_ERROR_PERCENT),
