@@ -133,6 +133,8 @@ LONG_FUNCTIONS = {
 
 # Rooms that know kinds of queues by what they can do (`queue/kinds.py`), and the modules that list the kinds for them.
 KINDS_UNNAMED = ("store", "pipeline", "connect", "cli")
+KINDS_UNNAMED_MODULES = ("queue/combined.py", "queue/kinds.py", "queue/placement.py")
+"""Modules of other rooms for which the same holds."""
 KINDS_LISTED = {
     "store/disk/kinds.py": "which kinds a store has",
     "pipeline/build/kinds.py": "what the driver of a job that builds does for each",
@@ -441,7 +443,11 @@ def test_forbidden_calls_are_seen(line: str, seen: bool) -> None:
     assert bool(list(forbidden_calls(ast.parse(line)))) == seen
 
 
-@pytest.mark.parametrize("path", [path for path in modules() if room_of(path) in KINDS_UNNAMED], ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in modules() if room_of(path) in KINDS_UNNAMED or name_of(path) in KINDS_UNNAMED_MODULES],
+    ids=name_of,
+)
 def test_kinds_of_queues_are_not_named(path: Path) -> None:
     """No import and no name of store, pipeline, data source or commands is a kind's: what differs the kind is asked."""
     if name_of(path) in KINDS_LISTED or OF_ONE_KIND.search(name_of(path)):

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 
 import reput
+from reput.connect.cut.snapshot import take_snapshot
 from reput.connect.options.filters import narrowed
 from reput.connect.options.options import Scan, read_options
 from reput.connect.options.selection import selection_of
@@ -285,6 +286,20 @@ def test_lost_batch_files_are_told(tmp_path: Path) -> None:
     found = frames.rows_of(tolerant)["queueOffset"].to_pylist()
     assert 0 < len(set(found)) == len(found) < 120
     assert sorted(frames.table(path, **question)["queueOffset"].to_pylist()) == list(range(120))
+
+
+def test_a_store_with_queues_of_batches_alone_is_read_by_them(tmp_path: Path) -> None:
+    """The queues of batches answer for a store without others; the log was read before, since no file had entries."""
+    path = tmp_path / "store"
+    with inner.new_store(path) as store:
+        for number in range(4):
+            store.put_message(client_batch(number, 3), 0)
+    stores.rebuild(path, inner.CONFIG)
+    assert not any((path / paths.CONSUME_QUEUE).iterdir())
+    found = take_snapshot(str(path), inner.CONFIG)
+    assert found.frontiers.queue_offset == found.end
+    assert found.tails == {}
+    assert len(frames.table(path, topic="batches")) == 12
 
 
 def test_a_queue_of_batches_that_is_gone_is_no_empty_queue(tmp_path: Path) -> None:

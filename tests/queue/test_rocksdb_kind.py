@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -134,8 +135,11 @@ def test_missing_family(tmp_path: Path) -> None:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
     rocksdict.Rdict(str(folder), options).close()
-    with pytest.raises(DamagedStoreError, match=r"consumequeue.*not the database that RocketMQ keeps here"):
-        reput.MessageStore.open(store, stores.GOLDEN, read_only=True)
+    named = r"consumequeue.*not the database that RocketMQ keeps here"
+    with pytest.raises(DamagedStoreError, match=named):
+        reput.MessageStore.open(store, stores.GOLDEN)
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        assert [re.search(named, text) is not None for text in opened.damage] == [True]
     reput.rebuild(store, spark=False, config=replace(stores.GOLDEN, store_type="defaultRocksDB"))
     assert reput.check(store, spark=False, config=stores.GOLDEN).sound
 
@@ -153,7 +157,9 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
         config = replace(stores.GOLDEN, store_type="defaultRocksDB")
         if name != "MANIFEST-*" or not cut:
             with pytest.raises(DamagedStoreError, match="reput rebuild"):
-                reput.MessageStore.open(store, config, read_only=True)
+                reput.MessageStore.open(store, config)
+            with reput.MessageStore.open(store, config, read_only=True) as opened:
+                assert ["reput rebuild" in text for text in opened.damage] == [True]
         reput.rebuild(store, spark=False, config=config)
         assert reput.check(store, spark=False, config=config).sound
 

@@ -60,7 +60,7 @@ def delete(
 
 def _show_dry_run(store: str, topic: str, queue_id: int | None, config: StoreConfig, as_json: bool) -> int:
     """Show what a deletion would remove; change nothing."""
-    from reput.pipeline.build.rebuild.dry_run import dry_delete
+    from reput.store.owner.dry_deletion import dry_delete
 
     found = dry_delete(store, config, topic, queue_id)
     if as_json:

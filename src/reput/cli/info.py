@@ -78,12 +78,12 @@ def info(
 
 def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str]:
     """Return the topics of a store, including those whose queues were not read."""
-    from reput.store.disk.kinds import present_kinds
-    from reput.store.disk.layout import find_store
+    from reput.store.disk.store import Purpose, StoreOnDisk
 
     known = {topic.topic for topic in found.topics}
     if found.unread_topics:
-        known.update(name.decode("utf-8", "replace") for name in present_kinds(find_store(store, config))[0].topics())
+        queues = StoreOnDisk.find(store, config, Purpose.LOOK).reading
+        known.update(name.decode("utf-8", "replace") for name in queues.topics())
     return sorted(known)
 
 
@@ -112,7 +112,7 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"{output.counted(found.queue_entries, 'entry', 'entries')} "
         f"for {output.counted(found.queue_messages - sum(_waiting(topic) for topic in found.topics), 'message')}, "
         f"{output.size_text(found.queue_bytes)}"
-        f"{f', {KINDS_IN_WORDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in KINDS_IN_WORDS else ''}"
+        f"{_queues_place(found)}"
     )
     if found.placement:
         yield f"placed      {', '.join(found.placement)}"
@@ -136,6 +136,12 @@ def _lines(found: StoreInfo) -> Iterator[str]:
     yield from _metadata_lines(found)
     yield from _use_lines(found)
     yield f"reput       {_own_text(found)}"
+
+
+def _queues_place(found: StoreInfo) -> str:
+    """Return where the queues are, unless they are in files only."""
+    words = KINDS_IN_WORDS.get(tuple(found.queue_kinds))
+    return f", {words} ({', '.join(dict.fromkeys(found.queue_folders.values()))})" if words else ""
 
 
 def _metadata_lines(found: StoreInfo) -> Iterator[str]:

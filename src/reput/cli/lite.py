@@ -71,12 +71,12 @@ def lite(
         names = ("lite_topics", "messages", "expired")
         parents = {name: dict(zip(names, counts, strict=True)) for name, counts in sorted(totals.items())}
         output.emit_json({"ok": True, "at": asked_ms, "parents": parents})
-        return 0
+        return stores.damage_code(opened)
     output.show_table("Lite topics", _COLUMNS, rows)
     sums = [(name, *counts) for name, counts in sorted(totals.items())]
     output.show_table("Parents", ("parent", "lite topics", "messages", "expired"), sums)
     _say_rest(totals, only_expired, most)
-    return 0
+    return stores.damage_code(opened)
 
 
 def _say_rest(totals: dict[str, list[int]], only_expired: bool, most: int | None) -> None:

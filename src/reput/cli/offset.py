@@ -65,14 +65,14 @@ def offset(
             queues = [_at_time(opened, span, time_ms, boundary) for span in spans]
     if as_json:
         output.emit_json({**values, "queues": queues})
-        return 0
+        return stores.damage_code(opened)
     columns: tuple[str, ...]
     if time_ms is None:
         columns = ("queue", "min offset", "max offset", "messages", "first stored", "last stored")
     else:
         columns = ("queue", "offset", "stored", "min offset", "max offset")
     output.show_table("Queues", columns, [tuple(map(_cell, queue.items())) for queue in queues])
-    return 0
+    return stores.damage_code(opened)
 
 
 def _span(opened: MessageStore, span: StoreQueue) -> dict[str, Any]:

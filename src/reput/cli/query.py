@@ -121,7 +121,7 @@ def query(
             found = _by_key(opened, wanted, max_messages)
         for message in found:
             stores.show_message(message, body_bytes, as_json, bodies)
-    return bodies.code()
+    return bodies.code(stores.damage_code(opened))
 
 
 # --- by key ---------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
         found = [*filter(keep, result), *found]
         more = result.more
         before = result.physical_offsets[0] if len(result) else before
-    if not opened.queues(wanted.topic):
+    if not opened.damage and not opened.queues(wanted.topic):
         _say_without_queues(opened, wanted.topic, len(found))
     if not found:
         output.say(f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {wanted.key}{_span_text(wanted)}")

@@ -8,6 +8,7 @@ import click
 
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED
+from reput.formats.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -119,6 +120,9 @@ def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as
         + (f", about {counted(run.index_entries, 'entry', 'entries')} in the index database" * bool(run.index_entries)),
     }
     output.show(f"would build {' and '.join(run.built)}: {', '.join(parts[one] for one in run.built)}")
+    if tuple(run.kinds) in KINDS_IN_WORDS:
+        places = ", ".join(f"{kind} queues to {folder}" for kind, folder in run.queue_folders.items())
+        output.show(f"would put {places}{''.join(f' ({setting})' for setting in run.placement)}")
     for one in run.replaced:
         output.show(f"would replace {one.folder}: {counted(one.files, 'file')}, {size(one.bytes)}")
     output.show(f"would need about {size(run.bytes_needed)} on the disk, where {size(run.bytes_free)} are free")

@@ -21,10 +21,10 @@ from reput.formats.layout import INT64_MAX
 
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
-CONSUME_QUEUE_ROCKSDB = "consumequeue_rocksdb"
+SEPARATE_QUEUE_FOLDER = "consumequeue_rocksdb"
 CONSUME_QUEUE_EXT = "consumequeue_ext"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
-QUEUE_FOLDERS = (CONSUME_QUEUE, CONSUME_QUEUE_ROCKSDB, CONSUME_QUEUE_EXT, BATCH_CONSUME_QUEUE)
+QUEUE_FOLDERS = (CONSUME_QUEUE, SEPARATE_QUEUE_FOLDER, CONSUME_QUEUE_EXT, BATCH_CONSUME_QUEUE)
 """The folders of queues of every kind, and of their ext units."""
 INDEX = "index"
 INDEX_DATABASE = "rocksdbstore"

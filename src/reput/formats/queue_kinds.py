@@ -21,6 +21,16 @@ _STORE_TYPES_IN_ANY_CASE = {name.lower(): kind for name, kind in STORE_TYPES.ite
 DOUBLE_WRITE = (FILE, ROCKSDB)
 """The kinds for rocksdbCQDoubleWriteEnable of broker.conf, in a store of the default type."""
 
+PLACED_KIND = FILE
+"""The kind whose entries have addresses: entry n of a queue is at byte 20 n."""
+PART_KIND = ROCKSDB
+"""The kind that may have less than all queues in a double write: light queues alone, or some topics alone."""
+LIGHT_SETTING, SELECTIVE_SETTING = "combineCQUseRocksdbForLmq", "rocksdbCQSelectiveDoubleWriteEnable"
+"""The settings of broker.conf for that."""
+
+FOLDER_SETTING = "useSeparateStorePathForRocksdbCQ"
+"""The setting of broker.conf that gives the database of queues a folder of its own."""
+
 TARGETS: Mapping[str, tuple[str, ...]] = {"file": (FILE,), "rocksdb": (ROCKSDB,), "both": DOUBLE_WRITE}
 """The kinds of each target of a conversion, by name."""
 TARGET_SETTINGS: Mapping[str, str] = {

@@ -12,60 +12,34 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files import fs
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.lite_topics import is_light
-from reput.formats.record import LMQ_PREFIX
-from reput.queue.kinds import DurableQueues, QueueKind, QueueOnDisk
+from reput.queue.kinds import DurableQueues, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.queue.tail import Trimmed
 
 
-def kind_to_read(kinds: Sequence[QueueKind], placement: QueuePlacement) -> QueueKind:
+def kind_to_read(kinds: Sequence[QueueKind], placement: QueuePlacement) -> ReadableQueues:
     """Return the kind that answers reads: the first one, or with it another one for light queues that it lacks."""
     first = kinds[0]
-    placement = placement.of_kinds([kind.name for kind in kinds])
-    if not placement.light_in_rocksdb or placement.holds(first.name, LMQ_PREFIX):
+    light = placement.of_kinds([kind.name for kind in kinds]).light_kind
+    if light in {"", first.name}:
         return first
-    return CombinedKind(first, next(kind for kind in kinds if kind.name != first.name))
-
-
-def parts_of(kind: QueueKind) -> list[QueueKind]:
-    """Return the kinds that a kind to read consists of."""
-    return [kind.main, kind.light] if isinstance(kind, CombinedKind) else [kind]
+    return CombinedKind(first, next(kind for kind in kinds if kind.name == light))
 
 
 class CombinedKind:
-    """Two kinds, to read: `light` has the light queues, `main` all others. See `QueueKind`."""
+    """Two kinds, to read: `light` has the light queues, `main` all others. See `ReadableQueues`."""
 
     def __init__(self, main: QueueKind, light: QueueKind) -> None:
         self.main = main
         self.light = light
         self.name = f"{main.name} and {light.name}"
         self.folder: Path = main.folder
-        self.has_ext = main.has_ext
-        self.allows_batches = main.allows_batches and light.allows_batches
 
     def _of(self, topic: bytes) -> QueueKind:
         return self.light if is_light(topic) else self.main
-
-    def is_present(self) -> bool:
-        """Return True if there are queues of one of the kinds."""
-        return self.main.is_present() or self.light.is_present()
-
-    def is_held(self) -> bool:
-        """Return True if another process has one of the kinds open to write."""
-        return self.main.is_held() or self.light.is_held()
-
-    def refuse_in_fork(self) -> None:
-        """Refuse to write if one of the kinds cannot be written in this process."""
-        self.main.refuse_in_fork()
-        self.light.refuse_in_fork()
-
-    def owns(self, names: Sequence[str]) -> bool:
-        """Return True for a file of one of the kinds."""
-        return self.main.owns(names) or self.light.owns(names)
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """Yield the queues, or those of a topic: light queues after all others."""
@@ -87,34 +61,9 @@ class CombinedKind:
         with self.main.asked() as main, self.light.asked() as light:
             yield lambda key: light(key) if is_light(key.topic) else main(key)
 
-    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
-        """Return what is wrong with the files of a queue."""
-        return self._of(key.topic).damage_of(key, file_size)
-
-    def shared_bytes(self) -> int:
-        """Return the bytes of files that belong to no single queue."""
-        return self.main.shared_bytes() + self.light.shared_bytes()
-
-    def complete_to(self) -> int | None:
-        """Return None: each of the kinds says it for itself (`parts_of`)."""
-        return None
-
     def open(self) -> CombinedQueues:
         """Return the queues for an open store."""
         return CombinedQueues(self.name, self.main.open(), self.light.open())
-
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
-        """Remove the entries of records at or above a log offset from both kinds."""
-        return [*self.main.cut(end, owner, whole), *self.light.cut(end, owner, whole)]
-
-    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:
-        """Remove the queues of a topic from both kinds."""
-        found = {key for kind in (self.main, self.light) for key in kind.delete(topic, queue_id, owner, aside)}
-        return sorted(found)
-
-    def delete_expired(self, log_min_offset: int) -> list[str]:
-        """Remove what refers to expired records from both kinds."""
-        return [*self.main.delete_expired(log_min_offset), *self.light.delete_expired(log_min_offset)]
 
 
 class CombinedQueues:

@@ -147,6 +147,20 @@ class FileQueue:
         return None
 
 
+class FolderTopics(NamedTuple):
+    """The topics that have a folder of queue files. See `KnownTopics`."""
+
+    folder: Path
+
+    def has(self, topic: bytes) -> bool:
+        """Return True if a topic has a folder."""
+        return paths.is_topic_folder_name(topic) and folder_names.is_own_dir(self.folder / os.fsdecode(topic))
+
+    def any_with(self, prefix: bytes) -> bool:
+        """Return True if a topic that begins with these bytes has a folder."""
+        return any(name.startswith(prefix) for name in topic_names(self.folder))
+
+
 class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
 
@@ -185,6 +199,11 @@ class FileKind:
     def topics(self) -> Iterator[bytes]:
         """Yield the names of the folders that a topic can have."""
         return topic_names(self.folder)
+
+    @contextmanager
+    def topics_known(self) -> Iterator[FolderTopics]:
+        """Return the topics with folders."""
+        yield FolderTopics(self.folder)
 
     @contextmanager
     def asked(self) -> Iterator[Callable[[QueueKey], FileQueue | None]]:

@@ -2,7 +2,8 @@
 
 A store has one kind, or two that hold the same (double write), and may have queues of batches beside them. `AnyKind` is
 a kind on disk, without an open store; `QueueKind` adds what a kind with one entry for each message can do;
-`DurableQueues` is that in an open store, below the tail. Only `store/disk/kinds.py` lists the kinds.
+`ReadableQueues` is all that reads need of it; `DurableQueues` is that in an open store, below the tail. Only
+`store/disk/kinds.py` lists the kinds.
 """
 
 from __future__ import annotations
@@ -250,17 +251,13 @@ class DurableQueues(Protocol):
         ...
 
 
-class AnyKind(Protocol):
-    """One kind of queues in a store's folder, batches included."""
+class QueuesOnDisk(Protocol):
+    """Queues in a store's folder, batches included."""
 
     name: str
 
     folder: Path
-    """The folder of its files."""
-
-    def is_present(self) -> bool:
-        """Return True if the folder has queues of this kind."""
-        ...
+    """The folder of their files."""
 
     def queues(self, topic: bytes | None = None) -> Generator[AnyQueue]:
         """Yield the queues, or those of a topic, by topic and id; also those with names that no topic can have.
@@ -271,6 +268,34 @@ class AnyKind(Protocol):
 
     def asked(self) -> AbstractContextManager[Callable[[QueueKey], AnyQueue | None]]:
         """Return single queues by their keys, without a look at others; they are good while the context is open."""
+        ...
+
+
+class ReadableQueues(QueuesOnDisk, Protocol):
+    """Queues with an entry for each message, as reads see them: of one kind, or of several as one."""
+
+    def topics(self) -> Iterator[bytes]:
+        """Yield the topics of these queues, in no order, perhaps several times each. No queue is read."""
+        ...
+
+    def open(self) -> DurableQueues:
+        """Return the queues for an open store. Nothing is read before `load`."""
+        ...
+
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
+        """Yield the queues; see `QueuesOnDisk.queues`."""
+        ...
+
+    def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
+        """Return single queues; see `QueuesOnDisk.asked`."""
+        ...
+
+
+class AnyKind(QueuesOnDisk, Protocol):
+    """One kind of queues in a store's folder, batches included."""
+
+    def is_present(self) -> bool:
+        """Return True if the folder has queues of this kind."""
         ...
 
     def complete_to(self) -> int | None:
@@ -296,7 +321,19 @@ class AnyKind(Protocol):
         ...
 
 
-class QueueKind(AnyKind, Protocol):
+class KnownTopics(Protocol):
+    """The topics that have queues of a kind, asked for without a list of all."""
+
+    def has(self, topic: bytes) -> bool:
+        """Return True if a topic has queues."""
+        ...
+
+    def any_with(self, prefix: bytes) -> bool:
+        """Return True if a topic that begins with these bytes has queues."""
+        ...
+
+
+class QueueKind(AnyKind, ReadableQueues, Protocol):
     """One kind of queues with an entry for each message, in a store's folder."""
 
     has_ext: bool
@@ -324,8 +361,12 @@ class QueueKind(AnyKind, Protocol):
         """Return True if a file below the kind's folder, given by its path there, is one of this kind."""
         ...
 
-    def topics(self) -> Iterator[bytes]:
-        """Yield the topics of these queues, in no order, perhaps several times each. No queue is read."""
+    def topics_known(self) -> AbstractContextManager[KnownTopics]:
+        """Return the topics of these queues, to ask for some of them.
+
+        Raises:
+            DamagedStoreError: they cannot be read.
+        """
         ...
 
     def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
@@ -334,16 +375,4 @@ class QueueKind(AnyKind, Protocol):
 
     def shared_bytes(self) -> int:
         """Return the bytes of the files that belong to no single queue."""
-        ...
-
-    def open(self) -> DurableQueues:
-        """Return the queues for an open store. Nothing is read before `load`."""
-        ...
-
-    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
-        """Yield the queues; see `AnyKind.queues`."""
-        ...
-
-    def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
-        """Return single queues; see `AnyKind.asked`."""
         ...

@@ -1,9 +1,9 @@
 """The places of queues: the kinds of a store that hold each queue.
 
-A queue is in every kind of its store. A broker that writes both kinds may have less in each:
+A queue is in every kind of its store. A broker that writes several kinds may have less in one of them:
 
-    combineCQUseRocksdbForLmq             light queues are in RocksDB alone
-    rocksdbCQSelectiveDoubleWriteEnable   RocksDB has the topics of type LITE and their light queues alone
+    combineCQUseRocksdbForLmq             light queues are in one kind alone
+    rocksdbCQSelectiveDoubleWriteEnable   one kind has the topics of type LITE and their light queues alone
 
 With both settings a light queue that belongs to no topic of type LITE is in neither kind. RocketMQ decides by the topic
 of the record whether RocksDB gets an entry of a light queue; only records of its parent name a lite topic's queue, so
@@ -19,42 +19,31 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.formats.lite_topics import decode_lite_topic, is_light
-from reput.formats.queue_kinds import FILE, ROCKSDB
 
 
 class QueuePlacement(NamedTuple):
-    """The queues that each of a store's two kinds holds; by default both hold every queue.
+    """The queues that each of a store's kinds holds; by default each holds every queue.
 
-    `light_in_rocksdb`: light queues are in RocksDB alone. `rocksdb_topics`: RocksDB has the queues of these topics and
-    their light queues alone; None for those of all topics.
+    `light_kind`: the kind that alone has light queues; "" if all have them. `part_kind`: the kind that has the queues
+    of `part_topics` and their light queues alone; "" for none.
     """
 
-    light_in_rocksdb: bool = False
-    rocksdb_topics: frozenset[bytes] | None = None
+    light_kind: str = ""
+    part_kind: str = ""
+    part_topics: frozenset[bytes] = frozenset()
 
     def holds(self, kind: str, topic: bytes) -> bool:
         """Return True if a kind of the store holds the queues of a topic."""
-        if kind == FILE:
-            return not (self.light_in_rocksdb and is_light(topic))
-        if kind != ROCKSDB or self.rocksdb_topics is None:
+        if self.light_kind and kind != self.light_kind and is_light(topic):
+            return False
+        if kind != self.part_kind:
             return True
         lite = decode_lite_topic(topic)
-        return (topic if lite is None else lite.parent) in self.rocksdb_topics
-
-    def in_files(self, topic: bytes) -> bool:
-        """Return True if queue files hold the queues of a topic."""
-        return self.holds(FILE, topic)
+        return (topic if lite is None else lite.parent) in self.part_topics
 
     def of_kinds(self, kinds: Sequence[str]) -> QueuePlacement:
         """Return the placement in a store that has these kinds: one kind alone holds every queue."""
-        return self if FILE in kinds and ROCKSDB in kinds else EVERYWHERE
-
-    @property
-    def settings(self) -> list[str]:
-        """The settings of broker.conf that make it."""
-        light = ["combineCQUseRocksdbForLmq=true"] if self.light_in_rocksdb else []
-        selective = [] if self.rocksdb_topics is None else ["rocksdbCQSelectiveDoubleWriteEnable=true"]
-        return light + selective
+        return self if len(kinds) > 1 else EVERYWHERE
 
 
 EVERYWHERE = QueuePlacement()

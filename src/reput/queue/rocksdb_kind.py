@@ -105,15 +105,15 @@ class RocksdbQueues:
         """Read what the owner has written."""
         if self._reader is None:
             self.load(frontier_offset, self._log_min)
-        else:
-            self._reader.refresh()
-            # A secondary may miss for good what its owner writes while it closes. Then it is opened again.
-            restart = self._table.restart_offset() if self._table is not None else None
-            if restart is not None and restart < frontier_offset:
-                self.load(frontier_offset, self._log_min)
+        elif self._reader.refresh(lambda: self._reaches(frontier_offset)):
+            self._found, self._last_read = {}, {}
         self._frontier = frontier_offset
         for gone, _ in grown:
             self._found.pop(gone.key, None)
+
+    def _reaches(self, frontier_offset: int) -> bool:
+        restart = self._table.restart_offset() if self._table is not None else None
+        return restart is None or restart >= frontier_offset
 
     def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
         """Yield every queue that RocketMQ can have, or those of a topic, with its span."""
@@ -278,8 +278,8 @@ class RocksdbQueue:
         return self._table.store_time(self._key, offset)
 
 
-class KnownTopics(NamedTuple):
-    """The topics that have queues in an open database."""
+class DatabaseTopics(NamedTuple):
+    """The topics that have queues in an open database. See `KnownTopics`."""
 
     ends: Family
 
@@ -337,8 +337,8 @@ class RocksdbKind:
         database.refuse_in_fork(self.folder)
 
     def owns(self, names: Sequence[str]) -> bool:
-        """Return True for a file in the folder itself."""
-        return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
+        """Return True for a file in the folder itself, also of a database that was copied in part."""
+        return len(names) == 1 and fmt.is_database_file(names[0])
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """Yield the queues, or those of a topic, in the order of their keys."""
@@ -350,14 +350,14 @@ class RocksdbKind:
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
 
     @contextmanager
-    def topics_known(self) -> Iterator[KnownTopics]:
+    def topics_known(self) -> Iterator[DatabaseTopics]:
         """Return the topics of a present database, to ask for some of them.
 
         Raises:
             DamagedStoreError: the database cannot be read.
         """
         with open_reader(self.folder) as reader:
-            yield KnownTopics(reader.families[fmt.OFFSET_FAMILY])
+            yield DatabaseTopics(reader.families[fmt.OFFSET_FAMILY])
 
     def topics(self) -> Iterator[bytes]:
         """Yield the topics of all queues."""

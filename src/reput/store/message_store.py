@@ -75,8 +75,8 @@ class Lag(NamedTuple):
 class LocalStore(ProgressCalls, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
-    `open` makes one. `notes` lists the findings and repairs of the open. `opened_in_s` is the time that decoding the
-    tail took.
+    `open` makes one. `notes` lists the findings and repairs of the open. `damage` lists the queues that cannot be read:
+    all others can. `opened_in_s` is the time that decoding the tail took.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class LocalStore(ProgressCalls, Reading):
         # This is the owner's own list: later jobs add their findings to it.
         self.notes = notes
         self.notes += opened.notes
+        self.damage = opened.damage
         self.opened_in_s = opened.seconds
         self._progress: ConsumerProgress | None = None
         self._homes: MetadataHomes | None = None
@@ -461,6 +462,7 @@ class LocalStore(ProgressCalls, Reading):
 
     def _take_over_view(self, opened: Opened) -> None:
         self.notes += [note for note in opened.notes if note not in self.notes]
+        self.damage = opened.damage
         self._read(opened.view)
 
     # --- deletion ------------------------------------------------------------------------------

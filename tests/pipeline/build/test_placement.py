@@ -9,12 +9,15 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.errors import ConfigError, UnsupportedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.lite_topics import is_light
+from reput.pipeline.build.rebuild.dry_run import dry_rebuild
+from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.queue.file_kind import FileKind
+from reput.store.disk.store import Purpose, StoreOnDisk
 from support import databases, golden, lite_stores
 from support.checked import assert_sound
 
@@ -65,7 +68,7 @@ def test_a_rebuild_keeps_the_folder(lost: bool, tmp_path: Path) -> None:
     store = golden.unpack("separate", tmp_path)
     wanted = queues_of(store)
     if lost:
-        shutil.rmtree(store / paths.CONSUME_QUEUE_ROCKSDB)
+        shutil.rmtree(store / paths.SEPARATE_QUEUE_FOLDER)
     config = settings(*ROCKSDB_ALONE, SEPARATE) if lost else None
     reput.rebuild(store, spark=False, config=config)
     assert queues_of(store) == wanted
@@ -81,13 +84,13 @@ def test_a_conversion_moves_the_database(source: Any, tmp_path: Path) -> None:
     wanted = queues_of(store)
     together, separate = settings(*ROCKSDB_ALONE, TOGETHER), settings(*ROCKSDB_ALONE, SEPARATE)
     report = reput.convert(store, to="rocksdb", spark=False, config=together, source=source)
-    assert not (store / paths.CONSUME_QUEUE_ROCKSDB).exists()
+    assert not (store / paths.SEPARATE_QUEUE_FOLDER).exists()
     assert "CURRENT" in names_in(store / paths.CONSUME_QUEUE)
     assert queues_of(store) == wanted
     assert any(TOGETHER in note for note in report.notes)
     assert_sound(store)
     reput.convert(store, to="rocksdb", spark=False, config=separate, source=source)
-    assert "CURRENT" in names_in(store / paths.CONSUME_QUEUE_ROCKSDB)
+    assert "CURRENT" in names_in(store / paths.SEPARATE_QUEUE_FOLDER)
     assert queues_of(store) == wanted
     assert not names_in(store / paths.CONSUME_QUEUE)
     assert_sound(store)
@@ -101,7 +104,7 @@ def test_both_kinds_in_folders_of_their_own(tmp_path: Path) -> None:
     store = golden.unpack("separate", tmp_path)
     wanted = queues_of(store)
     reput.convert(store, to="both", spark=False)
-    assert "CURRENT" in names_in(store / paths.CONSUME_QUEUE_ROCKSDB)
+    assert "CURRENT" in names_in(store / paths.SEPARATE_QUEUE_FOLDER)
     assert "CURRENT" not in names_in(store / paths.CONSUME_QUEUE)
     assert list(reput.diff(store)) == []
     assert queues_of(store) == wanted
@@ -110,7 +113,7 @@ def test_both_kinds_in_folders_of_their_own(tmp_path: Path) -> None:
     assert list(reput.diff(store)) == []
     assert_sound(store)
     reput.convert(store, to="file", spark=False)
-    assert not (store / paths.CONSUME_QUEUE_ROCKSDB).exists()
+    assert not (store / paths.SEPARATE_QUEUE_FOLDER).exists()
     assert_sound(store)
     reput.convert(store, to="rocksdb", spark=False, config=settings(SEPARATE))
     assert queues_of(store) == wanted
@@ -135,7 +138,7 @@ def test_a_setting_that_names_the_other_folder_is_refused(tmp_path: Path) -> Non
 def test_two_databases_are_refused(tmp_path: Path) -> None:
     """Two databases of queues are named by every reader, and a rebuild with the setting leaves one."""
     store = golden.unpack("separate", tmp_path)
-    shutil.copytree(store / paths.CONSUME_QUEUE_ROCKSDB, store / paths.CONSUME_QUEUE, dirs_exist_ok=True)
+    shutil.copytree(store / paths.SEPARATE_QUEUE_FOLDER, store / paths.CONSUME_QUEUE, dirs_exist_ok=True)
     with pytest.raises(UnsupportedStoreError, match="two"):
         reput.MessageStore.open(store, read_only=True)
     assert any("two" in one for one in reput.info(store).damage)
@@ -233,7 +236,7 @@ def test_settings_say_what_must_be_there(tmp_path: Path) -> None:
     """By the files a lost database is no loss; with broker.conf it is, and so are light queues that have no files."""
     store = golden.unpack("lmq-rocksdb", tmp_path)
     report = reput.check(store, spark=False, config=settings(DOUBLE, "combineCQUseRocksdbForLmq=false"))
-    assert {one.rule for one in report.findings} == {"queue-missing"}
+    assert {one.rule for one in report.findings} == {"queue-missing", "setting-contradicted"}
     reput.convert(store, to="file", spark=False)
     report = reput.check(store, spark=False, config=settings(DOUBLE, LIGHT_ALONE))
     assert report.sound
@@ -254,6 +257,75 @@ def test_a_guess_beside_a_setting_left_light_queues_nowhere(tmp_path: Path) -> N
     assert light <= in_files(store)
     assert in_database(store) == set()
     assert reput.check(store, spark=False, config=given).sound
+
+
+@pytest.mark.golden
+def test_light_queues_that_a_broker_would_not_see(tmp_path: Path) -> None:
+    """Without double write RocketMQ loads files alone: the store is not sound for it, and a writer is refused.
+
+    A rebuild with these settings puts all queues into files.
+    """
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    light = {topic for topic in in_database(store) if is_light(topic)}
+    alone = settings("rocksdbCQDoubleWriteEnable=false")
+    report = reput.check(store, spark=False, config=alone)
+    assert [one.rule for one in report.wrong_settings] == ["setting-contradicted"]
+    assert "does not see them, and numbers their messages from 0 again" in report.wrong_settings[0].detail
+    assert not report.sound
+    with pytest.raises(ConfigError, match="combineCQUseRocksdbForLmq=true"):
+        reput.MessageStore.open(store, alone)
+    reput.rebuild(store, spark=False, config=alone, only="queue")
+    assert light <= in_files(store)
+    assert in_database(store) == set()
+    assert_sound(store, alone)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", golden.STORES_55)
+def test_the_placement_has_one_answer(name: str) -> None:
+    """What a store shows is its placement without settings, for every purpose; the settings of a job say the same."""
+    light = name == "lmq-rocksdb"
+    for purpose in Purpose:
+        store = StoreOnDisk.find(golden.shared(name), None, purpose)
+        assert store.placement == store.placement_shown == store.settings.placement
+        assert [bool(store.placement.light_kind), bool(store.placement.part_kind)] == [light, False]
+        assert store.contradicted == []
+
+
+@pytest.mark.golden
+def test_a_rebuild_says_where_queues_will_be(tmp_path: Path) -> None:
+    """A dry run names the folder of each kind, and the settings with which one gets less than all queues."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    run = dry_rebuild(store, StoreConfig(), RebuildOptions(only="queue"))
+    assert run.queue_folders == {"file": "consumequeue", "rocksdb": "consumequeue"}
+    assert run.placement == [LIGHT_ALONE]
+    run = dry_rebuild(store, settings(DOUBLE, SEPARATE), RebuildOptions(only="queue"))
+    assert run.queue_folders == {"file": "consumequeue", "rocksdb": "consumequeue_rocksdb"}
+
+
+@pytest.mark.golden
+def test_a_lost_database_is_no_copy_in_part(tmp_path: Path) -> None:
+    """A database that the settings name and that is not there has other words than one of which files are left."""
+    store = golden.unpack("separate", tmp_path)
+    folder = store / paths.SEPARATE_QUEUE_FOLDER
+    for name in ("CURRENT", "IDENTITY"):
+        (folder / name).unlink()
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert ["consumequeue_rocksdb: " in text and "copied in part" in text for text in opened.damage] == [True]
+    assert "database-in-part" in {one.rule for one in reput.check(store, spark=False).findings}
+    assert any("copied in part" in text for text in reput.info(store).damage)
+    with pytest.raises(DamagedStoreError, match="copied in part"):
+        reput.MessageStore.open(store)
+    shutil.rmtree(folder)
+    config = settings(*ROCKSDB_ALONE, SEPARATE)
+    lost = "consumequeue_rocksdb: there is no database of queues, which the settings name"
+    assert any(lost in note for note in reput.info(store, config=config).notes)
+    with reput.MessageStore.open(store, config, read_only=True) as opened:
+        assert opened.damage == []
+        assert any(lost in note for note in opened.notes)
+    assert any(lost in one.detail for one in reput.check(store, spark=False, config=config).wrong_settings)
+    reput.rebuild(store, spark=False, config=config)
+    assert_sound(store, config)
 
 
 @pytest.mark.golden

@@ -416,7 +416,7 @@ def _chosen_queues(
         # The store may have queues of another kind.
         refuse_what_we_cannot_build(layout, store.config)
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    chosen = kinds[names.index(kind)] if kind is not None else kind_to_read(kinds, store.settings.placement)
+    chosen = kinds[names.index(kind)] if kind is not None else kind_to_read(kinds, store.placement)
     seen, found = set(), False
     for queue in chosen.queues(None if topic is None else topic.encode("utf-8", "surrogateescape")):
         seen.add(queue.key.queue_id)

@@ -116,14 +116,14 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
             reader = Reader(readers, writer)
             if question.follow:
                 reader.follow(limit, _NewQueues(opened, question, readers).found)
-                return form.bodies.code()
+                return form.bodies.code(stores.damage_code(opened))
             reader.read(limit)
             if question.max_messages is None and reader.shown == limit:
                 _say_what_is_left(reader)
     except KeyboardInterrupt:
         # Ctrl-C is the usual end of --follow.
         return INTERRUPTED
-    return form.bodies.code()
+    return form.bodies.code(stores.damage_code(opened))
 
 
 class _NewQueues(NamedTuple):

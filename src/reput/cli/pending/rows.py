@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def show_pending(
         output.say(f"damage: {text}")
     for text in work.notes:
         output.say(f"note: {text}")
-    return 0 if are_sound and not work.damage else 1
+    return stores.damage_code(opened) if are_sound and not work.damage else 1
 
 
 def _show_rows(work: PendingWork, table: PendingTable, rows: Iterable[Any], most: int | None, as_json: bool) -> bool:

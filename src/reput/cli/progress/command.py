@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -94,15 +94,17 @@ def progress(
         _show_changes(changes, as_json)
         return 0
     with stores.reading(store, config, with_progress=True) as opened:
-        lags = lags_of(opened, group, topic, queue_id)
+        damage: dict[str, str] = {}
+        lags = lags_of(opened, group, topic, queue_id, damage)
         now_ms = stores.now_ms()
         _say_source(opened, config)
     if as_json:
         output.emit_json({"ok": True, "now": now_ms, "groups": _groups(lags)})
     else:
         _show(lags, now_ms)
-    _say_oddities(lags)
-    return 0
+    _say_oddities([lag for lag in lags if lag.topic not in damage])
+    _say_unreadable(damage, opened)
+    return 1 if damage else stores.damage_code(opened)
 
 
 def _say_source(opened: MessageStore, config: StoreConfig) -> None:
@@ -127,8 +129,12 @@ def _say_source(opened: MessageStore, config: StoreConfig) -> None:
 # --- what there is --------------------------------------------------------------------------------
 
 
-def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id: int | None) -> list[QueueLag]:
+def lags_of(
+    opened: MessageStore, group: str | None, topic: str | None, queue_id: int | None, damage: dict[str, str]
+) -> list[QueueLag]:
     """Return the lag in each queue, by group and topic, also for queues in which a group has no offset yet.
+
+    `damage` gets the topics whose queues cannot be read, each with why: their rows have committed offsets alone.
 
     Raises:
         ConfigError: There is no such group, topic or queue.
@@ -138,18 +144,29 @@ def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id
     for name in names:
         asked = [] if topic is None or not opened.progress.has(name, topic) else [topic]
         for read in opened.progress.topics_of(name) if topic is None else asked:
-            committed = opened.progress.query_all(name, read)
-            queues = {info.queue_id: info for info in opened.queues(read)}
             found += [
-                _lag(opened, name, read, number, queues.get(number), committed.get(number))
-                for number in sorted({*committed, *queues})
-                if queue_id is None or number == queue_id
+                lag for lag in _lags_in(opened, name, read, damage) if queue_id is None or lag.queue_id == queue_id
             ]
     if not found:
         if topic is not None:
             stores.queues_of(opened, topic, queue_id)
         output.say("note: no group has progress here" if names else "note: no group has any progress in this store")
     return found
+
+
+def _lags_in(opened: MessageStore, group: str, topic: str, damage: dict[str, str]) -> list[QueueLag]:
+    from reput.errors import DamagedStoreError
+
+    committed = opened.progress.query_all(group, topic)
+    try:
+        queues = {info.queue_id: info for info in opened.queues(topic)}
+        return [
+            _lag(opened, group, topic, number, queues.get(number), committed.get(number))
+            for number in sorted({*committed, *queues})
+        ]
+    except DamagedStoreError as error:
+        damage[topic] = str(error)
+        return [_lag(opened, group, topic, number, None, committed[number]) for number in sorted(committed)]
 
 
 def _lag(
@@ -229,6 +246,13 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
 
 def _say_oddities(lags: Sequence[QueueLag]) -> None:
     output.say_lines("note", [note for lag in lags if (note := _oddity(lag)) is not None])
+
+
+def _say_unreadable(damage: Mapping[str, str], opened: MessageStore) -> None:
+    """Name the topics whose queues cannot be read; what the open has said is not said again."""
+    for text in dict.fromkeys(damage.values()):
+        topics = ", ".join(topic for topic, why in damage.items() if why == text)
+        output.say(f"damage: {topics}: the queues cannot be read" + ("" if text in opened.damage else f". {text}"))
 
 
 def _oddity(lag: QueueLag) -> str | None:

@@ -158,7 +158,14 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
     return True
 
 
+def damage_code(opened: MessageStore) -> int:
+    """Return the exit code of a verb that has read what can be read: 1 if some queues cannot."""
+    return 1 if opened.damage else 0
+
+
 def _say_notes(opened: MessageStore) -> None:
+    for text in opened.damage:
+        output.say(f"damage: {text}")
     for note in opened.notes:
         output.say(f"note: {note}")
     # If there is nothing to decode, the time went into compiling or loading kernels.

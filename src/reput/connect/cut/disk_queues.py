@@ -24,7 +24,7 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
 from reput.log.read.maps import LogMaps
 from reput.queue.batch_files import BATCHES, BatchFiles, BatchQueueFiles, BatchSpan
-from reput.queue.kinds import QueueKind, QueueOnDisk
+from reput.queue.kinds import QueueOnDisk, ReadableQueues
 from reput.queue.reader import QueueSpan
 
 _ENTRIES_AT_ONCE = 1 << 16
@@ -326,7 +326,7 @@ class IndexedQueues:
     `log_file_size` bytes, and only entries of records below `frontier` count.
     """
 
-    kind: QueueKind
+    kind: ReadableQueues
     batches: BatchFiles
     commit_log: str
     log_file_size: int

@@ -22,8 +22,9 @@ from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import place, record_at, written_bytes
 from reput.log.read.scan import Gap, LogWalk, WalkRules
-from reput.queue.kinds import AnyKind, QueueKind
+from reput.queue.kinds import QueueKind, QueuesOnDisk
 from reput.store.disk.frontier import Frontiers
+from reput.store.disk.kinds import every_kind
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
@@ -77,7 +78,7 @@ class Snapshot:
         return self.store.kinds
 
     @property
-    def kinds_read(self) -> list[AnyKind]:
+    def kinds_read(self) -> list[QueuesOnDisk]:
         """The kinds that answer reads: the first kind of plain queues, and the queues of batches."""
         return [self.store.reading, self.store.batches]
 
@@ -121,7 +122,8 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     maps.close()
     begin = store.log.min_offset
     # A frontier file says nothing if the indexes that it describes were deleted.
-    queue_offset = max(start.frontiers.queue_offset, begin) if store.kinds[0].is_present() else begin
+    has_queues = any(kind.is_present() for kind in every_kind(store.layout, store.kinds))
+    queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if store.index_read.is_present else begin
     return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*store.log.notes])
 

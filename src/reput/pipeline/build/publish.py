@@ -94,10 +94,10 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
     swap.swap_in(owned.layout, owned.epoch, tuple(parts))
     with swap.new_indexes_live():
         owned.indexes_replaced()
-        separate = owned.layout.root / paths.CONSUME_QUEUE_ROCKSDB
-        if is_empty_dir(separate):
+        vacated = owned.layout.other_queue_database
+        if vacated != owned.layout.consume_queue and is_empty_dir(vacated):
             # The database has moved out of it.
-            fs.remove_tree(separate)
+            fs.remove_tree(vacated)
 
 
 @dataclass(slots=True)

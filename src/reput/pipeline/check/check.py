@@ -48,7 +48,6 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched, inferred_topics, stitch
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
-from reput.store.disk.kinds import contradicted_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import NOTE, SETTING, CheckReport
 from reput.store.disk.settings import StoreSettings
@@ -78,7 +77,8 @@ def check_store(
     """
     config = config or StoreConfig()
     begin = time.perf_counter()
-    layout = StoreOnDisk.find(root, config, Purpose.CHECK).layout
+    store = StoreOnDisk.find(root, config, Purpose.CHECK)
+    layout = store.layout
     contradicted = contradictions(layout, config)
     judged_with = without_wrong_sizes(config, contradicted)
     listener = listener or ProgressListener()
@@ -102,7 +102,7 @@ def check_store(
             report.remark(SETTING, "setting-contradicted", str(one.place), 1, f"{one.text}: correct the setting")
         else:
             report.notes.insert(0, one.text)
-    for text in contradicted_kinds(layout, config) if not config.force_setting else ():
+    for text in store.contradicted if not config.force_setting else ():
         report.remark(SETTING, "setting-contradicted", str(layout.root), 1, text)
     report.findings.sort(key=lambda one: (one.severity != SETTING, one.severity, one.rule, one.file))
     return report

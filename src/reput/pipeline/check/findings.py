@@ -24,8 +24,9 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.frontier import Frontiers
-from reput.store.disk.kinds import misplaced_database
+from reput.store.disk.placement import placement_settings
 from reput.store.disk.report import LEFTOVER, NOTE
 from reput.store.owner.holders import marks_of
 from reput.store.owner.strays import list_strays, strays_text
@@ -35,10 +36,12 @@ _NAMED = 5
 
 
 def folder_findings(check: Check) -> None:
-    """Report a second database of queues, with which RocketMQ does not start."""
+    """Report a second database of queues, with which RocketMQ does not start, and one that was copied in part."""
     layout = check.layout
     if why := misplaced_database(layout):
         check.report.damage("two-databases", str(layout.other_queue_database), None, 1, why)
+    if why := check.store.partial_database:
+        check.report.damage("database-in-part", str(layout.root), None, 1, why)
 
 
 def log_findings(check: Check, stitched: Stitched) -> None:
@@ -171,7 +174,7 @@ def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:
     """Note queues in a kind that does not hold them: no broker with these settings reads or extends them."""
     if unused:
         named = ", ".join(map(str, unused[:_NAMED])) + (", ..." if len(unused) > _NAMED else "")
-        said = " and ".join(check.job.placement.settings)
+        said = " and ".join(placement_settings(check.job.placement))
         detail = f"queues that {said} places elsewhere: {named}. They were not compared; a rebuild removes them"
         check.report.remark(NOTE, "queue-not-used", place, len(unused), detail)
 

@@ -6,23 +6,23 @@ kill the next run starts from the beginning, unless the swap had begun: then it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ConfigError
 from reput.formats.index_kinds import INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
-from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
+from reput.formats.queue_kinds import FOLDER_SETTING, TARGET_SETTINGS, TARGETS
 from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, INDEX, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
-from reput.pipeline.build.rebuild.rebuild import rebuild_store
+from reput.pipeline.build.rebuild.rebuild import rebuild_found
 from reput.pipeline.convert.queues import convert_queues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.contradictions import contradictions
-from reput.store.disk.kinds import broker_settings, find_placement, present_kinds
+from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.layout import StoreLayout, find_store
+from reput.store.disk.placement import placement_settings
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.tables import Table
@@ -87,20 +87,19 @@ def nothing_to_convert(root: Path | str, options: ConvertOptions, config: StoreC
     layout = find_store(root, config)
     if swap.has_leftovers(layout):
         return None
-    return _done_already(layout, options, config)
+    return _done_already(StoreOnDisk(layout, config, Purpose.BUILD), options)
 
 
-def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreConfig) -> RebuildReport | None:
+def _done_already(store: StoreOnDisk, options: ConvertOptions) -> RebuildReport | None:
     if options.index is not None:
-        return _index_done_already(layout, options.index, config)
+        return _index_done_already(store, options.index)
     assert options.to is not None
-    present = {kind.name for kind in present_kinds(layout)}
+    layout, present = store.layout, {kind.name for kind in store.present}
     if present != set(TARGETS[options.to]) or (options.source != LOG and len(present) == 1):
         return None
-    lite = StoreOnDisk(layout, config, Purpose.LOOK).topics.lite
-    if find_placement(layout, config, lite, []) != find_placement(layout, StoreConfig(), lite, []):
+    if store.placement != store.placement_shown or misplaced_database(layout):
         return None
-    if contradictions(layout, config):
+    if contradictions(layout, store.config):
         return None
     report = RebuildReport(str(layout.root), salvage=False)
     has = "both kinds of queues" if len(present) > 1 else f"{options.to} queues"
@@ -111,12 +110,12 @@ def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreCon
     return report
 
 
-def _index_done_already(layout: StoreLayout, target: str, config: StoreConfig) -> RebuildReport | None:
-    indexes = StoreOnDisk(layout, config, Purpose.LOOK).indexes.values()
+def _index_done_already(store: StoreOnDisk, target: str) -> RebuildReport | None:
+    indexes = store.indexes.values()
     present = tuple(index.name for index in indexes if index.is_present)
     if any(index.damage for index in indexes) or present != INDEX_TARGETS[target]:
         return None
-    report = RebuildReport(str(layout.root), salvage=False)
+    report = RebuildReport(str(store.layout.root), salvage=False)
     report.notes.append(
         f"the store already has its index in {INDEX_IN_WORDS[target]}: nothing to do. `reput check` compares it with "
         "the log, `reput rebuild --only index` builds it again"
@@ -140,21 +139,32 @@ def convert_store(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: See `reput.errors`; the old queues are live unless the text says otherwise.
     """
-    rebuild_options = options.rebuild_options()
-    notes = _finish_killed_job(root, config)
-    if notes and (done := _done_already(find_store(root, config), options, config)):
+    layout = find_buildable(root, config)
+    notes = _finish_killed_job(layout)
+    if notes and (done := _done_already(StoreOnDisk(layout, config, Purpose.BUILD), options)):
         done.notes[:0] = notes
         return done
-    build = partial(convert_queues, config=config) if options.source == QUEUES else None
-    report = rebuild_store(root, engine, config, rebuild_options, listener, build)
+    build = convert_queues if options.source == QUEUES else None
+    report = rebuild_found(layout, engine, config, options.rebuild_options(), listener or ProgressListener(), build)
     report.notes[:0] = notes
     if options.index is not None:
         report.notes.append(f"a broker uses this index if its broker.conf says {INDEX_TARGET_SETTINGS[options.index]}")
     elif options.to is not None:
-        made = broker_settings(find_store(root, config), config, options.to)
-        report.notes.append(f"a broker uses these queues if its broker.conf says {made}")
-        report.notes += _metadata_at_start(find_store(root, config), options.to, config)
+        report.notes.append(
+            f"a broker uses these queues if its broker.conf says {_broker_settings(layout, config, options.to)}"
+        )
+        report.notes += _metadata_at_start(layout, options.to, config)
     return report
+
+
+def _broker_settings(layout: StoreLayout, config: StoreConfig, to: str) -> str:
+    """Return the settings of broker.conf that go with queues converted to a target, where they are now."""
+    said = [TARGET_SETTINGS[to]]
+    is_separate = layout.queue_database != layout.consume_queue
+    if is_separate or layout.separate_database is not None:
+        said.append(f"{FOLDER_SETTING}={str(is_separate).lower()}")
+    placement = StoreOnDisk(layout, replace(config, store_type=None), Purpose.LOOK).placement
+    return ", ".join([*said, *placement_settings(placement.of_kinds(TARGETS[to]))])
 
 
 def _metadata_at_start(layout: StoreLayout, to: str, config: StoreConfig) -> list[str]:
@@ -164,9 +174,8 @@ def _metadata_at_start(layout: StoreLayout, to: str, config: StoreConfig) -> lis
     return [note for table in Table for note in metadata.readable(table).notes]
 
 
-def _finish_killed_job(root: Path | str, config: StoreConfig) -> list[str]:
+def _finish_killed_job(layout: StoreLayout) -> list[str]:
     """Finish the swap of a killed job and remove leftovers; return notes about that."""
-    layout = find_buildable(root, config)
     if not swap.has_leftovers(layout):
         return []
     with own_store(layout) as owned:

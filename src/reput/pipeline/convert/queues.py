@@ -7,9 +7,9 @@ queues did.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats import own, paths
@@ -32,8 +32,7 @@ from reput.pipeline.convert.source import (
 )
 from reput.pipeline.split.job import SplitOddities, SplitResult
 from reput.pipeline.split.parts import key_order
-from reput.queue.combined import parts_of
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import QueueKind, ReadableQueues
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
 from reput.store.recover.recovery import find_start
@@ -44,10 +43,10 @@ _NAMED = 5
 _NO_ODDITIES = SplitOddities(0, 0, 0, -1, 0, -1)
 
 
-def convert_queues(run: Rebuild, config: StoreConfig) -> None:
+def convert_queues(run: Rebuild) -> None:
     """Build the queues of the job's kinds from those of another kind, compare them with it, and swap them in."""
-    chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
-    source = _source(run, chosen)
+    chosen, kinds = choose_source(run.store)
+    source = _source(run, chosen, kinds)
     with run.stage("list"):
         tasks = plan_tasks(_queues(run, chosen, source.covered), _ENTRIES_A_TASK, _QUEUES_A_TASK)
     if not tasks:
@@ -74,14 +73,14 @@ def convert_queues(run: Rebuild, config: StoreConfig) -> None:
     _publish(run, source, max(taken, key=lambda one: one.last_record))
 
 
-def _source(run: Rebuild, kind: QueueKind) -> Source:
+def _source(run: Rebuild, kind: ReadableQueues, kinds: Sequence[QueueKind]) -> Source:
     """Return where to read, and how far the queues are complete.
 
     Raises:
         ConfigError: nothing says how far; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
-    covered = find_start(run.as_found(), log, parts_of(kind), run.settings.index_enabled).frontiers.queue_offset
+    covered = find_start(run.as_found(), log, kinds, run.settings.index_enabled).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
             f"{kind.folder}: nothing says how far the {kind.name} queues are complete, as after a crash. "
@@ -100,7 +99,7 @@ def _source(run: Rebuild, kind: QueueKind) -> Source:
     )
 
 
-def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueueRange]:
+def _queues(run: Rebuild, kind: ReadableQueues, covered: int) -> list[QueueRange]:
     """Return the queues with entries of records that the log still has, in the order of RocksDB's keys."""
     found = []
     for queue in kind.queues():
@@ -114,7 +113,7 @@ def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueueRange]:
     return sorted(found, key=lambda queue: key_order(queue.key))
 
 
-def _judge(run: Rebuild, kind: QueueKind, taken: list[ReadCounts]) -> None:
+def _judge(run: Rebuild, kind: ReadableQueues, taken: list[ReadCounts]) -> None:
     """Report what is odd about the entries that were read.
 
     Raises:

@@ -27,7 +27,7 @@ from reput.pipeline.split.parts import QueueRanges
 from reput.pipeline.split.sinks import SINKS, QueueRows
 from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
-from reput.queue.kinds import QueueKind, QueueOnDisk
+from reput.queue.kinds import QueueKind, QueueOnDisk, ReadableQueues
 from reput.store.disk.kinds import all_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.sql_filter import plain_entries
@@ -45,7 +45,7 @@ class Source:
     """
 
     layout: StoreLayout
-    kind: QueueKind
+    kind: ReadableQueues
     queue_file_size: int
     ext_file_size: int | None
     needs_records: bool

@@ -16,7 +16,7 @@ from reput.formats import own, paths
 from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_kinds import DEFAULT_INDEXES
-from reput.formats.queue_kinds import DEFAULT_KINDS
+from reput.formats.queue_kinds import DEFAULT_KINDS, PLACED_KIND
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.read.decode import DecodeSettings
@@ -123,7 +123,7 @@ class Job:
 
     def places(self, key: QueueKey) -> bool:
         """Return True if entries of a queue have places in files."""
-        return self.placement.in_files(key.topic)
+        return self.placement.holds(PLACED_KIND, key.topic)
 
     @cached_property
     def parts_folder(self) -> str:

@@ -15,7 +15,7 @@ from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
 from reput.queue.ext import ExtReader
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import ReadableQueues
 from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.compare.batch_diff import batch_differences
 from reput.store.compare.queue_diff import QueueDifference, queue_differences, whole
@@ -31,7 +31,7 @@ class DiffSide(NamedTuple):
     """One side of a comparison: its store, its kind of queues, and the begin of its log."""
 
     store: str
-    kind: QueueKind
+    kind: ReadableQueues
     log_min_offset: int
     ext: ExtReader | None = None
     batches: BatchFiles | None = None
@@ -70,10 +70,9 @@ def _sides(path: Path | str, config: StoreConfig | None, *, as_read: bool = Fals
         kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    placement = settings.placement.of_kinds([kind.name for kind in kinds])
-    if as_read:
-        kinds = [kind_to_read(kinds, placement)]
-    return [DiffSide(str(layout.root), kind, store.log.min_offset, ext, store.batches, placement) for kind in kinds]
+    placement = store.placement.of_kinds([kind.name for kind in kinds])
+    sides = [kind_to_read(kinds, placement)] if as_read else kinds
+    return [DiffSide(str(layout.root), one, store.log.min_offset, ext, store.batches, placement) for one in sides]
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:

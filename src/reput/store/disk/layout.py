@@ -47,20 +47,25 @@ class StoreLayout:
         return self.root / paths.CONSUME_QUEUE
 
     @property
+    def own_queue_database(self) -> Path:
+        """The folder that a database of queues has for itself, if it does not share that of queue files."""
+        return self.root / paths.SEPARATE_QUEUE_FOLDER
+
+    @property
     def queue_database(self) -> Path:
         """Folder of the RocksDB of queues, beside queue files or alone.
 
         Source: `RocksDBConsumeQueueStore`, which refuses a store whose other folder has the file CURRENT.
         """
-        separate = self.root / paths.CONSUME_QUEUE_ROCKSDB
-        is_separate = names.is_database(separate) if self.separate_database is None else self.separate_database
-        return separate if is_separate else self.consume_queue
+        alone = self.own_queue_database
+        is_separate = names.is_database(alone) if self.separate_database is None else self.separate_database
+        return alone if is_separate else self.consume_queue
 
     @property
     def other_queue_database(self) -> Path:
         """The folder that may hold such a database, too, and must not."""
-        separate = self.root / paths.CONSUME_QUEUE_ROCKSDB
-        return self.consume_queue if self.queue_database == separate else separate
+        alone = self.own_queue_database
+        return self.consume_queue if self.queue_database == alone else alone
 
     @property
     def batch_consume_queue(self) -> Path:

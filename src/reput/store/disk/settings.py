@@ -24,8 +24,8 @@ from reput.queue.ext import found_ext_file_size
 from reput.queue.files import found_file_size, some_queues
 from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.index_kinds import IndexChoice
-from reput.store.disk.kinds import find_placement
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.placement import FoundPlacement
 from reput.store.disk.queue_types import queue_types
 from reput.store.metadata.topics import Topics
 
@@ -70,6 +70,7 @@ def resolve_settings(
     topics: Topics,
     index_files: Sequence[IndexFileOnDisk],
     indexes: IndexChoice,
+    placed: FoundPlacement,
     verify_crc: bool = True,
 ) -> StoreSettings:
     """Resolve the settings of a store; `StoreOnDisk.settings` calls this.
@@ -110,10 +111,10 @@ def resolve_settings(
         # After the sizes above: the order of `assumed`.
         batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),
         types=types,
-        placement=find_placement(layout, config, topics.lite, assumed),
+        placement=placed.placement,
         # A record has offsets in further queues only if the broker gave them; the setting can only leave them out.
         multi_dispatch=config.enable_multi_dispatch is not False,
-        assumed=tuple(assumed),
+        assumed=(*assumed, *placed.assumed),
         notes=tuple(topics.notes),
     )
 

@@ -7,42 +7,49 @@ checked.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats import own
-from reput.formats.queue_kinds import DEFAULT_KINDS
+from reput.formats.lite_topics import is_light
+from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
+from reput.formats.record import LMQ_PREFIX
 from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.index.kinds import AnyIndex
 from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import QueueKind, ReadableQueues
+from reput.queue.placement import QueuePlacement
+from reput.store.disk.configured_kinds import configured_kinds
 from reput.store.disk.contradictions import refuse_contradictions
+from reput.store.disk.database_folder import misplaced_database, partial_database, refuse_misplaced_database
 from reput.store.disk.frontier import decoded_frontier, frontier_bytes
 from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
-from reput.store.disk.kinds import (
-    configured_kinds,
-    kinds_named,
-    present_kinds,
-    refuse_another_queue_file_size,
-    refuse_held_kinds,
-    refuse_odd_queue_files,
-    store_kinds,
-)
+from reput.store.disk.kinds import kinds_named, present_kinds
 from reput.store.disk.layout import (
     StoreLayout,
     find_store,
     refuse_linked_indexes,
     refuse_several_log_paths,
     refuse_what_we_cannot_build,
+)
+from reput.store.disk.placement import FoundPlacement, placement_shown, resolved_placement, unseen_queues
+from reput.store.disk.queue_refusals import (
+    missing_kinds,
+    refuse_another_queue_file_size,
+    refuse_held_kinds,
+    refuse_missing_kinds,
+    refuse_odd_queue_files,
 )
 from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.disk.settings import StoreSettings, resolve_settings
@@ -69,13 +76,15 @@ class Purpose(Enum):
     """Extend the indexes."""
     BUILD = auto()
     """Replace the queues, and the IndexFiles unless they are left alone."""
+    BUILD_SOME = auto()
+    """Replace the queues of some topics."""
     BUILD_INDEX = auto()
     """Replace the IndexFiles alone."""
     DELETE = auto()
     """Remove queues: found for a dry run, since the owner that removes them opens the store to write."""
 
 
-_BUILDS = frozenset({Purpose.BUILD, Purpose.BUILD_INDEX})
+_BUILDS = frozenset({Purpose.BUILD, Purpose.BUILD_SOME, Purpose.BUILD_INDEX})
 _NEEDS_PRESENT_KINDS_ONLY = frozenset({Purpose.LOOK, Purpose.CHECK})
 
 
@@ -173,7 +182,7 @@ class StoreOnDisk:
     def settings(self) -> StoreSettings:
         """The settings, from the configuration, the files, or RocketMQ's defaults."""
         return resolve_settings(
-            self.layout, self.config, self.topics, self.index_files, self.index_choice, self.verify_crc
+            self.layout, self.config, self.topics, self.index_files, self.index_choice, self._placed, self.verify_crc
         )
 
     @cached_property
@@ -182,24 +191,154 @@ class StoreOnDisk:
         return present_kinds(self.layout.as_found())
 
     @cached_property
+    def _ends(self) -> dict[tuple[str, Path], int | None]:
+        return {}
+
+    def complete_to(self, kind: QueueKind) -> int | None:
+        """Return the log offset up to which a kind says that it is complete, as it was at the first question.
+
+        Raises:
+            DamagedStoreError: it cannot be read.
+        """
+        name = kind.name, kind.folder
+        if name not in self._ends:
+            self._ends[name] = kind.complete_to()
+        return self._ends[name]
+
+    @cached_property
+    def unreadable(self) -> dict[str, str]:
+        """The present kinds that cannot be read, by name, each with its damage and what helps."""
+        found = {}
+        for kind in self.present:
+            try:
+                self.complete_to(kind)
+            except DamagedStoreError as error:
+                found[kind.name] = str(error)
+        return found
+
+    def why_unreadable(self, topic: bytes) -> str:
+        """Return the damage of the kind that alone has the queues of a topic; "" if they can be read.
+
+        Light queues that no readable kind has may be there. If no kind can be read, the log itself gives all queues.
+        """
+        if self.purpose is not Purpose.READ or not is_light(topic):
+            return ""
+        damage = self.unreadable.get(PART_KIND, "")
+        if not damage or len(self.unreadable) == len(self.present):
+            return ""
+        return "" if self._has_light_queues else damage
+
+    @cached_property
+    def _has_light_queues(self) -> bool:
+        """True if all readable kinds have light queues."""
+        if self.placement.light_kind:
+            return False
+        with contextlib.ExitStack() as opened:
+            known = [opened.enter_context(kind.topics_known()) for kind in self.kinds]
+            return all(one.any_with(LMQ_PREFIX) for one in known)
+
+    @cached_property
+    def named_kinds(self) -> list[str]:
+        """The kinds that the settings name, the one that answers reads first; empty if they name none.
+
+        Raises:
+            ConfigError, UnsupportedStoreError: RocketMQ refuses the settings, or reput does not know a type.
+
+        Source: `DefaultMessageStore.createConsumeQueueStore`: without double write it loads the default kind alone.
+        """
+        named = configured_kinds(self.config)
+        is_off = self.config.rocksdb_cq_double_write_enable is False
+        return list(DEFAULT_KINDS) if not named and is_off and len(self.present) > 1 else named
+
+    @cached_property
     def kinds(self) -> list[QueueKind]:
         """The kinds of queues that the purpose is about; the first answers reads.
 
-        Raises:
-            UnsupportedStoreError: the configuration asks for a kind that the store, which has queues, does not have.
+        Reads do without a kind that cannot be read: another one answers, or else the log.
         """
-        size = self.settings.queue_file_size
+        named, present = self.named_kinds, [kind.name for kind in self.present]
         if self.purpose in _NEEDS_PRESENT_KINDS_ONLY:
-            return kinds_named([kind.name for kind in self.present], self.layout, size)
-        if self.purpose in _BUILDS:
-            names = [*self.built] or configured_kinds(self.config) or [kind.name for kind in self.present]
-            return kinds_named(names or DEFAULT_KINDS, self.layout, size)
-        return store_kinds(self.layout, self.config, size)
+            names = present
+        elif self.purpose in _BUILDS:
+            names = [*self.built] or named or present or [*DEFAULT_KINDS]
+        else:
+            names = [*named, *(name for name in present if name not in named)]
+            if self.purpose is Purpose.READ:
+                names = [name for name in names if name not in self.unreadable]
+            names = names or [*DEFAULT_KINDS]
+        return kinds_named(names, self.layout, self.settings.queue_file_size)
+
+    @property
+    def placement(self) -> QueuePlacement:
+        """The placement of the queues: by the settings that are given, else by what the kinds hold.
+
+        Raises:
+            ConfigError, UnsupportedStoreError: see `named_kinds`.
+        """
+        return self._placed.placement
 
     @cached_property
-    def reading(self) -> QueueKind:
-        """The kind that answers reads, with light queues from another one if that alone has them."""
-        return kind_to_read(self.kinds, self.settings.placement)
+    def _placed(self) -> FoundPlacement:
+        names = self.named_kinds or [kind.name for kind in self.present]
+        if len(names) < 2:
+            return FoundPlacement()
+        return resolved_placement(self.config, lambda: self.placement_shown, self.topics.lite)
+
+    @cached_property
+    def placement_shown(self) -> QueuePlacement:
+        """The placement that the present queues show, whatever the settings say."""
+        return placement_shown(self.layout, self.present, self.topics.lite)
+
+    @cached_property
+    def contradicted(self) -> list[str]:
+        """Sentences about the settings of queues that the files contradict.
+
+        Raises:
+            ConfigError, UnsupportedStoreError: see `named_kinds`.
+        """
+        found = [
+            # Two databases are damage, whatever the settings say.
+            "" if misplaced_database(self.layout.as_found()) else misplaced_database(self._as_said),
+            missing_kinds(self.layout, self.named_kinds, self.present),
+            unseen_queues(self.named_kinds, self.placement, self.placement_shown),
+            self.lost_queues,
+        ]
+        return [text for text in found if text]
+
+    @cached_property
+    def partial_database(self) -> str:
+        """A sentence about a database of queues that was copied in part; "" for none.
+
+        A program that opens the store does not look for one among queue files: there may be very many folders.
+        """
+        folders = [self.layout.queue_database, self.layout.other_queue_database]
+        if self.purpose not in _NEEDS_PRESENT_KINDS_ONLY:
+            full = {kind.folder for kind in self.present}
+            folders = [folder for folder in folders if folder not in full]
+        return partial_database(folders)
+
+    @property
+    def _as_said(self) -> StoreLayout:
+        """The paths with the database of queues where the settings say it is."""
+        return replace(self.layout, separate_database=self.config.use_separate_store_path_for_rocksdb_cq)
+
+    @property
+    def lost_queues(self) -> str:
+        """A sentence about a database of queues that the settings name, if the store has no queues; "" for none."""
+        has_queues = bool(self.present) or self.batches.is_present()
+        named = [name for name in self.named_kinds if name not in DEFAULT_KINDS]
+        if has_queues or not named or not any(file.data_end > file.start for file in self.log.files):
+            return ""
+        return (
+            f"{self._as_said.queue_database}: there is no database of queues, which the settings name, and the log has "
+            "messages: it is lost, or was never there. `reput rebuild --only queue` builds it from the log"
+        )
+
+    @cached_property
+    def reading(self) -> ReadableQueues:
+        """The queues that answer reads: the first kind, with light queues from another one if that alone has them."""
+        kinds = self.kinds or kinds_named(DEFAULT_KINDS, self.layout, self.settings.queue_file_size)
+        return kind_to_read(kinds, self.placement)
 
     @cached_property
     def batches(self) -> BatchFiles:
@@ -265,6 +404,27 @@ def _refuse_damaged_frontier(store: StoreOnDisk) -> None:
     _ = store.frontier
 
 
+def _refuse_other_kinds(store: StoreOnDisk) -> None:
+    refuse_misplaced_database(store.layout)
+    refuse_missing_kinds(store.layout, store.named_kinds, store.present)
+
+
+def _refuse_unseen_queues(store: StoreOnDisk) -> None:
+    if why := unseen_queues(store.named_kinds, store.placement, store.placement_shown):
+        raise ConfigError(why)
+
+
+def _refuse_partial_database(store: StoreOnDisk) -> None:
+    if store.partial_database:
+        raise DamagedStoreError(store.partial_database)
+
+
+def _refuse_misplaced_for_some(store: StoreOnDisk) -> None:
+    if why := misplaced_database(store.layout):
+        raise ConfigError(f"{why}. A rebuild of some topics leaves the database where it is")
+
+
+_LOOKS_FOR_KINDS = frozenset({Purpose.SCAN, Purpose.DELETE})
 _READS_OR_EXTENDS = frozenset({Purpose.READ, Purpose.WRITE, Purpose.FOLLOW})
 
 _EARLY = (
@@ -274,6 +434,7 @@ _EARLY = (
     ),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),
     _Refusal(_BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
+    _Refusal(_LOOKS_FOR_KINDS, _refuse_other_kinds),
     # A follower asks once: a writer that comes and goes meanwhile has settings of its own.
     _Refusal(
         frozenset({Purpose.FOLLOW, Purpose.DELETE}), lambda store: refuse_contradictions(store.layout, store.config)
@@ -281,6 +442,10 @@ _EARLY = (
 )
 
 _OF_FILES = (
+    _Refusal(_READS_OR_EXTENDS, _refuse_other_kinds),
+    _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_unseen_queues),
+    _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_partial_database),
+    _Refusal(frozenset({Purpose.BUILD_SOME}), _refuse_misplaced_for_some),
     _Refusal(_BUILDS | {Purpose.WRITE}, lambda store: refuse_contradictions(store.layout, store.config)),
     _Refusal(
         frozenset({Purpose.READ, Purpose.WRITE}),
@@ -292,7 +457,9 @@ _OF_FILES = (
         lambda store: refuse_batches_beside(store.settings.types, store.kinds),
     ),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_held_kinds(store.layout, store.kinds)),
-    _Refusal(frozenset({Purpose.BUILD}), lambda store: refuse_held_kinds(store.layout, store.present)),
+    _Refusal(
+        frozenset({Purpose.BUILD, Purpose.BUILD_SOME}), lambda store: refuse_held_kinds(store.layout, store.present)
+    ),
     _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_odd_queue_files),
     _Refusal(_BUILDS, _refuse_damaged_frontier),
 )

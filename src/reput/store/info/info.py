@@ -19,17 +19,16 @@ from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
 from reput.formats.queue_types import BATCH
-from reput.formats.record import CHECK_NONE
 from reput.log.read.files import LogFiles
-from reput.log.read.reader import record_at
-from reput.log.read.scan import LogRecord
+from reput.log.read.reader import good_record
 from reput.queue.combined import kind_to_read
 from reput.queue.files import list_queues
-from reput.queue.kinds import QueueKind, QueueOnDisk
+from reput.queue.kinds import QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.contradictions import contradictions
-from reput.store.disk.kinds import find_placement, misplaced_database
+from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.layout import StoreLayout, unsupported_kinds
+from reput.store.disk.placement import placement_settings
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
@@ -74,8 +73,7 @@ def store_info(
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(store, info)
-    if misplaced := misplaced_database(layout):
-        info.damage.append(misplaced)
+    info.damage += [text for text in (misplaced_database(layout), store.partial_database) if text]
     _read_deleted(layout, log, info)
     ends = Ends()
     only = _chosen_topics(store, info, topics, most_topics)
@@ -89,7 +87,7 @@ def store_info(
         named = {name.decode("utf-8", "surrogateescape") for name in store.topics.names}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
     info.metadata = metadata_state(store.metadata)
-    info.notes += [*info.metadata.notes, *(one.text for one in contradictions(layout, config))]
+    info.notes += [*info.metadata.notes, *(one.text for one in contradictions(layout, config)), *store.contradicted]
     info.damage += info.metadata.damage
     if strays := list_strays(layout, in_queues=only is None):
         info.notes.append(strays_text(strays))
@@ -97,7 +95,7 @@ def store_info(
 
 
 def _log_info(layout: StoreLayout, log: LogFiles) -> LogInfo:
-    first = record_at(log, log.min_offset, CHECK_NONE)
+    first = good_record(log, log.min_offset)
     return LogInfo(
         folder=paths.MULTI_PATH_SEPARATOR.join(map(str, layout.log_folders or (log.folder,))),
         files=len(log.files),
@@ -105,7 +103,7 @@ def _log_info(layout: StoreLayout, log: LogFiles) -> LogInfo:
         bytes=sum(file.size for file in log.files),
         min_offset=log.min_offset,
         max_offset=log.min_offset,
-        first_store_timestamp=first.decode().store_timestamp if isinstance(first, LogRecord) else None,
+        first_store_timestamp=None if first is None else first.decode().store_timestamp,
     )
 
 
@@ -115,9 +113,8 @@ def _chosen_topics(
     """Return the topics whose queues are read; None for all."""
     if most_topics is None or not store.present:
         return None
-    placement = find_placement(store.layout, store.config, store.topics.lite, [])
     try:
-        known = set(kind_to_read(store.present, placement).topics())
+        known = set(kind_to_read(store.present, store.placement).topics())
     except DamagedStoreError:
         # `_read_queues` reports it.
         return None
@@ -131,8 +128,7 @@ def _chosen_topics(
 def _last_below_frontier(log: LogFiles, info: StoreInfo) -> list[Entry]:
     """Return the last record that reput indexed, if it is still there: the log's end is near it."""
     last = (info.own.frontier or {}).get("queue_fingerprint")
-    found = record_at(log, last["offset"], CHECK_NONE) if last else None
-    if last is None or not isinstance(found, LogRecord) or len(found.data) != last["size"]:
+    if last is None or good_record(log, last["offset"], last["size"]) is None:
         return []
     return [Entry(last["offset"], last["size"], 0)]
 
@@ -165,8 +161,9 @@ def _read_indexes(store: StoreOnDisk, info: StoreInfo, ends: Ends, use: Use, onl
 def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence[bytes] | None) -> None:
     kinds, log_min_offset = store.present, store.log.min_offset
     info.queue_kinds = [kind.name for kind in kinds]
-    placement = find_placement(store.layout, store.config, store.topics.lite, []).of_kinds(info.queue_kinds)
-    info.placement = placement.settings
+    info.queue_folders = {kind.name: os.path.relpath(kind.folder, store.layout.root) for kind in kinds}
+    placement = store.placement.of_kinds(info.queue_kinds)
+    info.placement = placement_settings(placement)
     newest: list[tuple[int, Entry]] = []
     try:
         for queue in _queues_of(kind_to_read(kinds, placement), only) if kinds else ():
@@ -209,7 +206,7 @@ def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Ent
     info.damage += [*odd.damage, *odd.empty]
 
 
-def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
+def _queues_of(kind: ReadableQueues, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
     """Yield the queues of these topics, or all."""
     if only is None:
         yield from kind.queues()

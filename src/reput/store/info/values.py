@@ -123,10 +123,10 @@ class StoreInfo:
     """The answer of `reput info`. Offsets and sizes are bytes, times milliseconds.
 
     `out_of_date` lists what indexes lack, `damage` what is wrong, `unsupported` the kinds that reput does not build.
-    `queue_kinds` are the kinds of queues in the store; `topics` has the queues of the first one. `placement`: the
-    settings of broker.conf with which a kind holds less than all queues. `unread_topics` counts the topics whose queues
-    were not read. `metadata` says where topics, groups and committed offsets are, and how old that is. `broker_running`
-    is None if this user has no access to the lock.
+    `queue_kinds` are the kinds of queues in the store, `queue_folders` the folder of each, below the store; `topics`
+    has the queues of the first one. `placement`: the settings of broker.conf with which a kind holds less than all
+    queues. `unread_topics` counts the topics whose queues were not read. `metadata` says where topics, groups and
+    committed offsets are, and how old that is. `broker_running` is None if this user has no access to the lock.
 
     `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.owner.holders`; pid 0 is
     unknown), `follower_pid` the follower that builds indexes beside it. While a writer or a broker holds the store, the
@@ -142,6 +142,7 @@ class StoreInfo:
     ext_files: int = 0
     ext_bytes: int = 0
     queue_kinds: list[str] = field(default_factory=list)
+    queue_folders: dict[str, str] = field(default_factory=dict)
     placement: list[str] = field(default_factory=list)
     index_files: list[IndexInfo] = field(default_factory=list)
     index_database: IndexDatabaseInfo | None = None

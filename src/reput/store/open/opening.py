@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
-from reput.errors import DamagedLogError
+from reput.errors import DamagedLogError, DamagedStoreError, TailFullError
 from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.read.maps import LogMaps
@@ -34,6 +34,7 @@ class Opened:
 
     `writer` wrote the store then. `seconds` were spent on decoding the tail. `last_store_timestamp` (ms) is that of the
     log's last record, 0 if unknown. `is_short`: the log ends below an offset that was once known to be durable.
+    `damage`: kinds of queues that cannot be read, each with what helps; other kinds answer, or the log.
     """
 
     view: StoreView
@@ -44,6 +45,7 @@ class Opened:
     notes: list[str]
     last_store_timestamp: int
     is_short: bool
+    damage: list[str]
 
 
 def open_view(
@@ -70,26 +72,24 @@ def open_view(
     log = LogMaps(layout.commit_log, store.log.file_size)
     start = find_start(store, log, kinds, settings.index_enabled, settings.types)
     confirmed, refresh, watched = _follow(writer, store, log)
-    view = StoreView(
-        layout,
-        settings,
-        kinds,
-        log,
-        start.frontiers,
-        confirmed,
-        limits,
-        tag_items=store.tag_items is not False,
-        config=config,
-    )
+    view = StoreView(store, log, start.frontiers, confirmed, limits)
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
-    verdict = view.follower.follow(confirmed())
+    damage = [text for text in (*store.unreadable.values(), store.partial_database) if text]
+    try:
+        verdict = view.follower.follow(confirmed())
+    except TailFullError as error:
+        if not damage:
+            raise
+        raise DamagedStoreError(
+            f"{'; '.join(damage)}. The log alone is too long to be read instead: {error}"
+        ) from error
     seconds = time.perf_counter() - begin
     # Records may show batches that neither configuration nor folders show.
     refuse_batches_beside(view.follower.types, kinds)
-    notes = [*store.log.notes, *settings.notes, *filter(None, [view.index.lacks()])]
+    notes = [*store.log.notes, *settings.notes, *filter(None, [view.index.lacks(), store.lost_queues])]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
@@ -105,7 +105,7 @@ def open_view(
                 f"the log ends at {tail.end}, and {known.source} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
-    notes += _short_databases(kinds if writer is Writer.NOBODY else (), start, view)
+    notes += _short_databases(store, kinds if writer is Writer.NOBODY else (), start, view)
     log.follow_writes()
     view.refresh = refresh
     view.lookups.watched = watched
@@ -114,18 +114,18 @@ def open_view(
             f"the log ends at {tail.end} with {tail.written} bytes that are not a whole record ({tail.verdict.meaning})"
         )
     return Opened(
-        view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short
+        view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short, damage
     )
 
 
-def _short_databases(kinds: Sequence[QueueKind], start: Start, view: StoreView) -> list[str]:
+def _short_databases(store: StoreOnDisk, kinds: Sequence[QueueKind], start: Start, view: StoreView) -> list[str]:
     """Return a note on each kind that says up to where it is complete, and ends before the log after a crash.
 
     RocketMQ writes its database without a log of its own, so a kill loses what was not flushed.
     """
     log_end, notes = view.follower.offset, []
     for kind in kinds:
-        end = kind.complete_to()
+        end = store.complete_to(kind)
         if end is not None and end < log_end and start.how == "crash":
             state = f"complete up to log offset {end}" if end else "empty"
             notes.append(

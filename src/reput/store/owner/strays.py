@@ -70,7 +70,7 @@ def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
     match name.split("/"):
         case [paths.INDEX, file]:
             return is_index_name(file)
-        case [paths.CONSUME_QUEUE | paths.CONSUME_QUEUE_ROCKSDB as folder, *names]:
+        case [paths.CONSUME_QUEUE | paths.SEPARATE_QUEUE_FOLDER as folder, *names]:
             return any(kind.folder.name == folder and kind.owns(names) for kind in kinds)
         case [paths.BATCH_CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
             return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None

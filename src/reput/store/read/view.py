@@ -5,29 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import index
 from typing import NamedTuple, SupportsIndex
 
-from reput.config import StoreConfig
-from reput.errors import ConfigError
+from reput.errors import ConfigError, DamagedStoreError
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.formats.paths import is_topic_folder_name
-from reput.formats.record import CHECK_NONE, Verdict, examine
+from reput.formats.record import CHECK_NONE, Verdict
 from reput.index.kinds import IndexSizes
 from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
-from reput.queue.combined import kind_to_read
 from reput.queue.ext import ExtReader
-from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.index_kinds import all_indexes
-from reput.store.disk.kinds import damaged_queue
-from reput.store.disk.layout import StoreLayout
-from reput.store.disk.settings import StoreSettings
+from reput.store.disk.queue_refusals import damaged_queue
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
@@ -57,30 +52,27 @@ class StoreView:
     """The readable parts of a store; safe for threads.
 
     Args:
-        kinds: of queues; the first answers.
         confirmed: returns the log offset up to which readers may read.
     """
 
     def __init__(
         self,
-        layout: StoreLayout,
-        settings: StoreSettings,
-        kinds: Sequence[QueueKind],
+        store: StoreOnDisk,
         log: LogMaps,
         frontiers: Frontiers,
         confirmed: Callable[[], int],
         limits: PullLimits | None = None,
-        tag_items: bool = True,
-        config: StoreConfig | None = None,
     ) -> None:
+        layout, settings = store.layout, store.settings
         self.layout = layout
-        self.config = config
+        self.config = store.config
         self.settings = settings
         self.log = log
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
-        self.kinds = kinds
-        self.queues_table = Queues(kind_to_read(kinds, settings.placement).open())
+        self.kinds = store.kinds
+        self.queues_table = Queues(store.reading.open())
+        self._why_unreadable = store.why_unreadable
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         sizes = IndexSizes(settings.index_slots, settings.index_items)
@@ -91,7 +83,7 @@ class StoreView:
         begin = max(frontiers.both, log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
-        decode = settings.decoding(tag_items)
+        decode = settings.decoding(store.tag_items is not False)
         self.follower = Follower(
             log, self.queues_table, self.batches, settings.types, decode, begin, place, self.lookups.clear
         )
@@ -140,7 +132,7 @@ class StoreView:
 
     def topics_of_broker(self) -> Topics:
         """Return the topics that the broker has now, with or without a queue."""
-        return StoreOnDisk(self.layout, self.config or StoreConfig(), Purpose.LOOK).topics
+        return StoreOnDisk(self.layout, self.config, Purpose.LOOK).topics
 
     def watch(self, watched: Watched) -> None:
         """Use these watermarks to notice changes."""
@@ -170,6 +162,7 @@ class StoreView:
 
         Raises:
             ConfigError: no queue can have such a name or id.
+            DamagedStoreError: the queues of the topic cannot be read.
         """
         try:
             key = self._keys.get((topic, queue_id))
@@ -183,10 +176,15 @@ class StoreView:
                 raise ConfigError(f"topic {topic}, queue {queue_id!r:.80}: give a number")
             if not 0 <= queue_id <= _MAX_QUEUE_ID:
                 raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {_MAX_QUEUE_ID}")
+            self._refuse_unreadable(name)
             key = QueueKey(name, queue_id)
             if self.queues_table.knows(key):
                 self._keys[topic, queue_id] = key
         return key
+
+    def _refuse_unreadable(self, topic: bytes) -> None:
+        if why := self._why_unreadable(topic):
+            raise DamagedStoreError(why)
 
     def reader_of(self, topic: str) -> QueueAnswers:
         """Return the reader that answers about the queues of a topic; catch up first."""
@@ -228,22 +226,24 @@ class StoreView:
 
         Bytes that are not in the log, or not followed yet, count as not written.
         """
-        start = self.log.file_at(physical_offset) if physical_offset >= 0 else None
-        if start is None or physical_offset >= self.follower.offset:
+        if physical_offset >= self.follower.offset:
             return Verdict.ZERO
-        data = self.log.array(start).data
-        position = physical_offset - start
-        verdict, size = examine(data, position, len(data), physical_offset, crc_check)
-        if verdict is not Verdict.GOOD:
-            return verdict
-        return StoredMessage(data[position : position + size], start, position)
+        found = self.log.examined(physical_offset, crc_check)
+        if isinstance(found, Verdict):
+            return found
+        start = self.log.file_at(physical_offset) or 0
+        return StoredMessage(found, start, physical_offset - start)
 
     def queues(self, topic: str | None = None) -> list[StoreQueue]:
-        """Return all queues, or those of a topic, by topic and id."""
-        if topic is not None:
-            bytes_of("topic", topic)
-        self.catch_up()
+        """Return all queues, or those of a topic, by topic and id.
+
+        Raises:
+            DamagedStoreError: the queues of the topic cannot be read.
+        """
         named = None if topic is None else bytes_of("topic", topic)
+        if named is not None:
+            self._refuse_unreadable(named)
+        self.catch_up()
         with self.follower.lock:
             return sorted(
                 StoreQueue(name, key.queue_id, first, end)

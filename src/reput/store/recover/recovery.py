@@ -98,7 +98,7 @@ def _find_start(
         )
         if ours.both >= 0:
             ours = _without_the_lost(store, log, kinds, ours, frontier.index_file)
-            ends = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
+            ends = [end_believed(log, end) for kind in kinds if (end := store.complete_to(kind)) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *ends])), "own")
     if layout.abort.exists():
         start = Start(_after_crash(store, log, kinds), "crash")
@@ -123,14 +123,14 @@ def _has_or_deleted_batches(store: StoreOnDisk, topics: frozenset[bytes]) -> boo
 def _without_the_lost(
     store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
 ) -> Frontiers:
-    """Return the frontiers, with the log's begin for indexes that are missing on disk: they are built again.
+    """Return the frontiers, with the log's begin for indexes that are missing on disk, or cannot be read.
 
     An empty folder of a topic means that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
     folders = store.layout.consume_queue, store.layout.batch_consume_queue
     has_folders = not all(map(folder_names.is_empty_dir, folders))
-    if not has_folders and not any(kind.is_present() for kind in kinds):
+    if not any(kind.is_present() for kind in kinds) and (not has_folders or store.unreadable):
         queues = min(queues, log.min_offset)
     if last_index_file and not store.index_files:
         index = min(index, log.min_offset)
@@ -151,7 +151,7 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
 
 def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
     begin = log.min_offset
-    end = min((_clean_end_of(kind, log) for kind in kinds), default=begin)
+    end = min((_clean_end_of(store, kind, log) for kind in kinds), default=begin)
     has_index = any(file.header and file.header.index_count > 1 for file in store.index_files)
     return Frontiers(end, end if has_index or not index_enabled else begin)
 
@@ -169,7 +169,7 @@ def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -
     if not any(kind.is_present() for kind in kinds):
         begin = log.min_offset
     # A kind that reports its own end is complete up to there after any crash. Files are believed up to the checkpoint.
-    reported = [end for kind in kinds if (end := kind.complete_to()) is not None]
+    reported = [end for kind in kinds if (end := store.complete_to(kind)) is not None]
     ends = [end_believed(log, end) for end in reported] + ([begin] if len(reported) < len(kinds) else [])
     begin = min(ends, default=begin)
     trusted_index = checkpoint.index_msg_timestamp
@@ -182,9 +182,9 @@ def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -
     return Frontiers(begin, index_begin if files else log.min_offset)
 
 
-def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
+def _clean_end_of(store: StoreOnDisk, kind: QueueKind, log: LogMaps) -> int:
     """Return the end of the last record that any queue of a kind names, or that the kind itself reports."""
-    reported = kind.complete_to()
+    reported = store.complete_to(kind)
     if reported is not None:
         return end_believed(log, reported)
     end = log.min_offset

@@ -9,8 +9,7 @@ import pytest
 
 import reput
 from reput.formats import paths
-from reput.store.disk.kinds import store_kinds
-from reput.store.disk.layout import find_store
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.write.expired import delete_expired_indexes
 from support import stores
 from support.checked import assert_sound
@@ -108,8 +107,8 @@ def test_expired(tmp_path: Path) -> None:
     before = sorted(ext_files(store))
     first = min((store / paths.COMMIT_LOG).iterdir())
     first.unlink()
-    layout = find_store(store, EXT)
-    gone = delete_expired_indexes(layout, store_kinds(layout, EXT, 200), int(first.name) + 4096)
+    found = StoreOnDisk.find(store, EXT, Purpose.WRITE)
+    gone = delete_expired_indexes(found.layout, found.kinds, int(first.name) + 4096)
     ext_gone = [path for path in gone if paths.CONSUME_QUEUE_EXT in path]
     assert ext_gone
     assert len(ext_files(store)) == len(before) - len(ext_gone)

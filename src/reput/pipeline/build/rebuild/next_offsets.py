@@ -21,7 +21,7 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
     batches = run.job.types.batch
     retained = [
         one
-        for one in retained_queues(run.layout, run.metadata, present, queues.end)
+        for one in retained_queues(run.layout, run.store.metadata, present, queues.end)
         if run.job.wants(one.key.topic) and one.key.topic not in batches and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
@@ -56,7 +56,7 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
     table = queues.table
     ends = {key: int(table.next[table.rows[key]]) for key in present}
     kept = []
-    for queue in shortened_queues(run.layout, run.metadata, ends, lost_ranges(run, queues.end), queues.end):
+    for queue in shortened_queues(run.layout, run.store.metadata, ends, lost_ranges(run, queues.end), queues.end):
         report_shortened(run.report, queue, queue.lost)
         if queue.lost:
             kept.append(QueueRange(queue.key, queue.next, queue.old_end))

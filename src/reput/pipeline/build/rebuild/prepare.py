@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
@@ -12,10 +13,10 @@ from reput.formats.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.combined import kind_to_read
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import QueueKind, ReadableQueues
 from reput.queue.placement import EVERYWHERE
 from reput.store.disk.index_kinds import refuse_held_index
-from reput.store.disk.kinds import configured_kinds, find_placement, kind_named, misplaced_database, present_kinds
+from reput.store.disk.kinds import kind_named, kinds_named
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.settings import StoreSettings
@@ -75,7 +76,7 @@ def refuse_early(root: Path | str, config: StoreConfig, options: RebuildOptions)
     if not swap.has_leftovers(layout):
         found = prepare(layout, config, options)
         if options.source == QUEUES:
-            choose_source(layout, config, found.settings.queue_file_size, [kind.name for kind in found.kinds])
+            choose_source(found.store)
 
 
 def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> PreparedRebuild:
@@ -87,15 +88,13 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     store = StoreOnDisk(
         layout,
         config,
-        Purpose.BUILD_INDEX if options.only == INDEX else Purpose.BUILD,
+        _purpose_of(options),
         verify_crc=options.verify_crc,
         # A conversion from other queues does not need the whole log.
         tolerant=options.salvage or options.source == QUEUES,
         built=options.kinds,
     )
     store.refuse()
-    if (options.topics or options.skip_topics) and (why := misplaced_database(layout)):
-        raise ConfigError(f"{why}. A rebuild of some topics leaves the database where it is")
     log, settings = store.log, store.settings
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += log.notes
@@ -113,6 +112,12 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     built = ((QUEUE, options.only != INDEX), (INDEX, bool(indexes or emptied)))
     report.built = [name for name, is_wanted in built if is_wanted]
     return PreparedRebuild(store, indexes, emptied, tag_items, report)
+
+
+def _purpose_of(options: RebuildOptions) -> Purpose:
+    if options.only == INDEX:
+        return Purpose.BUILD_INDEX
+    return Purpose.BUILD_SOME if options.topics or options.skip_topics else Purpose.BUILD
 
 
 def _indexes(store: StoreOnDisk, options: RebuildOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -149,27 +154,32 @@ def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildRepor
     return store.tag_items
 
 
-def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int, made: Sequence[str]) -> QueueKind:
-    """Return the kind whose entries are read: one that is not `made`, if there is one.
+class QueueSource(NamedTuple):
+    """The queues from which others are built, as one to read, and the kinds that they consist of."""
+
+    queues: ReadableQueues
+    kinds: Sequence[QueueKind]
+
+
+def choose_source(store: StoreOnDisk) -> QueueSource:
+    """Return the queues whose entries are read: of a kind that the job does not make, if there is one.
 
     Raises:
         ConfigError: the store has no queues, or only those of the one kind to make.
     """
-    configured = configured_kinds(config)
-    present = present_kinds(layout.as_found(), queue_file_size)
-    present.sort(key=lambda kind: configured.index(kind.name) if kind.name in configured else len(configured))
-    placement = find_placement(
-        layout.as_found(), StoreConfig(), StoreOnDisk(layout, config, Purpose.LOOK).topics.lite, []
-    )
-    if placement != EVERYWHERE:
+    layout, made = store.layout, [kind.name for kind in store.kinds]
+    present = kinds_named([kind.name for kind in store.present], layout.as_found(), store.settings.queue_file_size)
+    if store.placement_shown != EVERYWHERE:
         # Files first: with the light queues that they lack they have every queue.
-        return kind_to_read(present_kinds(layout.as_found(), queue_file_size), placement)
+        return QueueSource(kind_to_read(present, store.placement_shown), present)
+    named = store.named_kinds
+    present.sort(key=lambda kind: named.index(kind.name) if kind.name in named else len(named))
     # A database that moves to another folder is made from the present one.
     others = [kind for kind in present if kind.name not in made or kind.folder != kind_named(kind.name, layout).folder]
     if not others and len(made) > 1:
         others = present
     if others:
-        return others[0]
+        return QueueSource(others[0], others[:1])
     has = f"{' and '.join(kind.name for kind in present)} queues alone" if present else "no queues"
     raise ConfigError(
         f"{layout.root}: the store has {has}, so there is no other kind to convert from. Use the log: --source log"

@@ -67,21 +67,34 @@ def rebuild_store(
     config: StoreConfig | None = None,
     options: RebuildOptions | None = None,
     listener: ProgressListener | None = None,
-    build: Callable[[Rebuild], None] | None = None,
 ) -> RebuildReport:
     """Rebuild the ConsumeQueues and IndexFiles of the store in `root` from its CommitLog.
-
-    `build` makes the indexes in staging and swaps them in, if they do not come from the log.
 
     Raises:
         DamagedLogError: bytes in the middle of the log are no record, and `salvage` is not set.
         ReputError: see `reput.errors`; the old indexes are untouched unless the text says that the new ones are live.
     """
-    config, options = config or StoreConfig(), options or RebuildOptions()
+    config = config or StoreConfig()
+    return rebuild_found(
+        find_buildable(root, config), engine, config, options or RebuildOptions(), listener or ProgressListener()
+    )
+
+
+def rebuild_found(
+    layout: StoreLayout,
+    engine: Engine,
+    config: StoreConfig,
+    options: RebuildOptions,
+    listener: ProgressListener,
+    build: Callable[[Rebuild], None] | None = None,
+) -> RebuildReport:
+    """Rebuild the indexes of a store that `find_buildable` has found; see `rebuild_store`.
+
+    `build` makes the indexes in staging and swaps them in, if they do not come from the log.
+    """
     begin = time.perf_counter()
-    layout = find_buildable(root, config)
     with own_store(layout) as owned:
-        run = _begin(layout, owned, engine, config, options, listener or ProgressListener())
+        run = _begin(layout, owned, engine, config, options, listener)
         try:
             for folder in (run.job.staging, run.job.parts_folder):
                 fs.make_dirs(folder, run.job.owner)
@@ -121,7 +134,7 @@ def _begin(
     )
     # Queues of batches come from the log alone.
     builders = queue_builders(layout, job, with_batches=options.source == LOG)
-    return Rebuild(layout, settings, owned, engine, listener, job, builders, log, options, report, found.store.metadata)
+    return Rebuild(layout, settings, owned, engine, listener, job, builders, found.store, options, report)
 
 
 def _rebuild(run: Rebuild) -> None:

@@ -29,7 +29,6 @@ from reput.store.disk.kinds import present_kinds
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.report import LogGap, QueueOddity, RebuildReport, TopicSummary
 from reput.store.disk.retained import Retained, Shortened
-from reput.store.metadata.topics import topics_of
 from reput.store.recover.known_good import why_known_good
 
 _NAMED = 5
@@ -132,7 +131,7 @@ def fill_report(
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
-    broker = topics_of(run.metadata)
+    broker = run.store.topics
     configured = broker.names
     deleted = [topic.topic for topic in report.topics if broker.was_deleted(topic.topic.encode())]
     if deleted:
@@ -195,7 +194,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
             or among the old queues.
     """
     known_topics = {key.topic for key in (*queues.table.keys, *run.job.deleted)}.union(
-        run.job.types.batch, topics_of(run.metadata).names, *(result.skipped for result in queues.results)
+        run.job.types.batch, run.store.topics.names, *(result.skipped for result in queues.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [

@@ -13,22 +13,25 @@ from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.stages.state import Build
 from reput.store.disk.report import RebuildReport
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.metadata.metadata import Metadata
 
 
 @dataclass(slots=True)
 class Rebuild(Build):
-    """A rebuild: its log, its options, and the report that it fills.
+    """A rebuild: its store, its options, and the report that it fills.
 
     `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
     """
 
-    log: LogFiles
+    store: StoreOnDisk
     options: RebuildOptions
     report: RebuildReport
-    metadata: Metadata
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
+
+    @property
+    def log(self) -> LogFiles:
+        """The files of the log."""
+        return self.store.log
 
     @contextmanager
     def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:

@@ -116,7 +116,7 @@ def queue_parts(build: Build) -> list[str]:
     """
     found = dict.fromkeys(part for builder in build.builders for part in builder.parts(build))
     if build.job.of_all_topics:
-        for part in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_ROCKSDB):
+        for part in (paths.CONSUME_QUEUE, paths.SEPARATE_QUEUE_FOLDER):
             if part not in found and not is_empty_dir(build.layout.root / part):
                 fs.make_dirs(f"{build.job.staging}/{part}", build.job.owner)
                 found[part] = None
