@@ -80,15 +80,8 @@ CASES = [
         "messageIndexEnable", "json", ("messageIndexEnable=false",), "out of date", lost=(paths.INDEX,), is_silent=True
     ),
     Case("indexRocksDBEnable", "index-both", (), "index +in RocksDB, up to the record at log offset"),
-    Case("indexFileWriteEnable", "index-both", ("indexRocksDBEnable=true",), "out of date: index", lost=(paths.INDEX,)),
-    Case(
-        "indexFileWriteEnable",
-        "index-both",
-        ("indexRocksDBEnable=true", "indexFileWriteEnable=false"),
-        "out of date",
-        lost=(paths.INDEX,),
-        is_silent=True,
-    ),
+    Case("indexFileReadEnable", "index-both", (), "out of date", lost=(paths.INDEX,), is_silent=True),
+    Case("indexFileReadEnable", "index-both", ("indexFileReadEnable=true",), "out of date: index", lost=(paths.INDEX,)),
 ]
 
 
