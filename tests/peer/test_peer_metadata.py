@@ -163,3 +163,18 @@ def test_the_first_offsets_of_a_store(tmp_path: Path, peer: ModuleType) -> None:
             made.commit_offset("billing", "orders", 0, 1)
         answer = asked_of_a_copy(store, kind, peer)
         assert (answer["load"], answer["offsets"]) == (True, {"orders@billing": {"0": 1}})
+
+
+@pytest.mark.parametrize("name", ["config-v1", "config-v1-single", "config-v2"])
+def test_a_broker_has_the_topics_that_were_made(name: str, tmp_path: Path, peer: ModuleType) -> None:
+    """Topics that `reput.serve` puts into a database are what the broker's manager loads, data version included."""
+    store = golden.unpack(name, tmp_path)
+    with reput.serve(store, topics={"served": 3, "served_too": 5}):
+        pass
+    found = metadata_of(store).read(Table.TOPICS)
+    answer = asked_of_a_copy(store, f"topics-{KINDS[name]}", peer)
+    assert answer["load"]
+    assert (answer["topics"]["served"], answer["topics"]["served_too"]) == (3, 5)
+    wanted = {topic: values["writeQueueNums"] for topic, values in found.values.items()}
+    assert {topic: answer["topics"][topic] for topic in wanted} == wanted
+    assert answer["counter"] == found.counter

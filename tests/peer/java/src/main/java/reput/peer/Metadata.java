@@ -8,10 +8,14 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.broker.config.v1.RocksDBConfigManager;
 import org.apache.rocketmq.broker.config.v1.RocksDBConsumerOffsetManager;
+import org.apache.rocketmq.broker.config.v1.RocksDBTopicConfigManager;
 import org.apache.rocketmq.broker.config.v2.ConfigStorage;
 import org.apache.rocketmq.broker.config.v2.ConsumerOffsetManagerV2;
+import org.apache.rocketmq.broker.config.v2.TopicConfigManagerV2;
 import org.apache.rocketmq.broker.offset.ConsumerOffsetManager;
 import org.apache.rocketmq.broker.offset.LmqConsumerOffsetManager;
+import org.apache.rocketmq.broker.topic.TopicConfigManager;
+import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.rocksdb.CompressionType;
@@ -35,6 +39,9 @@ final class Metadata {
             case "v1-single" -> first(store, true);
             case "v2" -> second(store);
             case "lmq" -> light(store);
+            case "topics-v1" -> firstTopics(store, false);
+            case "topics-v1-single" -> firstTopics(store, true);
+            case "topics-v2" -> secondTopics(store);
             default -> throw new IllegalArgumentException(kind);
         };
     }
@@ -54,9 +61,7 @@ final class Metadata {
         set(ConsumerOffsetManager.class, manager, "offsetTable", new ConcurrentHashMap<>());
         set(ConsumerOffsetManager.class, manager, "dataVersion", new DataVersion());
         // It asks for the settings of a database that it takes in.
-        BrokerController controller = (BrokerController) unsafe().allocateInstance(BrokerController.class);
-        set(BrokerController.class, controller, "messageStoreConfig", new MessageStoreConfig());
-        set(ConsumerOffsetManager.class, manager, "brokerController", controller);
+        set(ConsumerOffsetManager.class, manager, "brokerController", controller(store));
         boolean loaded = manager.load();
         Map<String, Object> found = answer(loaded, manager);
         manager.stop();
@@ -86,6 +91,41 @@ final class Metadata {
         Map<String, Object> found = new TreeMap<>(answer(loaded, manager));
         found.put("light", new TreeMap<>(manager.getLmqOffsetTable()));
         return found;
+    }
+
+    private static Map<String, Object> firstTopics(Path store, boolean single) throws ReflectiveOperationException {
+        // The constructor with a folder passes over the one of the settings, so both are given.
+        RocksDBTopicConfigManager manager =
+            new RocksDBTopicConfigManager(controller(store), single, store.toString());
+        Map<String, Object> found = topics(manager.load(), manager);
+        manager.stop();
+        return found;
+    }
+
+    private static Map<String, Object> secondTopics(Path store) throws ReflectiveOperationException {
+        MessageStoreConfig settings = new MessageStoreConfig();
+        settings.setStorePathRootDir(store.toString());
+        ConfigStorage storage = new ConfigStorage(settings);
+        boolean started = storage.start();
+        TopicConfigManagerV2 manager = new TopicConfigManagerV2(controller(store), storage);
+        Map<String, Object> found = topics(started && manager.load(), manager);
+        storage.shutdown();
+        return found;
+    }
+
+    private static Map<String, Object> topics(boolean loaded, TopicConfigManager manager) {
+        Map<String, Object> queues = new TreeMap<>();
+        manager.getTopicConfigTable().forEach((name, topic) -> queues.put(name, topic.getWriteQueueNums()));
+        return Json.object("load", loaded, "counter", manager.getDataVersion().getCounter().get(), "topics", queues);
+    }
+
+    private static BrokerController controller(Path store) throws ReflectiveOperationException {
+        MessageStoreConfig settings = new MessageStoreConfig();
+        settings.setStorePathRootDir(store.toString());
+        BrokerController controller = (BrokerController) unsafe().allocateInstance(BrokerController.class);
+        set(BrokerController.class, controller, "messageStoreConfig", settings);
+        set(BrokerController.class, controller, "brokerConfig", new BrokerConfig());
+        return controller;
     }
 
     private static Map<String, Object> answer(boolean loaded, ConsumerOffsetManager manager) {
