@@ -9,7 +9,6 @@ of what the bytes say.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from reput.formats import index_file, properties
 from reput.formats.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.java_numbers import parse_whole
 from reput.formats.record import (
     FLAG_INNER_BATCH,
     TRANSACTION_MASK,
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-
-_JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 
 
 def decode_range(
@@ -161,16 +159,11 @@ def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
 
 def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) -> int:
     """Return the tags code of a record: the hash of its tags, or the time of its delivery."""
-    level = min(_java_int(values.get(properties.DELAY, b"")), len(delays_ms) - 1)
+    # A text that is no number is no level, as 0 is.
+    level = min(parse_whole(values.get(properties.DELAY, b""), 32) or 0, len(delays_ms) - 1)
     if record.topic == SCHEDULE_TOPIC_UTF8 and level > 0:
         return _to_int64(record.store_timestamp + int(delays_ms[level]))
     return java_string_hash_utf8(values.get(properties.TAGS, b""))
-
-
-def _java_int(text: bytes) -> int:
-    """Read ASCII digits as `Integer.parseInt` does; return 0, which is no level, if it would throw."""
-    value = int(text) if _JAVA_INT.fullmatch(text) else 0
-    return value if -(1 << 31) <= value < 1 << 31 else 0
 
 
 def _to_int64(value: int) -> int:

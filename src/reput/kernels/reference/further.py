@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from reput.formats import properties
+from reput.formats.java_numbers import parse_whole
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import (
     LMQ_PREFIX,
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reput.kernels.reference.decode import Bytes, Int64s
-
-_JAVA_INT = re.compile(rb"[+-]?[0-9]+")
-_MAX_DIGITS = 19
 
 
 def inner_batches(
@@ -94,12 +91,8 @@ def further_queues(
 
 def _number(text: bytes) -> int:
     """Read a number that is not negative, as `Long.parseLong` reads ASCII text; return -1 for anything else."""
-    if not _JAVA_INT.fullmatch(text):
-        return -1
-    # Python reads no more than some thousand digits; nineteen are more than enough here.
-    digits = text.lstrip(b"+-").lstrip(b"0")
-    value = int(digits or b"0") if len(digits) <= _MAX_DIGITS else 1 << 63
-    return -1 if value >= 1 << 63 or (value and text.startswith(b"-")) else value
+    value = parse_whole(text, 64)
+    return -1 if value is None or value < 0 else value
 
 
 def _split(text: bytes) -> list[bytes]:
