@@ -395,6 +395,8 @@ def test_a_plan_lists_a_store_once(question: dict[str, str], tmp_path: Path, mon
     """One plan lists the IndexFiles once, and reads the frontier and topics.json once."""
     path = golden.unpack("basic", tmp_path)
     reput.rebuild(path, spark=False)
+    (path / paths.CONFIG).mkdir(exist_ok=True)
+    (path / paths.CONFIG / "topics.json").write_text('{"topicConfigTable":{}}')
     seen: Counter[str] = Counter()
     list_dir, read_bytes = fs.list_dir, fs.read_bytes
 

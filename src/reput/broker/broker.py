@@ -54,8 +54,9 @@ class Broker:
     def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self.store = store
         self.name = NAME
-        self.topics = TopicConfigs(store.configurations(Table.TOPICS), NAME)
-        self.groups = GroupConfigs(store.configurations(Table.GROUPS))
+        homes = store.metadata_homes
+        self.topics = TopicConfigs(homes.configurations(Table.TOPICS), NAME)
+        self.groups = GroupConfigs(homes.configurations(Table.GROUPS))
         self.consumers = Consumers(self._notify)
         self.producers = Producers()
         self.locks = QueueLocks()

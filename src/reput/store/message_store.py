@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     from reput.log.append.flush import FlushService
     from reput.log.encode.message import Message, PutManyResult, PutResult
     from reput.store.disk.layout import StoreLayout
-    from reput.store.metadata.configurations import Configurations
     from reput.store.metadata.homes import MetadataHomes
-    from reput.store.metadata.tables import Table
     from reput.store.open.opening import Opened
     from reput.store.owner.indexer import CatchUp, Indexer
     from reput.store.owner.owner import Ownership
@@ -193,40 +191,28 @@ class LocalStore(ProgressCalls, Reading):
         from reput.store.metadata.tables import Table
         from reput.store.progress.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 
-        config = self.config
+        config, homes = self.config, self.metadata_homes
         with self._metadata_lock:
             if self._progress is None:
                 self._progress = ConsumerProgress.load(
-                    self._metadata_homes().home(Table.OFFSETS),
+                    homes.home(Table.OFFSETS),
                     persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
                     version_step=config.consumer_offset_update_version_step or VERSION_STEP,
                 )
                 self.notes += self._progress.notes
             return self._progress
 
-    def configurations(self, table: Table) -> Configurations:
-        """Return the broker's topics or groups, to be changed; the caller persists them.
-
-        Raises:
-            DamagedStoreError: Their file or database is damaged; a file, and its .bak is missing or damaged as well.
-            AccessError: The store is open read-only.
-            ClosedError: The store is closed.
-        """
-        from reput.store.metadata.configurations import Configurations
-
-        self._check_open(to_write=True)
-        with self._metadata_lock:
-            homes = self._metadata_homes()
-            return Configurations.load(homes.home(table), homes.clock_ms)
-
-    def _metadata_homes(self) -> MetadataHomes:
+    @property
+    def metadata_homes(self) -> MetadataHomes:
+        """The places of topics, groups and offsets. They are written only while the store is open to write."""
         from reput.store.metadata.homes import MetadataHomes
         from reput.store.progress.progress import wall_clock_ms
 
-        if self._homes is None:
-            metadata = StoreOnDisk(self.layout, self.config, Purpose.READ).metadata
-            self._homes = MetadataHomes(metadata, self.layout.own(own.ROCKSDB_LOGS), wall_clock_ms)
-        return self._homes
+        with self._metadata_lock:
+            if self._homes is None:
+                metadata = StoreOnDisk(self.layout, self.config, Purpose.READ).metadata
+                self._homes = MetadataHomes(metadata, self.layout.own(own.ROCKSDB_LOGS), wall_clock_ms)
+            return self._homes
 
     @property
     def pending(self) -> PendingWork:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reput.errors import ConfigError
 from reput.formats.data_version import DataVersion
+from reput.store.metadata.configurations import Configurations
 from reput.store.metadata.database_homes import OpenDatabases, V1Home, V2Home
 from reput.store.metadata.home import HomeContent, TableHome, Values
 from reput.store.metadata.json_homes import ConfigurationsFile, JsonHome, OffsetsFile
@@ -82,6 +83,14 @@ class MetadataHomes:
             # With the version 0 a broker would not take it in.
             return self._json(table, metadata.json_at_start.target(table), least_counter=1)
         return NoHome(metadata, table)
+
+    def configurations(self, table: Table) -> Configurations:
+        """Return topics or groups, to be changed; the caller persists them.
+
+        Raises:
+            DamagedStoreError: their file or database is damaged; a file, and its .bak is missing or damaged as well.
+        """
+        return Configurations.load(self.home(table), self.clock_ms)
 
     def close(self) -> None:
         """Close the databases; what is not written is lost."""
