@@ -33,10 +33,15 @@ DATABASE_ONLY = (
 SETTINGS = StoreConfig(index_rocksdb_enable=True, index_file_write_enable=False, index_file_read_enable=False)
 
 
+MOST = 64
+"""RocketMQ's own bound of an answer (maxMsgsNumBatch)."""
+
+
 def asked(peer: ModuleType, store: Path, questions: Iterable[list[Any]], tmp_path: Path) -> list[list[int]]:
-    """The log offsets that RocketMQ finds for questions by topic, key and number."""
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps({"key": question}) + "\n" for question in questions))
+    """The log offsets that RocketMQ finds for questions by topic, key and number, over the time of the log."""
+    path, times = tmp_path / "questions.jsonl", [one.store_ms for one in golden.records(store)]
+    span = [min(times), max(times)]
+    path.write_text("".join(json.dumps({"key": [*question, *span]}) + "\n" for question in questions))
     lines = peer.run("ask", store, path, *peer.GOLDEN_SETTINGS, *DATABASE_ONLY)
     return [line["phys"] for line in lines]
 
@@ -53,8 +58,8 @@ def test_rocketmq_answers_from_our_database(name: str, peer: ModuleType, tmp_pat
     assert asked(peer, store, (line["key"] for line in lines), tmp_path) == [line["phys"] for line in lines]
     for kind in (props.KEYS, props.UNIQ_KEY):
         offsets = by_text(store, kind)
-        questions = [[topic, key, 1000] for topic, key in offsets]
-        assert asked(peer, store, questions, tmp_path) == [*offsets.values()]
+        questions = [[topic, key, MOST] for topic, key in offsets]
+        assert asked(peer, store, questions, tmp_path) == [found[:MOST] for found in offsets.values()]
     # RocketMQ has opened and closed it, and has found nothing to add.
     assert families(store)[fmt.FAMILY] == wanted[fmt.FAMILY]
     assert not (store / paths.INDEX).exists() or not any((store / paths.INDEX).iterdir())
