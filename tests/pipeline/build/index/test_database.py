@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,8 +22,12 @@ from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.split import index_keys
 from reput.store.owner import swap
+from tests.formats.test_index_entry_keys import given_by_log
 from tests.support import golden
 from tests.support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 BOTH, ALONE = "index-both", "index-rocksdb"
 Families = dict[str, dict[bytes, bytes]]
@@ -71,6 +76,24 @@ def test_a_rebuild_makes_a_database_that_is_turned_on(tmp_path: Path) -> None:
     shutil.rmtree(store / paths.INDEX_DATABASE)
     reput.rebuild(store, config=StoreConfig(index_rocksdb_enable=True), spark=False)
     assert families(store) == wanted
+
+
+@pytest.mark.spark
+@pytest.mark.golden
+def test_spark_makes_compares_and_extends_the_same_database(spark: SparkContext, tmp_path: Path) -> None:
+    """Tasks on Spark leave, write and compare the same entries as tasks in this process, and extend the database."""
+    store = golden.unpack(ALONE, tmp_path)
+    wanted = families(store)
+    change(store, drop=[key for key in wanted[fmt.FAMILY] if key not in fmt.MARKS][::2])
+    findings = reput.check(store, spark=spark, split_mb=0.25).findings
+    assert {one.rule for one in findings} == {"index-key-missing"}
+    reput.rebuild(store, only="index", spark=spark, split_mb=0.25)
+    assert families(store) == wanted
+    assert reput.check(store, spark=spark, split_mb=0.25).sound
+    with reput.MessageStore.open(store) as opened:
+        opened.put_message(reput.Message("orders", b"new", keys="new", unique_key="7F01"), queue_id=0)
+        opened.reput(spark)
+    assert families(store)[fmt.FAMILY] == given_by_log(store)
 
 
 def test_pending_timers_stay(tmp_path: Path) -> None:
