@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from reput.broker import transactions
+from reput.broker import timers, transactions
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
 from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file, queue_kinds
@@ -70,6 +70,8 @@ DEFAULTS = {
     "transaction_time_out": str(transactions.DEFAULT_TIME_OUT_MS),
     "transaction_check_interval": str(transactions.DEFAULT_CHECK_INTERVAL_MS),
     "transaction_check_max": str(transactions.DEFAULT_CHECK_MAX),
+    "timer_max_delay_sec": str(timers.DEFAULT_MAX_DELAY_S),
+    "recall_message_enable": "false",
     "consumer_offset_update_version_step": str(progress.VERSION_STEP),
     "max_decoded_body_size": str(MAX_DECODED_BODY_SIZE),
     "tail_max_entries": str(follower.TAIL_MAX_ENTRIES),

@@ -73,6 +73,8 @@ def test_names_are_the_peers() -> None:
             "useSeparateStorePathForRocksdbCQ": "true", "combineCQLoadingCQTypes": "default",
             "combineCQPreferCQType": "default", "combineAssignOffsetCQType": "default",
             "combineCQUseRocksdbForLmq": "true", "rocksdbCQSelectiveDoubleWriteEnable": "true", "minLiteTTl": "27",
+            "transactionTimeOut": "28", "transactionCheckInterval": "29", "transactionCheckMax": "30",
+            "timerMaxDelaySec": "31", "recallMessageEnable": "true",
         }
     )  # fmt: skip
     assert [field.name for field in fields(found) if getattr(found, field.name) is None] == []

@@ -153,6 +153,10 @@ class StoreConfig:
     """`reput serve`: time between two rounds of such questions (ms)."""
     transaction_check_max: int | None = None
     """`reput serve`: number of questions after which a transaction is given up."""
+    timer_max_delay_sec: int | None = None
+    """`reput serve`: longest time ahead of a timer message (s)."""
+    recall_message_enable: bool | None = None
+    """`reput serve`: let senders recall timer messages."""
 
     max_decoded_body_size: int | None = None
     """reput's own: the most bytes that a compressed body may expand to when it is read (64 MiB)."""

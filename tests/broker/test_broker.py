@@ -167,7 +167,8 @@ def wait_for_offset(client: Client, offset: int) -> None:
 
 REFUSED_SENDS = {
     "delay": (send_fields("orders", properties="DELAY\x01soon"), C.MESSAGE_ILLEGAL),
-    "timer": (send_fields("orders", properties="TIMER_DELIVER_MS\x01999"), C.MESSAGE_ILLEGAL),
+    "timer": (send_fields("orders", properties="TIMER_DELAY_SEC\x01300000"), C.MESSAGE_ILLEGAL),
+    "no time": (send_fields("orders", properties="TIMER_DELIVER_MS\x01soon"), C.MESSAGE_ILLEGAL),
     "system topic": (send_fields("RMQ_SYS_TRANS_HALF_TOPIC"), C.NO_PERMISSION),
     "retry topic": (send_fields("%RETRY%g"), C.NO_PERMISSION),
     "blank topic": (send_fields(" "), C.INVALID_PARAMETER),

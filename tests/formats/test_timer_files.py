@@ -14,11 +14,11 @@ from reput.formats.timer_checkpoint import (
     TIMER_CHECKPOINT,
     TimerCheckpoint,
     decode_timer_checkpoint,
+    encode_timer_checkpoint,
 )
-from reput.formats.timer_log import BLANK_UNIT, UNIT, UNIT_SIZE, TimerUnit, decode_unit
+from reput.formats.timer_log import BLANK_UNIT, UNIT, UNIT_SIZE, TimerUnit, decode_unit, encode_timer_unit
 from reput.formats.timer_wheel import SLOT, snapshot_position
 from reput.formats.transactions import encode_ended_offsets, ended_offsets
-from support.encoders import encode_timer_checkpoint, encode_timer_unit
 
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -14,10 +14,7 @@ from reput.formats.consume_queue_ext import MAX_BITMAP_SIZE, UNIT, Unit
 from reput.formats.hashing import utf16_units
 from reput.formats.pop_database import PopRecord
 from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE
-from reput.formats.timer_checkpoint import TIMER_CHECKPOINT, TIMER_CHECKPOINT_FILE_SIZE, TimerCheckpoint
 from reput.formats.timer_database import TIMER_VALUE
-from reput.formats.timer_log import UNIT as TIMER_UNIT
-from reput.formats.timer_log import TimerUnit
 from reput.formats.transaction_database import HALF_VALUE, HalfEntry
 
 
@@ -43,16 +40,6 @@ def encode_ext_unit(unit: Unit) -> bytes:
     if len(unit.bitmap) > MAX_BITMAP_SIZE:
         raise ValueError(f"a bitmap of {len(unit.bitmap)} bytes: {MAX_BITMAP_SIZE} at most")
     return UNIT.struct.pack(unit.size, unit.tags_code, unit.store_timestamp, len(unit.bitmap)) + unit.bitmap
-
-
-def encode_timer_unit(unit: TimerUnit) -> bytes:
-    """Return the bytes of a unit of the timer log."""
-    return TIMER_UNIT.struct.pack(*unit)
-
-
-def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
-    """Return the 4096 bytes of a timer checkpoint file."""
-    return TIMER_CHECKPOINT.struct.pack(*checkpoint).ljust(TIMER_CHECKPOINT_FILE_SIZE, b"\0")
 
 
 def encode_timer_value(size: int, physical_offset: int) -> bytes:

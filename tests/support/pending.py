@@ -17,10 +17,9 @@ from reput.files import fs
 from reput.files.database import DatabaseOwner
 from reput.formats import paths, timer_checkpoint, timer_log, timer_wheel
 from reput.formats.system_topics import TIMER_TOPIC
-from reput.formats.timer_checkpoint import TimerCheckpoint
-from reput.formats.timer_log import UNIT_SIZE, TimerUnit
+from reput.formats.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint
+from reput.formats.timer_log import UNIT_SIZE, TimerUnit, encode_timer_unit
 from reput.formats.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
-from support.encoders import encode_timer_checkpoint, encode_timer_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,6 +18,7 @@ from reput.broker.producers import Producers
 from reput.broker.pulls import Holds
 from reput.broker.requests import Answer, Request
 from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
+from reput.broker.timers import Timers
 from reput.broker.transactions import Transactions
 from reput.broker.unique_keys import UniqueKeys
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
@@ -28,6 +29,7 @@ from reput.store.metadata.tables import Table
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
     from reput.formats.record import Host
+    from reput.log.encode.message import Message
 
 log = logging.getLogger("reput.broker")
 NAME: Final = "reput"
@@ -63,6 +65,7 @@ class Broker:
         self.holds = Holds(self, loop)
         self.unique_keys = UniqueKeys(host.address)
         self.delays = DelayLevels(self, loop)
+        self.timers = Timers(self, loop)
         self.transactions = Transactions(self, loop)
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self._host = host.encode()
@@ -155,6 +158,10 @@ class Broker:
         if answer is not None:
             request.answer(answer)
 
+    def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
+        """Return a message and its queue as they are stored: one that is due later waits in another topic."""
+        return self.delays.place(*self.timers.place(message, queue_id))
+
     def message_id(self, offset: int) -> str:
         """Return the id of the message at a log offset."""
         return encode_message_id(self._host, offset)
@@ -174,6 +181,7 @@ class Broker:
     def start(self) -> None:
         """Begin to deliver what waits, and to look after idle connections, old locks and indexes."""
         self.delays.start()
+        self.timers.start()
         self.transactions.start()
         self._sweeper = self._loop.create_task(self._sweep())
 
@@ -188,10 +196,14 @@ class Broker:
             for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
                 connection.close()
             self.locks.forget_expired()
-            await self._loop.run_in_executor(None, self.delays.persist)
+            await self._loop.run_in_executor(None, self._persist)
             if self._wants_indexes or self.store.behind_bytes > INDEX_BYTES:
                 self._wants_indexes = False
                 await self._loop.run_in_executor(None, self._build_indexes)
+
+    def _persist(self) -> None:
+        self.delays.persist()
+        self.timers.persist()
 
     def _build_indexes(self) -> None:
         if self.store.is_followed:
@@ -207,10 +219,12 @@ class Broker:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.delays.stop()
+        self.timers.stop()
         self.holds.end_all()
         await self.transactions.stop()
         await self._loop.run_in_executor(None, self._worker.shutdown)
-        await self._loop.run_in_executor(None, self.delays.persist)
+        await self._loop.run_in_executor(None, self._persist)
+        self.timers.close()
         for connection in list(self._connections):
             connection.close()
         deadline = self._loop.time() + _DRAIN_S

@@ -41,7 +41,8 @@ _AGAIN_S = 0.1
 _LONGEST_WAIT_S = 10.0
 """Longer waits are cut into such pieces, so that a clock that is set is noticed."""
 
-_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+"""The refusals of a put that come each time: what waits for it would wait for ever."""
 
 
 class DelayLevels:
@@ -150,7 +151,7 @@ class DelayLevels:
         future = self._broker.store.put_message_async(copy_of(message, topic), queue_id)
         # With sync flush it is done later; what is not stored is done at once.
         refusal = None if not future.done() or future.result().status.is_stored else future.result()
-        if refusal is not None and refusal.status in _NEVER:
+        if refusal is not None and refusal.status in NEVER_STORED:
             log.error("a delayed message is left out: %r: %s", message, refusal.reason)
             return True
         return refusal is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput.broker import members, offsets, pulls, routes, transactions
+from reput.broker import members, offsets, pulls, routes, timers, transactions
 from reput.broker.codes import RequestCode
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.GET_BROKER_CLUSTER_INFO: routes.cluster_info,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: routes.all_topics,
     RequestCode.END_TRANSACTION: transactions.end_transaction,
+    RequestCode.RECALL_MESSAGE: timers.recall_message,
     RequestCode.HEART_BEAT: members.heartbeat,
     RequestCode.UNREGISTER_CLIENT: members.unregister,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: members.consumer_list,

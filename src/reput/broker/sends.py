@@ -15,6 +15,7 @@ from reput.broker.codes import RequestCode, ResponseCode, refuse
 from reput.broker.configuration import CLUSTER, MAX_QUEUES, NOT_FOR_SENDERS, check_topic
 from reput.broker.delays import DELAY
 from reput.broker.requests import Answer
+from reput.broker.timers import TIMES
 from reput.broker.transactions import TRANSACTION_ID, UNIQUE_KEY, half_of, is_transactional
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
@@ -49,7 +50,7 @@ _LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
 _COMPRESSION_TYPE: Final = 0x700
 _KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | _COMPRESSION_TYPE
 """The bits of sysFlag that a sender sets; the others are the store's."""
-_LATER: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
+_NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
 _ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": CLUSTER}
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TOGETHER_BYTES: Final = 4 << 20
@@ -146,8 +147,6 @@ def _message(
     broker: Broker, request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]
 ) -> Message:
     """Return the message that a sender describes."""
-    if any(name in properties for name in _LATER):
-        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: reput serve delivers no timer messages")
     added = {**properties, **_ADDED}
     if UNIQUE_KEY not in added:
         added[UNIQUE_KEY] = broker.unique_keys.make()
@@ -176,7 +175,7 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     if inner is None:
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
     messages = [_message(broker, request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
-    if any(DELAY in (message.properties or {}) or is_transactional(message) for message in messages):
+    if any(_NOT_IN_A_BATCH & (message.properties or {}).keys() or is_transactional(message) for message in messages):
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed or transactional messages")
     store_batch = partial(_store_batch, broker, messages, header.queue_id)
     if broker.is_sync_flush:
@@ -191,8 +190,10 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
     if is_transactional(message):
         half = half_of(message, queue_id)
         key = (half.properties or {}).get(TRANSACTION_ID)
-        return Send(request, half, 0, queue_id, {"transactionId": key} if key else {})
-    return Send(request, *broker.delays.place(message, queue_id), queue_id)
+        return Send(request, half, 0, queue_id, {"transactionId": key} if key else _NOTHING)
+    placed, own_queue_id = broker.place(message, queue_id)
+    handle = broker.timers.recall_handle(placed)
+    return Send(request, placed, own_queue_id, queue_id, {"recallHandle": handle} if handle else _NOTHING)
 
 
 def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:

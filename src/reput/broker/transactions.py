@@ -183,7 +183,7 @@ class Transactions:
             sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
             prepared_transaction_offset=half.physical_offset,
         )
-        future = self._broker.store.put_message_async(*self._broker.delays.place(message, queue_id))
+        future = self._broker.store.put_message_async(*self._broker.place(message, queue_id))
         self._ending |= offsets
 
         def stored() -> Answer:

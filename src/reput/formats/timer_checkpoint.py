@@ -41,6 +41,11 @@ class TimerCheckpoint(NamedTuple):
     counter: int = 0
 
 
+def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
+    """Return the 4096 bytes of a timer checkpoint file."""
+    return TIMER_CHECKPOINT.struct.pack(*checkpoint).ljust(TIMER_CHECKPOINT_FILE_SIZE, b"\0")
+
+
 def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint:
     """Return the values of a timer checkpoint file; raises struct.error if it is shorter than 56 bytes."""
     return TimerCheckpoint(*TIMER_CHECKPOINT.struct.unpack_from(data, 0))

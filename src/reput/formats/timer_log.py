@@ -83,6 +83,11 @@ def is_unit(size: Any, magic: Any) -> Any:
     return (size == UNIT_SIZE) & (magic | _KNOWN_BITS == _KNOWN_BITS)
 
 
+def encode_timer_unit(unit: TimerUnit) -> bytes:
+    """Return the bytes of a unit."""
+    return UNIT.struct.pack(*unit)
+
+
 def decode_unit(data: bytes | memoryview, position: int) -> TimerUnit | None:
     """Return the unit at a position of `data`; None if there is none."""
     if position < 0 or position + UNIT_SIZE > len(data):

@@ -1,0 +1,368 @@
+"""Timer messages: they wait in rmq_sys_wheel_timer, and go to their topic in the second at which they are due.
+
+The timer wheel takes in the messages of that queue, and gives them out second by second. Its files are RocketMQ's own
+(`TimerFiles`), so that a broker that opens the store next goes on where this one has ended. A message that is due later
+than two days ahead is put to the queue again meanwhile. A recall puts a mark that names a message by its unique key;
+the wheel leaves that message out. What was delivered in a second that was not over is delivered again after a kill.
+
+A transactional message with a time is delivered later than its commit by that time; RocketMQ loses such a message.
+
+Source: `HookUtils.transformTimerMessage`, `TimerMessageStore`, `RecallMessageProcessor`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import re
+import time
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from reput.broker.codes import ResponseCode, refuse
+from reput.broker.delays import DELAY, NEVER_STORED, REAL_QUEUE_ID, REAL_TOPIC, copy_of, real_place
+from reput.broker.requests import Answer
+from reput.errors import DamagedLogError, ReputError
+from reput.formats.hashing import java_string_hash
+from reput.formats.layout import INT64_MAX
+from reput.formats.system_topics import TIMER_TOPIC
+from reput.formats.timer_log import DELETE, TimerUnit
+from reput.log.encode.message import Message
+from reput.store.pending.timer_wheel import PRECISION_MS, has_timer_log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+    from reput.store.read.arrivals import Waiter
+    from reput.store.read.message import StoredMessage
+    from reput.store.write.timer_files import TimerFiles, TimerState
+
+log = logging.getLogger("reput.broker")
+DELIVER_MS, DELAY_MS, DELAY_SEC = TIMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
+OUT_MS, DELETE_KEY, UNIQUE_KEY = "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "UNIQ_KEY"
+ENQUEUE_MS, DEQUEUE_MS, ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
+DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_AT_ONCE = 32
+_AGAIN_S = 0.1
+_LONGEST_WAIT_S = 10.0
+_HANDLE_VERSION, _HANDLE_PARTS = "v1", 5
+_RECALL_TAG = "_RECALL_TAG_"
+
+
+class Timers:
+    """The timer messages of a broker. All methods but `persist` run in the loop's thread."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        config = broker.store.config
+        self._broker = broker
+        self._loop = loop
+        self._max_delay_s = config.timer_max_delay_sec or DEFAULT_MAX_DELAY_S
+        self.is_recall_enabled = config.recall_message_enable is True
+        self._files: TimerFiles | None = None
+        self._queue_offset = 0
+        self._read_time_ms = 0
+        self._write_time_ms = 0
+        # The messages of the time that is being given out, and that time's marks.
+        self._giving: deque[TimerUnit] = deque()
+        self._marked: set[str] = set()
+        self._state: TimerState | None = None
+        self._noted: TimerState | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: Waiter | None = None
+        self._is_stopped = False
+
+    # --- messages that come --------------------------------------------------------------------
+
+    def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
+        """Return a message and its queue as they are stored: one with a time waits in the timer topic.
+
+        A delay level counts more than a time. A message whose time is over comes back as it is.
+        """
+        properties = message.properties or {}
+        if not any(name in properties for name in TIMES) or OUT_MS in properties:
+            return message, queue_id
+        if properties.get(DELAY, "0").lstrip("+").isdecimal() and int(properties.get(DELAY, "0")) > 0:
+            left = {name: value for name, value in properties.items() if name not in TIMES}
+            return replace(message, properties=left), queue_id
+        now_ms = _now_ms()
+        due_ms = _due_ms(properties, now_ms)
+        if (
+            due_ms is None
+            or due_ms - now_ms > self._max_delay_s * 1000
+            or (due_ms <= now_ms and DELETE_KEY in properties)
+        ):
+            refuse(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "timer message illegal, the delay time should not be bigger than the max delay "
+                f"{self._max_delay_s * 1000}ms; or if set del msg, the delay time should be bigger than the current "
+                "time",
+            )
+        if due_ms <= now_ms:
+            return message, queue_id
+        # As in RocketMQ a whole second becomes the one before it.
+        out_ms = (due_ms - 1) // PRECISION_MS * PRECISION_MS
+        waiting = {OUT_MS: str(out_ms), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}
+        return replace(message, topic=TIMER_TOPIC, properties={**properties, **waiting}), 0
+
+    def recall_handle(self, message: Message) -> str | None:
+        """Return the text by which the sender of a timer message can recall it; None for another message."""
+        properties = message.properties or {}
+        topic, out_ms = properties.get(REAL_TOPIC), properties.get(OUT_MS)
+        if message.topic != TIMER_TOPIC or topic is None or out_ms is None:
+            return None
+        parts = (_HANDLE_VERSION, topic, self._broker.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
+        return base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
+
+    def recall(self, request: Request) -> Answer:
+        """Serve a recall: put a mark that names the message."""
+        group, topic, text = request.text("producerGroup"), request.text("topic"), request.text("recallHandle")
+        if not self.is_recall_enabled:
+            refuse(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden (recallMessageEnable=false)")
+        self._broker.topics.get(topic)
+        due_ms, key = self._handle_of(topic, text)
+        if not 0 < due_ms - _now_ms() < self._max_delay_s * 1000:
+            refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
+        properties = {DELETE_KEY: key, UNIQUE_KEY: key, DELIVER_MS: str(due_ms), "PGROUP": group}
+        mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
+        future = self._broker.store.put_message_async(*self.place(mark, 0))
+        if future.done() and not future.result().status.is_stored:
+            refuse(ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {future.result().reason}")
+        return Answer(fields={"msgId": key})
+
+    def _handle_of(self, topic: str, text: str) -> tuple[int, str]:
+        """Return the time and the unique key in a recall handle; refuse one that is not of this topic and broker."""
+        try:
+            parts = base64.b64decode(text.encode(), altchars=b"-_", validate=True).decode().split(" ")
+        except (binascii.Error, ValueError):
+            parts = []
+        if len(parts) < _HANDLE_PARTS or parts[0] != _HANDLE_VERSION or not _NUMBER.fullmatch(parts[3]):
+            refuse(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
+        if parts[1] != topic:
+            refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, topic not match")
+        if parts[2] != self._broker.name:
+            refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available")
+        return int(parts[3]), parts[4]
+
+    # --- the wheel -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to take in and to deliver."""
+        self._look()
+
+    def _open(self) -> TimerFiles:
+        """Open the wheel where it ended."""
+        from reput.store.write.timer_files import TimerFiles, earliest_read_time
+
+        store = self._broker.store
+        self._files = files = TimerFiles(store.layout.root)
+        self._queue_offset = files.checkpoint.last_timer_queue_offset
+        if files.last_unit is not None:
+            last = store.message_at(files.last_unit.physical_offset)
+            if last is not None and last.topic == TIMER_TOPIC:
+                # The checkpoint is written each second, and the log before it.
+                self._queue_offset = max(self._queue_offset, last.queue_offset + 1)
+        ends = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
+        self._queue_offset = min(max(self._queue_offset, ends[0]), ends[1])
+        self._read_time_ms = max(files.checkpoint.last_read_time_ms, earliest_read_time(_now_ms()))
+        self._write_time_ms = self._read_time_ms
+        return files
+
+    def stop(self) -> None:
+        """Take in and deliver no more."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._waiter is not None:
+            self._broker.store.stop_waiting(self._waiter)
+
+    def close(self) -> None:
+        """Note how far timers are, and release the files."""
+        self.persist()
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def persist(self) -> None:
+        """Note how far timers are, if that has changed; any thread may call it."""
+        files, state = self._files, self._state
+        if files is None or state is None or state == self._noted:
+            return
+        try:
+            # The messages that were delivered outlive a power failure if the note of it does.
+            self._broker.store.flush()
+            files.persist(state)
+            self._noted = state
+        except ReputError as error:
+            log.error("timer messages are delivered, but not noted: %s", error)  # noqa: TRY400 - the text says it all
+
+    def _note_state(self) -> None:
+        from reput.store.write.timer_files import TimerState
+
+        self._state = TimerState(self._queue_offset, self._read_time_ms)
+
+    def _look(self) -> None:
+        """Take in what has come, deliver what is due, a few at a time; then wait for either."""
+        if self._is_stopped:
+            return
+        self._end_wait()
+        store = self._broker.store
+        try:
+            if store.is_tail_full:
+                self._broker.ask_for_indexes()
+                wait_s = _AGAIN_S
+            else:
+                wait_s = self._step()
+        except ReputError as error:
+            log.error("timer messages are not delivered now: %s", error)  # noqa: TRY400 - the text says it all
+            wait_s = _LONGEST_WAIT_S
+        self._timer = self._loop.call_later(wait_s, self._look)
+        if wait_s > 0:
+            arrived = partial(self._broker.soon, self._look)
+            self._waiter = store.on_arrival(TIMER_TOPIC, 0, store.max_offset(TIMER_TOPIC, 0), arrived)
+
+    def _end_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiter is not None:
+            self._broker.store.stop_waiting(self._waiter)
+            self._waiter = None
+
+    def _step(self) -> float:
+        """Do the next few things; return the seconds until there are more."""
+        store = self._broker.store
+        files = self._files
+        if files is None:
+            if store.max_offset(TIMER_TOPIC, 0) == 0 and not has_timer_log(store.layout.root):
+                return _LONGEST_WAIT_S
+            files = self._open()
+        # The clock may be set back; what the wheel has given out is over.
+        self._write_time_ms = max(self._write_time_ms, _now_ms() // PRECISION_MS * PRECISION_MS)
+        is_idle = self._take_in(files) & self._give_out(files)
+        self._note_state()
+        if not is_idle:
+            return 0.0
+        until_ms = self._write_time_ms + int(_LONGEST_WAIT_S * 1000)
+        next_ms = files.first_used(self._read_time_ms, until_ms)
+        # The messages of a second are given out when it is over.
+        return max(0.001, ((until_ms if next_ms is None else next_ms + PRECISION_MS) - _now_ms()) / 1000)
+
+    def _take_in(self, files: TimerFiles) -> bool:
+        """Take in the next messages of the queue; return True if there are none."""
+        found = self._broker.store.get_message(TIMER_TOPIC, 0, self._queue_offset, _AT_ONCE)
+        for message in found:
+            try:
+                self._take(files, message)
+            except DamagedLogError as error:
+                log.error("a timer message is left out: %s", error)  # noqa: TRY400 - the text says it all
+            self._queue_offset += 1
+        is_idle = found.next_offset == self._queue_offset and not len(found)
+        self._queue_offset = found.next_offset
+        return is_idle
+
+    def _take(self, files: TimerFiles, message: StoredMessage) -> None:
+        properties = message.properties
+        out_ms, is_mark = _number(properties.get(OUT_MS)), DELETE_KEY in properties
+        if out_ms is None:
+            log.error("a timer message is left out: it has no time: %r", message)
+        elif out_ms >= self._write_time_ms:
+            topic_hash = java_string_hash(properties.get(REAL_TOPIC, ""))
+            magic = DELETE if is_mark else 0
+            unit = TimerUnit(0, 0, magic, 0, 0, message.physical_offset, len(message.raw), topic_hash)
+            files.add(out_ms, self._write_time_ms, unit)
+        elif not is_mark:
+            self._deliver(message, INT64_MAX)
+
+    def _give_out(self, files: TimerFiles) -> bool:
+        """Deliver the next messages whose second is over; return True if there are none."""
+        if not self._giving:
+            time_ms = files.first_used(self._read_time_ms, self._write_time_ms)
+            self._read_time_ms = self._write_time_ms if time_ms is None else time_ms
+            if time_ms is None:
+                return True
+            self._giving = deque(self._units_of(files, time_ms))
+        for _ in range(min(_AT_ONCE, len(self._giving))):
+            self._give(self._giving[0])
+            self._giving.popleft()
+        if not self._giving:
+            self._read_time_ms += PRECISION_MS
+        return False
+
+    def _units_of(self, files: TimerFiles, time_ms: int) -> list[TimerUnit]:
+        """Return the units of a time's messages; keep the keys of those that are marked as deleted."""
+        slot = files.units_of(time_ms)
+        if slot.damage is not None:
+            log.error("timer messages are lost: %s", slot.damage)
+        self._marked = set()
+        for unit in slot.units:
+            if unit.is_delete_mark and (mark := self._message_of(unit)) is not None:
+                self._marked.add(mark.properties.get(DELETE_KEY, ""))
+        return [unit for unit in slot.units if not unit.is_delete_mark]
+
+    def _message_of(self, unit: TimerUnit) -> StoredMessage | None:
+        message = self._broker.store.message_at(unit.physical_offset)
+        if message is None or message.topic != TIMER_TOPIC or len(message.raw) != unit.record_size:
+            log.error("a timer message is lost: its record at log offset %d is not there", unit.physical_offset)
+            return None
+        return message
+
+    def _give(self, unit: TimerUnit) -> None:
+        message = self._message_of(unit)
+        if message is None:
+            return
+        key, topic = message.properties.get(UNIQUE_KEY), message.properties.get(REAL_TOPIC)
+        # With appendTopicForTimerDeleteKey a mark names the topic, too.
+        if not {key, f"{topic}+{key}"} & self._marked:
+            self._deliver(message, unit.write_time, is_rolled=unit.is_rolled)
+
+    def _deliver(self, message: StoredMessage, taken_in_ms: int, *, is_rolled: bool = False) -> None:
+        """Put a message that is due to its topic, or one that is due much later to the timer topic again.
+
+        Raises:
+            ReputError: the store does not take it now.
+        """
+        properties = {**message.properties, ENQUEUE_MS: str(taken_in_ms), DEQUEUE_MS: str(_now_ms())}
+        topic, queue_id = real_place(properties)
+        if is_rolled:
+            properties[ROLL_TIMES] = str((_number(properties.get(ROLL_TIMES)) or 0) + 1)
+            topic, queue_id = TIMER_TOPIC, 0
+        if topic is None or queue_id is None:
+            log.error("a timer message is left out: it names no queue to go to: %r", message)
+            return
+        again = replace(copy_of(message, topic), properties=properties)
+        future = self._broker.store.put_message_async(again, queue_id)
+        # With sync flush it is done later; what is not stored is done at once.
+        refusal = None if not future.done() or future.result().status.is_stored else future.result()
+        if refusal is not None and refusal.status in NEVER_STORED:
+            log.error("a timer message is left out: %r: %s", message, refusal.reason)
+        elif refusal is not None:
+            raise ReputError(f"{refusal.status.value}: {refusal.reason}")
+
+
+def recall_message(broker: Broker, request: Request) -> Answer:
+    """Recall a timer message."""
+    return broker.timers.recall(request)
+
+
+def _due_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
+    """Return the time at which a message is due; None if it names none."""
+    for name, factor, base in ((DELAY_SEC, 1000, now_ms), (DELAY_MS, 1, now_ms), (DELIVER_MS, 1, 0)):
+        if name in properties:
+            number = _number(properties[name])
+            return None if number is None else base + number * factor
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,181 @@
+"""Timer messages wait in the timer topic and the timer wheel, and come in the second at which they are due."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.remoting import Client, bodies, pull_fields, records, wait_until
+from reput.broker import timers
+from reput.broker.codes import RequestCode, ResponseCode
+from reput.formats.properties import text_properties
+from reput.formats.system_topics import TIMER_TOPIC
+from reput.store.write import timer_files
+from support import golden
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.broker.frames import RemotingFrame
+
+C = ResponseCode
+DAY_MS = 24 * 3_600_000
+
+
+def now_ms() -> int:
+    """The time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def put_later(client: Client, body: bytes, queue_id: int = 0, **named: object) -> RemotingFrame:
+    """Send a message with properties."""
+    return client.put("orders", body, queue_id, properties="".join(f"{k}\x01{v}\x02" for k, v in named.items()))
+
+
+def held_pull(client: Client, queue_id: int = 0, offset: int = 0) -> RemotingFrame:
+    """The answer of a pull that waits for a message."""
+    fields = pull_fields("orders", queue_id, offset, sysFlag=2 | 4, suspendTimeoutMillis=30_000)
+    return client.answer(client.send(RequestCode.PULL_MESSAGE, **fields))
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, at_ms: int) -> None:
+    """Let timers see this time."""
+    monkeypatch.setattr(timers, "_now_ms", lambda: at_ms)
+    monkeypatch.setattr(timer_files, "_now_ms", lambda: at_ms)
+
+
+def test_a_timer_message_comes_when_it_is_due(broker: reput.RunningBroker, client: Client) -> None:
+    """It waits as RocketMQ keeps it, and comes in the second at which it is due with all that it had."""
+    due_ms = now_ms() + 3000
+    sent = put_later(client, b"later", 3, TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1", TAGS="paid")
+    assert (sent.code, sent.fields["queueId"]) == (C.SUCCESS, "3")
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        (waiting,) = store.get_message(TIMER_TOPIC, 0, 0)
+        out_ms = (due_ms - 1) // 1000 * 1000
+        assert waiting.properties["TIMER_OUT_MS"] == str(out_ms)
+    (record,) = records(held_pull(client, 3))
+    assert due_ms <= record.store_timestamp < due_ms + 10_000
+    named = text_properties(record.properties)
+    assert named | waiting.properties == named
+    assert int(named["TIMER_DEQUEUE_MS"]) >= int(named["TIMER_ENQUEUE_MS"])
+    wait_until(lambda: not pending(broker.path))
+
+
+def pending(path: Path) -> list[tuple[str | None, str]]:
+    """Unique key and source of the timers that `reput pending` shows."""
+    with reput.MessageStore.open(path, read_only=True) as store:
+        return [(row.unique_key, row.source) for row in store.pending.timers()]
+
+
+def test_a_time_is_given_in_three_ways(client: Client) -> None:
+    """Seconds and milliseconds from now count as a time does; one that is over does not; a delay level counts more."""
+    put_later(client, b"seconds", TIMER_DELAY_SEC=1)
+    put_later(client, b"ms", TIMER_DELAY_MS=700)
+    put_later(client, b"over", TIMER_DELIVER_MS=now_ms() - 1)
+    put_later(client, b"level", TIMER_DELAY_SEC=1000, DELAY=1)
+    assert bodies(client.pull("orders")) == [b"over"]
+    wait_until(lambda: len(bodies(client.pull("orders"))) == 4)
+    assert Counter(bodies(client.pull("orders"))) == Counter([b"over", b"seconds", b"ms", b"level"])
+
+
+def test_a_message_that_is_recalled_does_not_come(tmp_path: Path) -> None:
+    """A recall names the message by the handle of its send; another message of its second comes."""
+    path = tmp_path / "store"
+    config = reput.StoreConfig(recall_message_enable=True)
+    with reput.serve(path, topics={"orders": 4}, config=config) as broker, Client(broker.address) as client:
+        due_ms = now_ms() + 1500
+        first = put_later(client, b"first", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
+        put_later(client, b"second", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u2")
+        fields = {"producerGroup": "pg", "topic": "orders", "recallHandle": first.fields["recallHandle"]}
+        recalled = client.ask(RequestCode.RECALL_MESSAGE, **fields)
+        assert (recalled.code, recalled.fields["msgId"]) == (C.SUCCESS, "u1")
+        assert bodies(held_pull(client)) == [b"second"]
+        wait_until(lambda: not pending(path))
+        late = client.ask(RequestCode.RECALL_MESSAGE, **fields)
+        wrong = [
+            client.ask(RequestCode.RECALL_MESSAGE, **{**fields, "recallHandle": handle})
+            for handle in ("", "?", "djEgYSBiIGMgZA==")
+        ]
+        assert {late.code, *(one.code for one in wrong)} == {C.ILLEGAL_OPERATION}
+        other = client.ask(RequestCode.RECALL_MESSAGE, **{**fields, "topic": "TBW102"})
+        assert (other.code, "topic" in str(other.remark)) == (C.ILLEGAL_OPERATION, True)
+    assert_sound(path)
+
+
+def test_recalls_are_off_unless_they_are_allowed(broker: reput.RunningBroker, client: Client) -> None:
+    """As in RocketMQ recallMessageEnable is false by default."""
+    sent = put_later(client, b"later", TIMER_DELAY_SEC=100)
+    fields = {"producerGroup": "pg", "topic": "orders", "recallHandle": sent.fields["recallHandle"]}
+    assert client.ask(RequestCode.RECALL_MESSAGE, **fields).code == C.NO_PERMISSION
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        (timer,) = store.pending.timers()
+        assert (timer.topic, timer.queue_id, timer.source) == ("orders", 0, "wheel")
+
+
+def test_a_timer_survives_a_kill(tmp_path: Path) -> None:
+    """A message that waits when the broker is killed comes from the next one, once, even if it was due meanwhile."""
+    store = tmp_path / "store"
+    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with Client(json.loads(process.stdout.readline())["address"]) as client:
+            due_ms = now_ms() + 3000
+            put_later(client, b"meanwhile", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
+            put_later(client, b"later", TIMER_DELIVER_MS=due_ms + 3000, UNIQ_KEY="u2")
+            wait_until(lambda: pending(store) == [("u1", "wheel"), ("u2", "wheel")])
+        process.kill()
+    time.sleep(max(0.0, due_ms + 1000 - now_ms()) / 1000)
+    with reput.serve(store) as broker, Client(broker.address) as client:
+        assert bodies(held_pull(client)) == [b"meanwhile"]
+        assert bodies(held_pull(client, offset=1)) == [b"later"]
+    with reput.serve(store) as broker, Client(broker.address) as client:
+        time.sleep(0.3)
+        assert bodies(client.pull("orders")) == [b"meanwhile", b"later"]
+    assert_sound(store)
+
+
+def test_a_message_that_is_due_late_is_put_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is due after the wheel's two days goes round once more, and comes at its time."""
+    path, begun_ms = tmp_path / "store", now_ms()
+    due_ms = begun_ms // 1000 * 1000 + 5 * DAY_MS // 2
+    with reput.serve(path, topics=["orders"]) as broker, Client(broker.address) as client:
+        put_later(client, b"late", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
+        wait_until(lambda: pending(path) == [("u1", "wheel")])
+    set_clock(monkeypatch, begun_ms + DAY_MS + 3000)
+    with reput.serve(path) as broker, Client(broker.address) as client:
+        wait_until(lambda: broker._broker.store.max_offset(TIMER_TOPIC, 0) == 2)
+        wait_until(lambda: pending(path) == [("u1", "wheel")])
+        assert bodies(client.pull("orders")) == []
+    set_clock(monkeypatch, due_ms + 1000)
+    with reput.serve(path) as broker, Client(broker.address) as client:
+        (record,) = records(held_pull(client))
+        assert text_properties(record.properties)["TIMER_ROLL_TIMES"] == "1"
+    assert_sound(path)
+
+
+@pytest.mark.golden
+def test_timers_of_rocketmq_are_delivered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every timer message that a broker left comes from ours, in the order of their times, and none is pending then."""
+    store = golden.unpack("pending", tmp_path)
+    config = reput.StoreConfig.from_properties(dict(line.split("=") for line in golden.CONFIG.split()))
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        rows = [row for row in opened.pending.timers() if row.state.value == "verified"]
+        ends = {(q.topic, q.queue_id): q.max_offset for q in opened.queues()}
+    set_clock(monkeypatch, max(row.deliver_timestamp for row in rows) + 2000)
+    with reput.serve(store, config=config):
+        wait_until(lambda: not pending(store))
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        for topic, queue_id in {(str(row.topic), row.queue_id or 0) for row in rows}:
+            wanted = [row.unique_key for row in rows if (row.topic, row.queue_id) == (topic, queue_id)]
+            found = opened.get_message(topic, queue_id, ends[topic, queue_id], 10_000)
+            assert [one.unique_key for one in found] == wanted
+    assert rows
+    assert_sound(store, config)

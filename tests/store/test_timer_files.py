@@ -1,0 +1,111 @@
+"""The files of the timer wheel as they are written: RocketMQ's layout, read again by what reads RocketMQ's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import timer_wheel
+from reput.formats.timer_log import DELETE, UNIT_SIZE, TimerUnit
+from reput.formats.timer_wheel import SLOT_SIZE, SLOTS
+from reput.store.pending.timer_log import TimerLogReader
+from reput.store.pending.timer_wheel import WheelReader, read_timer_checkpoint
+from reput.store.write.timer_files import ROLL_WINDOW_MS, TimerFiles, TimerState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGIN_MS = 1_900_000_000_000
+LOG_SIZE = 10 * UNIT_SIZE + 20
+"""Ten units a file, and no room for an eleventh with its blank."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty store's folder."""
+    return tmp_path
+
+
+def opened(root: Path) -> TimerFiles:
+    """The files, as they are written now."""
+    return TimerFiles(root, LOG_SIZE)
+
+
+def unit(number: int, magic: int = 0) -> TimerUnit:
+    """A message to take in."""
+    return TimerUnit(0, 0, magic, 0, 0, number * 1000, 500 + number, number)
+
+
+def places(files: TimerFiles, second: int) -> list[int]:
+    """The log offsets of the messages of a second."""
+    found = files.units_of(BEGIN_MS + second * 1000)
+    assert found.damage is None
+    return [one.physical_offset for one in found.units]
+
+
+@given(seconds=st.lists(st.integers(0, 5), max_size=40), cuts=st.sets(st.integers(0, 39)))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_second_has_its_messages_in_order(
+    tmp_path_factory: pytest.TempPathFactory, seconds: list[int], cuts: set[int]
+) -> None:
+    """Each second returns what was taken in for it, over any number of files and opens; other readers see the same."""
+    root = tmp_path_factory.mktemp("store")
+    files = opened(root)
+    files.persist(TimerState(0, BEGIN_MS))
+    for number, second in enumerate(seconds):
+        if number in cuts:
+            files.close()
+            files = opened(root)
+        files.add(BEGIN_MS + second * 1000, BEGIN_MS, unit(number))
+    wanted = [[n * 1000 for n, at in enumerate(seconds) if at == second] for second in range(6)]
+    assert [places(files, second) for second in range(6)] == wanted
+    used = sorted({BEGIN_MS + second * 1000 for second in seconds})
+    assert files.first_used(BEGIN_MS, BEGIN_MS + 10_000) == (used[0] if used else None)
+    files.close()
+    log, checkpoint = TimerLogReader(root), read_timer_checkpoint(root)
+    assert checkpoint is not None
+    wheel = WheelReader(root / timer_wheel.FILE_NAME, log, checkpoint)
+    slots = {slot.time_ms: [log.unit_at(at).physical_offset for at in slot.positions] for slot in wheel.slots()}
+    assert slots == {BEGIN_MS + second * 1000: places for second, places in enumerate(wanted) if places}
+
+
+def test_slots_that_a_kill_has_lost_come_from_the_log(root: Path) -> None:
+    """An open finds units that no slot refers to, and mends the slots; the last unit says how far the queue is."""
+    with opened(root) as files:
+        files.persist(TimerState(0, BEGIN_MS))
+        for number in range(25):
+            files.add(BEGIN_MS + number % 3 * 1000, BEGIN_MS, unit(number))
+    slot = BEGIN_MS // 1000 % SLOTS * SLOT_SIZE
+    fs.write_at(str(root / timer_wheel.FILE_NAME), SLOTS * SLOT_SIZE, fs.owner_of(root), bytes(2 * SLOT_SIZE), slot)
+    with opened(root) as files:
+        assert [places(files, second) for second in range(3)] == [
+            [number * 1000 for number in range(25) if number % 3 == second] for second in range(3)
+        ]
+        assert files.last_unit is not None
+        assert files.last_unit.physical_offset == 24_000
+
+
+def test_a_time_beyond_the_window_is_cut(root: Path) -> None:
+    """A message that is due later than two days is given out earlier, marked as rolled; marks of deletion are kept."""
+    with opened(root) as files:
+        files.add(BEGIN_MS + ROLL_WINDOW_MS + 1000, BEGIN_MS, unit(1))
+        files.add(BEGIN_MS + 2 * ROLL_WINDOW_MS, BEGIN_MS, unit(2, DELETE))
+        (near,) = files.units_of(BEGIN_MS + ROLL_WINDOW_MS // 2).units
+        (far,) = files.units_of(BEGIN_MS + ROLL_WINDOW_MS).units
+    assert (near.is_rolled, near.is_delete_mark) == (True, False)
+    # A mark that is rolled marks nothing yet.
+    assert (far.is_rolled, far.magic & DELETE, far.is_delete_mark) == (True, DELETE, False)
+
+
+def test_a_wheel_of_another_length_is_refused(root: Path) -> None:
+    """The file is named, and nothing is written to it."""
+    path = root / timer_wheel.FILE_NAME
+    path.write_bytes(b"short")
+    with pytest.raises(DamagedStoreError, match=str(path)):
+        opened(root)
+    assert path.read_bytes() == b"short"
