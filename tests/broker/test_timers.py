@@ -24,7 +24,7 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.broker.frames import RemotingFrame
+    from reput.formats.remoting import RemotingFrame
 
 C = ResponseCode
 DAY_MS = 24 * 3_600_000

@@ -18,6 +18,7 @@ from reput.broker.producers import Producers
 from reput.broker.pulls import Holds
 from reput.broker.requests import Answer, Request
 from reput.broker.sends import SEND_CODES, Send, serve_send, store_sends
+from reput.broker.statistics import Statistics
 from reput.broker.timers import Timers
 from reput.broker.transactions import Transactions
 from reput.broker.unique_keys import UniqueKeys
@@ -62,6 +63,7 @@ class Broker:
         self.consumers = Consumers(self._notify)
         self.producers = Producers()
         self.locks = QueueLocks()
+        self.statistics = Statistics()
         self.holds = Holds(self, loop)
         self.unique_keys = UniqueKeys(host.address)
         self.delays = DelayLevels(self, loop)
@@ -196,6 +198,7 @@ class Broker:
             for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
                 connection.close()
             self.locks.forget_expired()
+            self.statistics.sample()
             await self._loop.run_in_executor(None, self._persist)
             if self._wants_indexes or self.store.behind_bytes > INDEX_BYTES:
                 self._wants_indexes = False

@@ -9,9 +9,12 @@ Source: `TopicConfigManager`, `SubscriptionGroupManager`, `TopicConfig`, `Subscr
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from reput.broker.codes import ResponseCode, refuse
+from reput.formats import data_version
 from reput.formats.system_topics import (
     CREATE_TOPIC,
     HALF_TOPIC,
@@ -57,6 +60,24 @@ NOT_FOR_SENDERS: Final = frozenset(
 """Topics to which nobody may send (`TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET`)."""
 
 
+_SYSTEM_PREFIX = "rmq_sys_"
+_FURTHER_SYSTEM_TOPICS = frozenset(
+    {
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+        f"{CLUSTER}_REPLY_TOPIC",
+        CLUSTER,
+    }
+)
+
+
+def is_system_topic(topic: str) -> bool:
+    """Return True for a topic of RocketMQ's own, which administrators do not change (`TopicValidator`)."""
+    return topic in _SYSTEM_TOPICS or topic in _FURTHER_SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
+
+
 def check_topic(topic: str) -> str:
     """Return a topic's name; refuse one that RocketMQ refuses."""
     if not topic.strip():
@@ -83,6 +104,7 @@ class TopicConfigs:
 
     def __init__(self, configurations: Configurations, broker_name: str) -> None:
         self._configurations = configurations
+        self._deleting: set[str] = set()
         own = {
             **_SYSTEM_TOPICS,
             CLUSTER: (16, _READ_WRITE | INHERIT),
@@ -95,6 +117,21 @@ class TopicConfigs:
             if topic not in self._configurations.values:
                 self._configurations.put(topic, _topic_config(topic, queues, queues, permission))
         self._configurations.persist()
+
+    def document(self) -> dict[str, Any]:
+        """Return all configurations with their data version."""
+        return _document("topicConfigTable", self._configurations)
+
+    def begin_to_delete(self, topic: str) -> None:
+        """Forget a topic, and refuse to make it again until `end_deletion`."""
+        self.get(topic)
+        self._deleting.add(topic)
+        self._configurations.remove(topic)
+        self._configurations.persist()
+
+    def end_deletion(self, topic: str) -> None:
+        """Let a topic be made again."""
+        self._deleting.discard(topic)
 
     def names(self) -> list[str]:
         """Return the names of all topics."""
@@ -110,9 +147,18 @@ class TopicConfigs:
             ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!"
         )
 
-    def create(self, topic: str, read_queues: int, write_queues: int, permission: int = _READ_WRITE) -> None:
-        """Make a topic, or change the number of its queues and its permission; durable when it returns."""
+    def create(
+        self,
+        topic: str,
+        read_queues: int,
+        write_queues: int,
+        permission: int = _READ_WRITE,
+        further: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Make a topic, or change its queues, its permission and `further` values; durable when it returns."""
         check_topic(topic)
+        if topic in self._deleting:
+            refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, topic[{topic}] is being deleted")
         for queues in (read_queues, write_queues):
             if not 1 <= queues <= MAX_QUEUES:
                 refuse(ResponseCode.INVALID_PARAMETER, f"topic[{topic}]: {queues} queues; give 1 to {MAX_QUEUES}")
@@ -120,7 +166,7 @@ class TopicConfigs:
         values = _topic_config(topic, read_queues, write_queues, permission)
         if before is not None:
             values = before | {name: values[name] for name in ("perm", "readQueueNums", "writeQueueNums")}
-        self._configurations.put(topic, values)
+        self._configurations.put(topic, {**values, **further})
         self._configurations.persist()
 
     def find_or_create(self, topic: str, default_topic: str, wanted_queues: int) -> dict[str, Any]:
@@ -153,6 +199,23 @@ class GroupConfigs:
     def __init__(self, configurations: Configurations) -> None:
         self._configurations = configurations
 
+    def document(self) -> dict[str, Any]:
+        """Return all configurations with their data version."""
+        return {"forbiddenTable": {}, **_document("subscriptionGroupTable", self._configurations)}
+
+    def get(self, group: str) -> dict[str, Any]:
+        """Return the configuration of a group; refuse the request if there is none."""
+        return self.find(group) or refuse(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist"
+        )
+
+    def update(self, group: str, values: Mapping[str, Any]) -> None:
+        """Make a group, or change its configuration; durable when it returns. Values that it does not know are kept."""
+        if not _NAME.fullmatch(group) or len(group) > MAX_NAME_LENGTH:
+            refuse(ResponseCode.INVALID_PARAMETER, f"the specified group[{group:.130}] is blank, too long or illegal")
+        self._configurations.put(group, {**(self.find(group) or _group_config(group)), **values})
+        self._configurations.persist()
+
     def find(self, group: str) -> dict[str, Any] | None:
         """Return the configuration of a group; None if there is none."""
         return self._configurations.find(group)
@@ -168,6 +231,10 @@ class GroupConfigs:
         self._configurations.put(group, made)
         self._configurations.persist()
         return made
+
+
+def _document(member: str, configurations: Configurations) -> dict[str, Any]:
+    return {data_version.MEMBER: configurations.version.members, member: configurations.values}
 
 
 def _topic_config(topic: str, read_queues: int, write_queues: int, permission: int) -> dict[str, Any]:

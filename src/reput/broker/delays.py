@@ -59,6 +59,11 @@ class DelayLevels:
         for note in self._progress.notes:
             log.error("%s. Delayed messages that are still there are delivered again", note)
 
+    @property
+    def table(self) -> Mapping[int, int]:
+        """The queue offset of the next message of each level."""
+        return self._progress.table
+
     def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
         """Return a message and its queue as they are stored: one with a delay level waits in the queue of its level.
 

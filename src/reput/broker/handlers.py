@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput.broker import members, offsets, pulls, routes, timers, transactions
+from reput.broker import (
+    groups,
+    members,
+    offsets,
+    pulls,
+    queries,
+    routes,
+    status,
+    timers,
+    topics,
+    transactions,
+)
 from reput.broker.codes import RequestCode
 
 if TYPE_CHECKING:
@@ -23,12 +34,27 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offsets.search_offset,
     RequestCode.GET_MAX_OFFSET: offsets.max_offset,
     RequestCode.GET_MIN_OFFSET: offsets.min_offset,
-    RequestCode.UPDATE_AND_CREATE_TOPIC: routes.update_topic,
+    RequestCode.QUERY_MESSAGE: queries.query_message,
+    RequestCode.VIEW_MESSAGE_BY_ID: queries.view_message,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: queries.earliest_time,
+    RequestCode.UPDATE_AND_CREATE_TOPIC: topics.update_topic,
+    RequestCode.DELETE_TOPIC_IN_BROKER: topics.delete_topic,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: topics.delete_route,
+    RequestCode.GET_TOPIC_STATS_INFO: topics.topic_statistics,
+    RequestCode.GET_ALL_TOPIC_CONFIG: topics.all_topic_configs,
+    RequestCode.GET_TOPIC_CONFIG: topics.topic_config,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update_group,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all_groups,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.group_config,
+    RequestCode.GET_BROKER_RUNTIME_INFO: status.runtime_info,
+    RequestCode.GET_KV_CONFIG: routes.no_key_value,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.topic_route,
     RequestCode.GET_BROKER_CLUSTER_INFO: routes.cluster_info,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: routes.all_topics,
     RequestCode.END_TRANSACTION: transactions.end_transaction,
     RequestCode.RECALL_MESSAGE: timers.recall_message,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: routes.system_topics,
+    RequestCode.GET_TOPICS_BY_CLUSTER: routes.cluster_topics,
     RequestCode.HEART_BEAT: members.heartbeat,
     RequestCode.UNREGISTER_CLIENT: members.unregister,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: members.consumer_list,

@@ -122,9 +122,12 @@ def _filter(subscription: Subscription) -> TagFilter | SqlFilter | None:
 
 def ask(broker: Broker, pull: PullRequest) -> GetResult:
     """Ask the store."""
-    return broker.store.get_message(
+    found = broker.store.get_message(
         pull.topic, pull.queue_id, pull.offset, pull.max_messages, pull.wanted, pull.max_bytes
     )
+    if len(found):
+        broker.statistics.gave(pull.topic, len(found), int(found.sizes.sum()))
+    return found
 
 
 def code_of(found: GetResult, offset: int) -> ResponseCode:
@@ -215,6 +218,11 @@ class Holds:
         """Drop the pulls of a connection that is gone."""
         for hold in [one for one in self._held if one.pull.request.connection is connection]:
             self._forget(hold)
+
+    def end_topic(self, topic: str) -> None:
+        """Answer the pulls of a topic: it is deleted."""
+        for hold in [one for one in self._held if one.pull.topic == topic]:
+            self._end(hold)
 
     def end_all(self) -> None:
         """Answer all pulls: the broker stops."""

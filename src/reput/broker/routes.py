@@ -1,6 +1,6 @@
-"""Requests to a name server, and about topics: the broker is the only one that it knows.
+"""Requests to a name server: the broker is the only one that it knows.
 
-Source: `ClientRequestProcessor`, `DefaultRequestProcessor`, `AdminBrokerProcessor.updateAndCreateTopic`.
+Source: `ClientRequestProcessor`, `DefaultRequestProcessor`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reput.broker.codes import ResponseCode, refuse
-from reput.broker.configuration import CLUSTER, check_topic
+from reput.broker.configuration import CLUSTER, is_system_topic
 from reput.broker.requests import Answer
 from reput.formats.remoting import write_json
 
@@ -62,15 +62,19 @@ def all_topics(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as
     return Answer(pieces=(write_json({"topicList": broker.topics.names()}),))
 
 
-def update_topic(broker: Broker, request: Request) -> Answer:
-    """Make a topic, or change it."""
-    topic = check_topic(request.text("topic"))
-    request.text("defaultTopic")
-    request.text("topicFilterType")
-    if request.fields.get("attributes"):
-        refuse(ResponseCode.INVALID_PARAMETER, "reput serve takes no attributes of topics")
-    read, write, permission = request.int32("readQueueNums"), request.int32("writeQueueNums"), request.int32("perm")
-    if not 0 <= permission <= 7:
-        refuse(ResponseCode.INVALID_PARAMETER, f"perm {permission}: give a sum of 4 (read), 2 (write) and 1 (inherit)")
-    broker.topics.create(topic, read, write, permission)
-    return Answer()
+def system_topics(broker: Broker, request: Request) -> Answer:
+    """Answer the names of the topics that are RocketMQ's own."""
+    names = [name for name in broker.topics.names() if is_system_topic(name)]
+    return Answer(pieces=(write_json({"brokerAddr": request.connection.own_address, "topicList": names}),))
+
+
+def cluster_topics(broker: Broker, request: Request) -> Answer:
+    """Answer the names of the topics of a cluster: this broker's."""
+    names = broker.topics.names() if request.text("cluster") == CLUSTER else []
+    return Answer(pieces=(write_json({"topicList": names}),))
+
+
+def no_key_value(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
+    """Answer that a name server's table of keys has no such key; there is none."""
+    namespace, key = request.text("namespace"), request.text("key")
+    return Answer(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}")

@@ -199,7 +199,8 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
 def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:
     result = broker.store.put_messages(messages, queue_id)
     if not result.status.is_stored:
-        return _refusal(result.status, result.reason)
+        return _refusal(broker, result.status, result.reason)
+    broker.statistics.put(messages[0].topic, len(messages), sum(len(message.body) for message in messages))
     ids = ",".join(map(broker.message_id, result.physical_offsets.tolist()))
     return _stored(result.status, ids, queue_id, int(result.queue_offsets[0]))
 
@@ -225,6 +226,7 @@ def _store_together(broker: Broker, sends: Sequence[Send]) -> bool:
     places = zip(sends, result.physical_offsets.tolist(), result.queue_offsets.tolist(), strict=True)
     for send, physical, queue in places:
         message_id = broker.message_id(physical)
+        broker.statistics.put(send.message.topic, 1, len(send.message.body))
         send.request.answer(_stored(result.status, message_id, send.asked_queue_id, queue, send.further))
     return True
 
@@ -240,16 +242,13 @@ def _store_async(broker: Broker, send: Send) -> None:
 
 def _flushed(broker: Broker, send: Send, future: Future[PutResult]) -> None:
     """Answer a sender whose message is durable, or will not be; runs in the thread that flushes."""
-    error = future.exception()
-    if error is not None:
-        broker.soon(send.request.answer, Answer(ResponseCode.SYSTEM_ERROR, str(error)))
-    else:
-        broker.soon(send.request.answer, _answer(broker, send, future.result()))
+    broker.soon(broker.guarded, send.request, lambda: _answer(broker, send, future.result()))
 
 
 def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:
     if not result.status.is_stored:
-        return _refusal(result.status, result.reason)
+        return _refusal(broker, result.status, result.reason)
+    broker.statistics.put(send.message.topic, 1, len(send.message.body))
     message_id = broker.message_id(result.physical_offset)
     return _stored(result.status, message_id, send.asked_queue_id, result.queue_offset, send.further)
 
@@ -268,6 +267,7 @@ def _stored(
     return Answer(_CODES[status][0], None, fields)
 
 
-def _refusal(status: PutStatus, reason: str) -> Answer:
+def _refusal(broker: Broker, status: PutStatus, reason: str) -> Answer:
+    broker.statistics.refused_sends += 1
     code, words = _CODES[status]
     return Answer(code, f"{words}: {reason}" if reason else words)

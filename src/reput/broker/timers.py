@@ -150,6 +150,12 @@ class Timers:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available")
         return int(parts[3]), parts[4]
 
+    def running_info(self) -> dict[str, int]:
+        """Return how far deliveries lag: seconds, and messages of the queue that the wheel has not taken in."""
+        waiting = self._broker.store.max_offset(TIMER_TOPIC, 0) - self._queue_offset
+        lag_ms = _now_ms() - PRECISION_MS - self._read_time_ms if self._giving else 0
+        return {"timerReadBehind": max(lag_ms, 0) // 1000, "timerOffsetBehind": max(waiting, 0)}
+
     # --- the wheel -----------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -151,6 +151,7 @@ class Transactions:
             return Answer()
         if kind == TRANSACTION_ROLLBACK:
             self._have_ended(offsets)
+            self._broker.statistics.rolled_back += 1
             return Answer()
         self._commit(request, half, offsets)
         return None
@@ -192,6 +193,7 @@ class Transactions:
             if not result.status.is_stored:
                 refuse(ResponseCode.SYSTEM_ERROR, f"the message is not stored: {result.status.value}: {result.reason}")
             self._have_ended(offsets)
+            self._broker.statistics.committed += 1
             return Answer()
 
         future.add_done_callback(lambda _: self._broker.soon(self._broker.guarded, request, stored))

@@ -41,8 +41,8 @@ def serve(
     Clients take the printed address as their name server. A missing or empty folder becomes a new store. Topics are
     made by --topic, by clients, or by the first message that is sent to them.
 
-    Served: sends (single, batch, one-way), push and lite pull consumers with long polling, filters by tag and SQL92,
-    offsets, locks of orderly consumers. Refused by their code: transactions, delayed and timer messages, retry topics,
+    Served: sends (single, batch, one-way), transactions, delayed and timer messages, push and lite pull consumers with
+    long polling, filters by tag and SQL92, offsets, locks of orderly consumers. Refused by their code: retry topics,
     pop, access control. docs/tasks/serve.md has the table.
 
     \b

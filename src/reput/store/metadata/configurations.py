@@ -38,6 +38,11 @@ class Configurations:
         configurations._is_changed = found.must_write
         return configurations
 
+    @property
+    def version(self) -> DataVersion:
+        """The data version of the configurations that are in their home."""
+        return self._version
+
     def find(self, name: str) -> dict[str, Any] | None:
         """Return the configuration of a name; None if there is none."""
         found = self.values.get(name)

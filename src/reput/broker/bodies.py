@@ -1,0 +1,36 @@
+"""Bodies in the JSON of RocketMQ's fastjson: maps whose keys are queues have whole objects as keys, without quotes.
+
+No JSON library writes or reads such a text, and RocketMQ's clients take no other.
+
+Source: `TopicStatsTable`, `ConsumeStats`, `ResetOffsetBody`, `MessageQueue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from reput.formats.remoting import write_json
+
+
+class QueueName(NamedTuple):
+    """A queue as bodies name it."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+
+def write_queue_table(value: Any) -> bytes:
+    """Return JSON of a value in which keys of maps may be queues."""
+    if not isinstance(value, Mapping):
+        return write_json(value)
+    entries = (
+        (_queue(key) if isinstance(key, QueueName) else write_json(str(key))) + b":" + write_queue_table(inner)
+        for key, inner in value.items()
+    )
+    return b"{" + b",".join(entries) + b"}"
+
+
+def _queue(queue: QueueName) -> bytes:
+    return write_json({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})

@@ -1,0 +1,87 @@
+"""The state of the broker, as `mqadmin brokerStatus` and `clusterList` show it.
+
+Source: `AdminBrokerProcessor.prepareRuntimeInfo`, `StoreStatsService.getRuntimeInfo`, `DefaultMessageStore`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from reput.broker.requests import Answer
+from reput.files import fs
+from reput.formats.remoting import write_json
+from reput.formats.system_topics import SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+
+VERSION_WORDS = "V5_5_0"
+"""The name of the version in frames (`frames.VERSION`)."""
+
+
+def runtime_info(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
+    """Answer counts, rates and states, as texts."""
+    return Answer(pieces=(write_json({"table": {name: str(value) for name, value in _values(broker).items()}}),))
+
+
+def _values(broker: Broker) -> dict[str, object]:
+    store, counts = broker.store, broker.statistics
+    view, now_ms = store.view, time.time_ns() // 1_000_000
+    put, given = (" ".join(f"{rate:.2f}" for rate in rates) for rates in counts.rates())
+    put_total, given_total = counts.put_messages.total(), counts.given_messages.total()
+    put_bytes = counts.put_bytes.total()
+    use, confirmed = fs.disk_use(store.layout.root), view.confirmed()
+    days, rest = divmod((now_ms - counts.started_ms) // 1000, 86_400)
+    values: dict[str, object] = {
+        "bootTimestamp": counts.started_ms,
+        "runtime": f"[ {days} days, {rest // 3600} hours, {rest // 60 % 60} minutes, {rest % 60} seconds ]",
+        "brokerActive": "true",
+        "brokerVersion": 513,
+        "brokerVersionDesc": VERSION_WORDS,
+        "putMessageTimesTotal": put_total,
+        "putMessageSizeTotal": put_bytes,
+        "putMessageAverageSize": put_bytes / max(put_total, 1),
+        "putMessageFailedTimes": counts.refused_sends,
+        "putTps": put,
+        "getFoundTps": given,
+        "getMissTps": "0.00 0.00 0.00",
+        "getTotalTps": given,
+        "getTransferredTps": given,
+        # RocketMQ counts by the day; here the day begins at the start.
+        "msgPutTotalYesterdayMorning": 0,
+        "msgPutTotalTodayMorning": 0,
+        "msgPutTotalTodayNow": put_total,
+        "msgGetTotalYesterdayMorning": 0,
+        "msgGetTotalTodayMorning": 0,
+        "msgGetTotalTodayNow": given_total,
+        "dispatchBehindBytes": store.behind_bytes,
+        "pageCacheLockTimeMills": 0,
+        "earliestMessageTimeStamp": view.log.store_time(view.log.min_offset) if confirmed else -1,
+        "startAcceptSendRequestTimeStamp": 0,
+        "commitLogDirCapacity": f"Total : {_size(use.used + use.usable)}, Free : {_size(use.usable)}.",
+        "commitLogDiskRatio": use.used / max(use.used + use.usable, 1),
+        "consumeQueueDiskRatio": use.used / max(use.used + use.usable, 1),
+        "commitLogMinOffset": view.log.min_offset,
+        "commitLogMaxOffset": confirmed,
+        "remainHowManyDataToFlush": _size(max(0, confirmed - store.flushed_offset)),
+        **broker.timers.running_info(),
+    }
+    for level, offset in broker.delays.table.items():
+        values[f"scheduleMessageOffset_{level}"] = f"{offset},{store.max_offset(SCHEDULE_TOPIC, level - 1)}"
+    for pool in ("send", "pull", "litePull", "query", "ack"):
+        # There are no queues of requests: each read is served at once.
+        values |= {f"{pool}ThreadPoolQueueSize": 0, f"{pool}ThreadPoolQueueHeadWaitTimeMills": 0}
+        values[f"{pool}ThreadPoolQueueCapacity"] = 10_000
+    return values
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes for people (`MixAll.humanReadableByteCount`)."""
+    value, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1024 or unit == "PiB":
+            break
+        value /= 1024
+    return f"{value:.1f} {unit}" if unit != "B" else f"{count} B"

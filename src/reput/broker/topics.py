@@ -1,0 +1,121 @@
+"""Requests of administrators about topics: make, change and delete them, and say what they hold.
+
+Source: `AdminBrokerProcessor`, `AttributeParser`, `TopicAttributes`, `TopicValidator`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from reput.broker.bodies import QueueName, write_queue_table
+from reput.broker.codes import ResponseCode, refuse
+from reput.broker.configuration import MAX_QUEUES, check_topic, is_system_topic
+from reput.broker.requests import Answer
+from reput.errors import ConfigError
+from reput.formats.remoting import write_json
+
+if TYPE_CHECKING:
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+
+MESSAGE_TYPE: Final = "message.type"
+"""The attribute that says which kind of messages a topic has; clients read it, and no put is refused for it."""
+_MESSAGE_TYPES: Final = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
+_FILTER_TYPES: Final = frozenset({"SINGLE_TAG", "MULTI_TAG"})
+
+
+def update_topic(broker: Broker, request: Request) -> Answer:
+    """Make a topic, or change it."""
+    topic = check_topic(request.text("topic"))
+    request.text("defaultTopic")
+    filter_type = request.text("topicFilterType")
+    if filter_type not in _FILTER_TYPES:
+        refuse(ResponseCode.SYSTEM_ERROR, f"topicFilterType = [{filter_type:.40}] value invalid")
+    if is_system_topic(topic):
+        refuse(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    read, write, permission = request.int32("readQueueNums"), request.int32("writeQueueNums"), request.int32("perm")
+    if not 0 <= permission <= 7:
+        refuse(ResponseCode.INVALID_PARAMETER, f"perm {permission}: give a sum of 4 (read), 2 (write) and 1 (inherit)")
+    before = broker.topics.find(topic) or {}
+    further = {
+        "attributes": _attributes(before.get("attributes"), request.fields.get("attributes", "")),
+        "order": request.flag("order"),
+        "topicFilterType": filter_type,
+        "topicSysFlag": request.int32("topicSysFlag", 0),
+    }
+    broker.topics.create(topic, read, write, permission, further)
+    return Answer()
+
+
+def _attributes(before: Any, text: str) -> dict[str, str]:
+    """Return the attributes of a topic after a change such as `+message.type=FIFO`; refuse those that are not kept."""
+    attributes = dict(before) if isinstance(before, dict) else {}
+    for change in filter(None, text.split(",")):
+        name, _, value = change[1:].partition("=")
+        if change[0] == "-":
+            attributes.pop(name, None)
+        elif change[0] != "+" or name != MESSAGE_TYPE or value not in _MESSAGE_TYPES:
+            refuse(
+                ResponseCode.SYSTEM_ERROR,
+                f"attribute {change!r:.80}: reput serve takes +{MESSAGE_TYPE}= with one of "
+                f"{', '.join(sorted(_MESSAGE_TYPES))}",
+            )
+        else:
+            attributes[name] = value
+    return attributes
+
+
+def delete_topic(broker: Broker, request: Request) -> Answer | None:
+    """Delete a topic with its queues and all groups' offsets; the log keeps the messages."""
+    topic = request.text("topic")
+    if not topic.strip():
+        refuse(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    if is_system_topic(topic):
+        refuse(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
+    # From now on nobody may put to it, pull from it or make it again.
+    broker.topics.begin_to_delete(topic)
+    broker.holds.end_topic(topic)
+
+    def delete() -> Answer:
+        try:
+            if broker.store.queues(topic):
+                broker.store.delete_topic(topic)
+            broker.store.clean_offsets(topic=topic)
+        except ConfigError as error:
+            return Answer(ResponseCode.INVALID_PARAMETER, str(error))
+        finally:
+            broker.soon(broker.topics.end_deletion, topic)
+        return Answer()
+
+    broker.in_thread(request, delete)
+    return None
+
+
+def delete_route(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
+    """Answer a request to a name server to forget a topic: the topics of the broker are all that it knows."""
+    request.text("topic")
+    return Answer()
+
+
+def topic_statistics(broker: Broker, request: Request) -> Answer:
+    """Answer the offsets of a topic's queues, and when each got its last message."""
+    topic = request.text("topic")
+    config, store = broker.topics.get(topic), broker.store
+    table: dict[QueueName, Any] = {}
+    for queue_id in range(min(max(config.get("readQueueNums", 0), config.get("writeQueueNums", 0)), MAX_QUEUES)):
+        low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+        last_ms = max(store.store_time(topic, queue_id, high - 1), 0) if high else 0
+        values = {"lastUpdateTimestamp": last_ms, "maxOffset": high, "minOffset": low}
+        table[QueueName(broker.name, queue_id, topic)] = values
+    per_s = broker.statistics.put_rate(topic)
+    return Answer(pieces=(write_queue_table({"offsetTable": table, "topicPutTps": per_s}),))
+
+
+def all_topic_configs(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
+    """Answer the configurations of all topics."""
+    return Answer(pieces=(write_json(broker.topics.document()),))
+
+
+def topic_config(broker: Broker, request: Request) -> Answer:
+    """Answer the configuration of a topic."""
+    return Answer(pieces=(write_json(broker.topics.get(request.text("topic"))),))
