@@ -20,7 +20,7 @@ from reput.broker.broker import Broker
 from reput.broker.codes import RefusedError
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
 from reput.embedded import MessageStore
-from reput.errors import AccessError, ConfigError
+from reput.errors import AccessError, ClosedError, ConfigError, ReputError
 from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.record import Host
@@ -95,6 +95,34 @@ class RunningBroker(Closing):
             self.close()
             raise
         self.warm()
+
+    def create_topic(self, topic: str, queues: int = DEFAULT_TOPIC_QUEUES) -> None:
+        """Make a topic while the broker runs, or change the number of its queues; clients get its route at once.
+
+        Args:
+            topic: The topic.
+            queues: The number of its queues.
+
+        Raises:
+            ConfigError: The topic cannot have that name, or that number of queues.
+            ClosedError: The broker is closed.
+        """
+        made: Future[None] = Future()
+
+        def make() -> None:
+            try:
+                self._broker.topics.create(topic, queues, queues)
+            except RefusedError as refusal:
+                made.set_exception(ConfigError(refusal.remark))
+            except ReputError as error:
+                made.set_exception(error)
+            else:
+                made.set_result(None)
+
+        if not self._thread.is_alive() or self._loop.is_closed():
+            raise ClosedError(f"{self.path}: the broker is closed; start another one")
+        self._broker.soon(make)
+        made.result(_STOP_S)
 
     def warm(self) -> None:
         """Load the compiled kernels in another thread: that takes longer than to be ready."""
