@@ -82,7 +82,9 @@ class Client:
             {"topic": topic, "subString": tags, "subVersion": version, "expressionType": "TAG"}
             for topic, tags in topics.items()
         ]
-        consumers = [{"groupName": group, "subscriptionDataSet": subscriptions}]
+        kind = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+        kind["consumeFromWhere"] = "CONSUME_FROM_FIRST_OFFSET"
+        consumers = [{"groupName": group, "subscriptionDataSet": subscriptions, **kind}]
         body = {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}
         return self.ask(RequestCode.HEART_BEAT, json.dumps(body).encode())
 

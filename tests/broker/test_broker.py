@@ -170,7 +170,6 @@ REFUSED_SENDS = {
     "timer": (send_fields("orders", properties="TIMER_DELAY_SEC\x01300000"), C.MESSAGE_ILLEGAL),
     "no time": (send_fields("orders", properties="TIMER_DELIVER_MS\x01soon"), C.MESSAGE_ILLEGAL),
     "system topic": (send_fields("RMQ_SYS_TRANS_HALF_TOPIC"), C.NO_PERMISSION),
-    "retry topic": (send_fields("%RETRY%g"), C.NO_PERMISSION),
     "blank topic": (send_fields(" "), C.INVALID_PARAMETER),
     "other folder": (send_fields("../../etc"), C.INVALID_PARAMETER),
     "long topic": (send_fields("t" * 128), C.INVALID_PARAMETER),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
+from reput.broker.client_calls import ClientCalls
 from reput.broker.codes import RefusedError, RequestCode, ResponseCode
 from reput.broker.configuration import GroupConfigs, TopicConfigs
 from reput.broker.connection import Connection
@@ -24,7 +25,7 @@ from reput.broker.transactions import Transactions
 from reput.broker.unique_keys import UniqueKeys
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
 from reput.formats.record import encode_message_id
-from reput.formats.remoting import IS_ONE_WAY, RemotingFrame
+from reput.formats.remoting import RemotingFrame
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Broker:
         self.groups = GroupConfigs(homes.configurations(Table.GROUPS))
         self.consumers = Consumers(self._notify)
         self.producers = Producers()
+        self.client_calls = ClientCalls(loop)
         self.locks = QueueLocks()
         self.statistics = Statistics()
         self.holds = Holds(self, loop)
@@ -74,7 +76,6 @@ class Broker:
         self._loop = loop
         self._connections: set[Connection] = set()
         self._worker = ThreadPoolExecutor(1, "reput-broker-worker")
-        self._opaque = 0
         self._is_stopping = False
         self._wants_indexes = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -99,16 +100,11 @@ class Broker:
         self.holds.forget_connection(connection)
         self.consumers.connection_lost(connection)
         self.producers.connection_lost(connection)
+        self.client_calls.connection_lost(connection)
 
     def _notify(self, connection: Connection, group: str) -> None:
         """Let a consumer know that its group has changed."""
-        self.push(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
-
-    def push(self, connection: Connection, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a one-way request to a client."""
-        self._opaque += 1
-        pieces = (body,) if body else ()
-        connection.send(RemotingFrame(code, self._opaque, IS_ONE_WAY, None, fields), pieces, len(body))
+        self.client_calls.push(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -117,6 +113,7 @@ class Broker:
         sends: list[Send] = []
         for frame in frames:
             if frame.is_answer:
+                self.client_calls.answered(connection, frame)
                 continue
             request = Request(connection, frame)
             if frame.code in SEND_CODES:

@@ -2,7 +2,7 @@
 
 Members and locks live in memory: clients register again by their next heartbeat.
 
-Source: `ConsumerManager`, `ConsumerGroupInfo`, `RebalanceLockManager`.
+Source: `ConsumerManager`, `ConsumerGroupInfo`, `SubscriptionData`, `RebalanceLockManager`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from reput.formats.hashing import java_string_hash
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from reput.broker.connection import Connection
 
 TAG, SQL92 = "TAG", "SQL92"
+BROADCASTING = "BROADCASTING"
 LOCK_LIFE_S = 60.0
 """A lock that its holder does not renew for this time is free (`rocketmq.broker.rebalance.lockMaxLiveTime`)."""
 
@@ -39,15 +41,65 @@ class Subscription(NamedTuple):
         """
         if self.kind == SQL92:
             return SqlFilter(self.expression)
-        return TagFilter(self.expression) if self.expression.strip() not in {"", "*"} else None
+        return TagFilter(self.expression) if not self._wants_all else None
+
+    @property
+    def _wants_all(self) -> bool:
+        return self.expression.strip() in {"", "*"}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON object by which RocketMQ's answers describe a subscription."""
+        has_tags = self.kind == TAG and not self._wants_all
+        tags = [tag.strip() for tag in self.expression.split("||") if tag.strip()] if has_tags else []
+        return {
+            "classFilterMode": False,
+            "codeSet": [java_string_hash(tag) for tag in tags],
+            "expressionType": self.kind,
+            "subString": self.expression,
+            "subVersion": self.version,
+            "tagsSet": tags,
+            "topic": self.topic,
+        }
+
+
+class ClientInfo(NamedTuple):
+    """A client of a group. `language` and `version` are those of its frames."""
+
+    connection: Connection
+    client_id: str
+    language: int
+    version: int
+
+
+class ConsumerKind(NamedTuple):
+    """The way in which the consumers of a group consume, by RocketMQ's names."""
+
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the kind that a heartbeat names; what it does not name is as with RocketMQ's push consumers."""
+        named = {
+            name: values[key]
+            for name, key in (
+                ("consume_type", "consumeType"),
+                ("message_model", "messageModel"),
+                ("consume_from_where", "consumeFromWhere"),
+            )
+            if isinstance(values.get(key), str)
+        }
+        return cls(**named)
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
     """A group of consumers that are online."""
 
-    members: dict[str, Connection] = field(default_factory=dict)
-    """The connection of each client id."""
+    kind: ConsumerKind = field(default_factory=ConsumerKind)
+    members: dict[str, ClientInfo] = field(default_factory=dict)
+    """By client id."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     """By topic."""
 
@@ -67,14 +119,30 @@ class Consumers:
         """Return a group; None if nobody of it is online."""
         return self._groups.get(group)
 
-    def register(self, connection: Connection, client_id: str, group: str, wanted: Iterable[Subscription]) -> None:
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that subscribe to a topic."""
+        return [group for group, found in self._groups.items() if topic in found.subscriptions]
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """Return what a group wants of a topic; None if nobody of it is online, or it does not subscribe to it."""
+        found = self._groups.get(group)
+        return None if found is None else found.subscriptions.get(topic)
+
+    def reads(self, group: str, topic: str) -> bool:
+        """Return False if a group is online, and subscribes to other topics only."""
+        found = self._groups.get(group)
+        return found is None or not found.subscriptions or topic in found.subscriptions
+
+    def register(self, member: ClientInfo, group: str, kind: ConsumerKind, wanted: Iterable[Subscription]) -> None:
         """Take a member's heartbeat: it is a member, and `wanted` is the group's subscriptions.
 
         A subscription is replaced by a later version of itself; topics that are not wanted any more go.
         """
         found = self._groups.setdefault(group, ConsumerGroup())
-        is_changed = found.members.get(client_id) is not connection
-        found.members[client_id] = connection
+        before_it = found.members.get(member.client_id)
+        is_changed = before_it is None or before_it.connection is not member.connection
+        found.members[member.client_id] = member
+        found.kind = kind
         by_topic = {one.topic: one for one in wanted}
         for topic, one in by_topic.items():
             before = found.subscriptions.get(topic)
@@ -96,7 +164,7 @@ class Consumers:
     def connection_lost(self, connection: Connection) -> None:
         """Remove all members that used a connection."""
         for group, found in list(self._groups.items()):
-            gone = [client_id for client_id, own in found.members.items() if own is connection]
+            gone = [client_id for client_id, own in found.members.items() if own.connection is connection]
             for client_id in gone:
                 del found.members[client_id]
             if gone:
@@ -109,8 +177,9 @@ class Consumers:
             del self._groups[group]
 
     def _notify_all(self, group: str, found: ConsumerGroup) -> None:
-        for connection in set(found.members.values()):
-            self._notify(connection, group)
+        if found.kind.message_model != BROADCASTING:
+            for connection in {member.connection for member in found.members.values()}:
+                self._notify(connection, group)
 
 
 def subscription_of(values: Any) -> Subscription | None:
@@ -169,6 +238,14 @@ class QueueLocks:
         for queue in queues:
             if self._holders.get((group, queue), ("", 0.0))[0] == client_id:
                 del self._holders[group, queue]
+
+    def has_locks(self, group: str) -> bool:
+        """Return True if a client of a group holds a queue: the group consumes in order."""
+        now = self._clock_s()
+        return any(
+            held_by == group and now - locked_at <= LOCK_LIFE_S
+            for (held_by, _), (_, locked_at) in self._holders.items()
+        )
 
     def forget_expired(self) -> None:
         """Drop locks that are free by their age."""

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reput.broker import (
+    group_admin,
+    group_offsets,
     groups,
     members,
     offsets,
     pulls,
     queries,
     routes,
+    send_back,
     status,
     timers,
     topics,
@@ -29,6 +32,7 @@ Handler = Callable[["Broker", "Request"], "Answer | None"]
 HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.PULL_MESSAGE: pulls.serve_pull,
     RequestCode.LITE_PULL_MESSAGE: pulls.serve_pull,
+    RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
     RequestCode.QUERY_CONSUMER_OFFSET: offsets.query_consumer_offset,
     RequestCode.UPDATE_CONSUMER_OFFSET: offsets.update_consumer_offset,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offsets.search_offset,
@@ -61,5 +65,18 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.CHECK_CLIENT_CONFIG: members.check_client_config,
     RequestCode.LOCK_BATCH_MQ: members.lock_queues,
     RequestCode.UNLOCK_BATCH_MQ: members.unlock_queues,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: group_admin.consumer_connections,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: group_admin.producer_connections,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: group_admin.groups_of_topic,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: group_admin.topics_of_group,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: group_admin.subscription_of_group,
+    RequestCode.GET_CONSUMER_RUNNING_INFO: group_admin.consumer_running_info,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: group_admin.consume_directly,
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: group_admin.consumer_status,
+    RequestCode.GET_CONSUME_STATS: group_offsets.consume_stats,
+    RequestCode.QUERY_CONSUME_TIME_SPAN: group_offsets.consume_time_span,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: group_offsets.all_consumer_offsets,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: group_offsets.reset_offset,
+    RequestCode.CLONE_GROUP_OFFSET: group_offsets.clone_offsets,
 }
 """Handlers by request code; the codes of sends are in `sends.SEND_CODES`."""

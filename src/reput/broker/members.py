@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.broker.codes import ResponseCode, refuse
-from reput.broker.consumers import queues_of, subscription_of
+from reput.broker.consumers import ClientInfo, ConsumerKind, queues_of, subscription_of
 from reput.broker.requests import Answer
 from reput.errors import ConfigError
 from reput.formats.remoting import write_json
@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
 
 def heartbeat(broker: Broker, request: Request) -> Answer:
-    """Register the producers and consumers of a client, and what they subscribe to; each group gets its retry topic."""
+    """Register the producers and consumers of a client; each consumer group gets its retry topic."""
     values = request.json()
-    client_id, consumers = values.get("clientID"), values.get("consumerDataSet")
-    if not isinstance(client_id, str) or not (consumers is None or isinstance(consumers, list)):
-        refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID, or its consumerDataSet is no list")
-    producers = values.get("producerDataSet")
-    for data in producers if isinstance(producers, list) else ():
-        if isinstance(data, dict) and isinstance(data.get("groupName"), str):
-            broker.producers.register(request.connection, client_id, data["groupName"])
+    client_id, consumers, producers = (values.get(name) for name in ("clientID", "consumerDataSet", "producerDataSet"))
+    if not isinstance(client_id, str):
+        refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
+    if not all(one is None or isinstance(one, list) for one in (consumers, producers)):
+        refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat's consumerDataSet or producerDataSet is no list")
+    member = ClientInfo(request.connection, client_id, request.frame.language, request.frame.version)
+    for data in producers or ():
+        group = data.get("groupName") if isinstance(data, dict) else None
+        if isinstance(group, str):
+            broker.producers.register(member, group)
     for data in consumers or ():
         group = data.get("groupName") if isinstance(data, dict) else None
         if not isinstance(group, str):
@@ -38,18 +41,19 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
         if broker.topics.find(retry_topic) is None and len(retry_topic) <= 127:
             broker.topics.create(retry_topic, 1, 1)
         wanted = map(subscription_of, data.get("subscriptionDataSet") or ())
-        broker.consumers.register(request.connection, client_id, group, [one for one in wanted if one is not None])
+        subscriptions = [one for one in wanted if one is not None]
+        broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions)
     return Answer()
 
 
 def unregister(broker: Broker, request: Request) -> Answer:
-    """Remove a client from a producer group and a consumer group."""
-    client_id, group = request.text("clientID"), request.fields.get("consumerGroup")
-    producer_group = request.fields.get("producerGroup")
+    """Remove a client from a producer group, a consumer group, or both."""
+    client_id = request.text("clientID")
+    consumer_group, producer_group = request.fields.get("consumerGroup"), request.fields.get("producerGroup")
+    if consumer_group is not None:
+        broker.consumers.unregister(client_id, consumer_group)
     if producer_group is not None:
         broker.producers.unregister(client_id, producer_group)
-    if group is not None:
-        broker.consumers.unregister(client_id, group)
     return Answer()
 
 

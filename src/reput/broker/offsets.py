@@ -40,7 +40,8 @@ def update_consumer_offset(broker: Broker, request: Request) -> Answer:
     broker.groups.find_or_create(group)
     if broker.topics.find(topic) is None:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-    broker.store.commit_offset(group, topic, queue_id, offset)
+    if not broker.store.commit_offset(group, topic, queue_id, offset):
+        return Answer(remark="Offset has been previously reset")
     return Answer()
 
 

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reput.broker.connection import Connection
+    from reput.broker.consumers import ClientInfo
 
 
 class Producers:
     """The producers of each group. They live in memory: clients register again by their next heartbeat."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, Connection]] = {}
+        self._groups: dict[str, dict[str, ClientInfo]] = {}
         self._turn = 0
 
-    def register(self, connection: Connection, client_id: str, group: str) -> None:
+    def register(self, client: ClientInfo, group: str) -> None:
         """Take a producer's heartbeat."""
-        self._groups.setdefault(group, {})[client_id] = connection
+        self._groups.setdefault(group, {})[client.client_id] = client
 
     def unregister(self, client_id: str, group: str) -> None:
         """Remove a producer of a group."""
@@ -32,15 +33,15 @@ class Producers:
     def connection_lost(self, connection: Connection) -> None:
         """Remove all producers that used a connection."""
         for group, members in list(self._groups.items()):
-            for client_id in [one for one, own in members.items() if own is connection]:
+            for client_id in [one for one, own in members.items() if own.connection is connection]:
                 self.unregister(client_id, group)
 
-    def find(self, group: str) -> dict[str, Connection]:
-        """Return the connection of each client id of a group; nothing if nobody of it is online."""
+    def find(self, group: str) -> dict[str, ClientInfo]:
+        """Return the producers of a group by client id; nothing if nobody of it is online."""
         return self._groups.get(group, {})
 
     def next_of(self, group: str) -> Connection | None:
         """Return a producer of a group, another one each time; None if nobody of it is online."""
-        connections = [one for one in self.find(group).values() if one.is_open]
+        connections = [one.connection for one in self.find(group).values() if one.connection.is_open]
         self._turn += 1
         return connections[self._turn % len(connections)] if connections else None

@@ -1,7 +1,7 @@
 """Pulls: messages at once, or when they arrive (long polling).
 
-A pull that finds nothing new is held until its queue has a message at its offset, its time is over, its client goes, or
-the broker stops. Then it runs once more, and is answered.
+A pull that finds nothing new is held until its queue has a message at its offset, its time is over, its group is sent
+to another offset, its client goes, or the broker stops. Then it runs once more, and is answered.
 
 Source: `PullMessageProcessor`, `PullRequestHoldService`, `PullSysFlag`.
 """
@@ -48,6 +48,7 @@ class PullRequest(NamedTuple):
     """A pull whose header has been checked."""
 
     request: Request
+    group: str
     topic: str
     queue_id: int
     offset: int
@@ -78,6 +79,7 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     wanted = _filter(_subscription(broker, request, group, topic, sys_flag, version))
     pull = PullRequest(
         request,
+        group,
         topic,
         queue_id,
         offset,
@@ -87,6 +89,9 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     )
     if sys_flag & COMMIT_FLAG and commit_offset >= 0:
         broker.store.commit_offset(group, topic, queue_id, commit_offset)
+    reset = answer_of_reset(broker, pull)
+    if reset is not None:
+        return reset
     found = ask(broker, pull)
     can_wait = sys_flag & SUSPEND_FLAG and suspend_ms > 0 and not request.frame.is_one_way
     if code_of(found, offset) is ResponseCode.PULL_NOT_FOUND and can_wait and broker.holds.hold(pull, suspend_ms):
@@ -130,6 +135,15 @@ def ask(broker: Broker, pull: PullRequest) -> GetResult:
     return found
 
 
+def answer_of_reset(broker: Broker, pull: PullRequest) -> Answer | None:
+    """Return the answer that sends a group to another offset of a queue, once; None if no reset waits."""
+    offset = broker.store.take_reset(pull.group, pull.topic, pull.queue_id)
+    if offset is None:
+        return None
+    ends = broker.store.min_offset(pull.topic, pull.queue_id), broker.store.max_offset(pull.topic, pull.queue_id)
+    return Answer(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", _offset_fields(offset, *ends))
+
+
 def code_of(found: GetResult, offset: int) -> ResponseCode:
     """Return the code of a pull's answer."""
     code = _CODES.get(found.status)
@@ -141,13 +155,17 @@ def code_of(found: GetResult, offset: int) -> ResponseCode:
 
 def answer_of(found: GetResult, offset: int) -> Answer:
     """Return the answer of a pull."""
-    fields = {
-        "suggestWhichBrokerId": "0",
-        "nextBeginOffset": str(found.next_offset),
-        "minOffset": str(found.min_offset),
-        "maxOffset": str(found.max_offset),
-    }
+    fields = _offset_fields(found.next_offset, found.min_offset, found.max_offset)
     return Answer(code_of(found, offset), str(found.status), fields, pieces_of(found))
+
+
+def _offset_fields(next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:
+    return {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(next_offset),
+        "minOffset": str(min_offset),
+        "maxOffset": str(max_offset),
+    }
 
 
 def pieces_of(found: GetResult) -> Sequence[memoryview]:
@@ -201,8 +219,10 @@ class Holds:
 
     def _end(self, hold: Hold) -> None:
         if self._forget(hold):
-            pull = hold.pull
-            self._broker.guarded(pull.request, lambda: answer_of(ask(self._broker, pull), pull.offset))
+            broker, pull = self._broker, hold.pull
+            broker.guarded(
+                pull.request, lambda: answer_of_reset(broker, pull) or answer_of(ask(broker, pull), pull.offset)
+            )
 
     def _forget(self, hold: Hold) -> bool:
         if hold not in self._held:
@@ -222,6 +242,12 @@ class Holds:
     def end_topic(self, topic: str) -> None:
         """Answer the pulls of a topic: it is deleted."""
         for hold in [one for one in self._held if one.pull.topic == topic]:
+            self._end(hold)
+
+    def end_pulls(self, group: str, topic: str, queue_id: int) -> None:
+        """Answer the pulls of a group in a queue: its offset has changed."""
+        wanted = (group, topic, queue_id)
+        for hold in [one for one in self._held if (one.pull.group, one.pull.topic, one.pull.queue_id) == wanted]:
             self._end(hold)
 
     def end_all(self) -> None:

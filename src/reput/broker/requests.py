@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Answer(NamedTuple):
     """An answer. `pieces`: its body, in pieces that are sent one after the other."""
 
-    code: ResponseCode = ResponseCode.SUCCESS
+    code: int = ResponseCode.SUCCESS
     remark: str | None = None
     fields: Mapping[str, str] = MappingProxyType({})
     pieces: Sequence[bytes | memoryview] = ()

@@ -15,12 +15,13 @@ from reput.broker.codes import RequestCode, ResponseCode, refuse
 from reput.broker.configuration import CLUSTER, MAX_QUEUES, NOT_FOR_SENDERS, check_topic
 from reput.broker.delays import DELAY
 from reput.broker.requests import Answer
+from reput.broker.send_back import own_topic, place_retry
 from reput.broker.timers import TIMES
-from reput.broker.transactions import TRANSACTION_ID, UNIQUE_KEY, half_of, is_transactional
+from reput.broker.transactions import UNIQUE_KEY, half_of, is_transactional
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS
-from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.formats.system_topics import RETRY_PREFIX
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _SHORT_NAMES: Final = {
     "flag": "h",
     "properties": "i",
     "reconsumeTimes": "j",
+    "maxReconsumeTimes": "l",
     "batch": "m",
 }
 """The letters of the second version's header."""
@@ -110,7 +112,10 @@ def header_of(broker: Broker, request: Request) -> SendHeader:
     sys_flag = request.int32(names["sysFlag"])
     born = request.int64(names["bornTimestamp"])
     flag = request.int32(names["flag"])
-    _refuse_topic(topic)
+    if topic in NOT_FOR_SENDERS:
+        refuse(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+    if topic.startswith(RETRY_PREFIX):
+        own_topic(broker, topic, 1)
     config = broker.topics.find_or_create(topic, default_topic, wanted_queues)
     queues = min(max(config.get("readQueueNums", 1), config.get("writeQueueNums", 1)), MAX_QUEUES)
     if queue_id >= queues:
@@ -121,7 +126,7 @@ def header_of(broker: Broker, request: Request) -> SendHeader:
     if queue_id < 0:
         queue_id = random.randrange(queues)
     properties = text_properties(request.fields.get(names["properties"], "").encode("utf-8", "replace"))
-    return SendHeader(
+    header = SendHeader(
         topic,
         queue_id,
         sys_flag & _KEPT_FLAGS,
@@ -129,31 +134,22 @@ def header_of(broker: Broker, request: Request) -> SendHeader:
         flag,
         properties,
         request.int32(names["reconsumeTimes"], 0),
-        request.flag(names["batch"]),
+        request.flag(names["batch"]) or code == RequestCode.SEND_BATCH_MESSAGE,
     )
+    if not topic.startswith(RETRY_PREFIX):
+        return header
+    if header.is_batch:
+        refuse(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
+    most_tries = names["maxReconsumeTimes"]
+    return place_retry(broker, header, request.int32(most_tries) if most_tries in request.fields else None)
 
 
-def _refuse_topic(topic: str) -> None:
-    if topic in NOT_FOR_SENDERS:
-        refuse(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
-    if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
-        refuse(
-            ResponseCode.NO_PERMISSION,
-            f"Sending message to topic[{topic}] is forbidden: reput serve has no retry topics",
-        )
-
-
-def _message(
-    broker: Broker, request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]
-) -> Message:
-    """Return the message that a sender describes."""
-    added = {**properties, **_ADDED}
-    if UNIQUE_KEY not in added:
-        added[UNIQUE_KEY] = broker.unique_keys.make()
+def _message(request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]) -> Message:
+    """Return the message that a sender describes. The messages of a batch are stored with the properties they have."""
     return Message(
         header.topic,
         body,
-        properties=added,
+        properties=properties,
         flag=flag,
         sys_flag=header.sys_flag,
         born_timestamp=header.born_timestamp,
@@ -168,13 +164,16 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
         broker.ask_for_indexes()
         refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
     header = header_of(broker, request)
-    if not header.is_batch and request.frame.code != RequestCode.SEND_BATCH_MESSAGE:
-        message = _message(broker, request, header, request.body, header.flag, header.properties)
+    if not header.is_batch:
+        properties = {**header.properties, **_ADDED}
+        if UNIQUE_KEY not in properties:
+            properties[UNIQUE_KEY] = broker.unique_keys.make()
+        message = _message(request, header, request.body, header.flag, properties)
         return _send(broker, request, message, header.queue_id)
     inner = client_batch.decode_messages(request.body)
     if inner is None:
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
-    messages = [_message(broker, request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
+    messages = [_message(request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
     if any(_NOT_IN_A_BATCH & (message.properties or {}).keys() or is_transactional(message) for message in messages):
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed or transactional messages")
     store_batch = partial(_store_batch, broker, messages, header.queue_id)
@@ -187,13 +186,14 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
 
 def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> Send:
     """Return a message as it is stored: in its queue, or in another one until it is due or its transaction ends."""
+    further = {"transactionId": (message.properties or {})[UNIQUE_KEY]}
     if is_transactional(message):
-        half = half_of(message, queue_id)
-        key = (half.properties or {}).get(TRANSACTION_ID)
-        return Send(request, half, 0, queue_id, {"transactionId": key} if key else _NOTHING)
+        return Send(request, half_of(message, queue_id), 0, queue_id, further)
     placed, own_queue_id = broker.place(message, queue_id)
     handle = broker.timers.recall_handle(placed)
-    return Send(request, placed, own_queue_id, queue_id, {"recallHandle": handle} if handle else _NOTHING)
+    if handle:
+        further["recallHandle"] = handle
+    return Send(request, placed, own_queue_id, queue_id, further)
 
 
 def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:

@@ -406,7 +406,7 @@ class Transactions:
             "transactionId": key,
             "bname": self._broker.name,
         }
-        self._broker.push(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
+        self._broker.client_calls.push(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
 
 
 def end_transaction(broker: Broker, request: Request) -> Answer | None:

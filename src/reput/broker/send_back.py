@@ -1,0 +1,83 @@
+"""Messages that a consumer could not handle: they come again later, or become dead letters.
+
+The message is stored again, under the group's retry topic or its dead letters, with one try more. RETRY_TOPIC has the
+topic that it was first sent to, ORIGIN_MESSAGE_ID the id that it had there. A client whose request fails sends such a
+message itself; so do consumers in order, whose messages become dead letters at once.
+
+Source: `AbstractSendMessageProcessor.consumerSendMsgBack`, `SendMessageProcessor.handleRetryAndDLQ`.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from reput.broker.codes import ResponseCode, refuse
+from reput.broker.configuration import WRITE
+from reput.broker.delays import DELAY, copy_of
+from reput.broker.requests import Answer
+from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from reput.broker.broker import Broker
+    from reput.broker.requests import Request
+    from reput.broker.sends import SendHeader
+
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+FIRST_RETRY_LEVEL: Final = 3
+"""The delay level of the first retry; each further one waits a level longer."""
+_OF_THE_RECORD: Final = "__CRC32#"
+"""The property that belongs to a record, not to its message."""
+
+
+def send_back(broker: Broker, request: Request) -> Answer:
+    """Store a message again for its group: to be delivered later, or as a dead letter after too many tries."""
+    group, offset, level = request.text("group"), request.int64("offset"), request.int32("delayLevel")
+    config = broker.groups.find_or_create(group)
+    retry_queues = config.get("retryQueueNums", 1)
+    if retry_queues <= 0:
+        return Answer()
+    topic, queue_id = own_topic(broker, f"{RETRY_PREFIX}{group}", retry_queues), random.randrange(retry_queues)
+    found = broker.store.message_at(offset)
+    if found is None:
+        refuse(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+    tries = found.record.reconsume_times
+    if tries >= request.int32("maxReconsumeTimes", config.get("retryMaxTimes", 16)) or level < 0:
+        topic, queue_id, level = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1), 0, 0
+    elif level == 0:
+        level = FIRST_RETRY_LEVEL + tries
+    first = {RETRY_TOPIC: found.topic, ORIGIN_MESSAGE_ID: found.message_id}
+    properties = first | found.properties | {"WAIT": "false", DELAY: str(level)}
+    properties.pop(_OF_THE_RECORD, None)
+    message = replace(copy_of(found, topic), properties=properties, reconsume_times=tries + 1)
+    result = broker.store.put_message(*broker.place(message, queue_id))
+    if not result.status.is_stored:
+        refuse(ResponseCode.SYSTEM_ERROR, result.status.value)
+    return Answer()
+
+
+def place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> SendHeader:
+    """Return the header of a message that a client sends to a retry topic.
+
+    It becomes a dead letter after more than `most_tries` (None: the group's own number), and if the group consumes in
+    order: its clients have tried often enough by themselves.
+    """
+    group = header.topic.removeprefix(RETRY_PREFIX)
+    config = broker.groups.find_or_create(group)
+    most = config.get("retryMaxTimes", 16) if most_tries is None else most_tries
+    if header.reconsume_times <= most and not broker.locks.has_locks(group):
+        return header
+    topic = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
+    return header._replace(topic=topic, queue_id=0, properties={**header.properties, DELAY: "-1"})
+
+
+def own_topic(broker: Broker, topic: str, queues: int) -> str:
+    """Return a topic of a group, which is made if there is none; refuse if it may not be written."""
+    config = broker.topics.find(topic)
+    if config is None:
+        broker.topics.create(topic, queues, queues)
+    elif not config.get("perm", 0) & WRITE:
+        refuse(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+    return topic
