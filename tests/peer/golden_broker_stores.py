@@ -25,28 +25,19 @@ from peer.golden_stores import MakingError, as_lines, pack
 from peer.turns import Turn
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from support import golden
+from support.switches import SWITCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_ROCKSDB = {"storeType": "defaultRocksDB"}
-_LIGHT = {"enableLmq": "true", "enableMultiDispatch": "true"}
-_BOTH_INDEXES = {"indexRocksDBEnable": "true"}
-SWITCHES: dict[str, dict[str, str]] = {
-    "json": {},
-    "config-v1": _ROCKSDB,
-    "config-v1-single": {**_ROCKSDB, "useSingleRocksDBForAllConfigs": "true"},
-    "config-v2": {**_ROCKSDB, "configManagerVersion": "v2"},
-    "config-v1-killed": _ROCKSDB,
-    "separate": {**_ROCKSDB, "useSeparateStorePathForRocksdbCQ": "true"},
-    "lmq": _LIGHT,
-    "lmq-rocksdb": {**_LIGHT, "rocksdbCQDoubleWriteEnable": "true", "combineCQUseRocksdbForLmq": "true"},
-    "index-both": _BOTH_INDEXES,
-    "index-rocksdb": {**_BOTH_INDEXES, "indexFileWriteEnable": "false", "indexFileReadEnable": "false"},
-    "pending": {},
-    "pending-rocksdb": {"timerRocksDBEnable": "true", "transRocksDBEnable": "true"},
-}
-"""The switches of each store."""
+_KINDS = {"json": "file", "config-v1": "rocksdb", "config-v1-killed": "rocksdb", "pending": "file"}
+"""The kind of each store that is not named as its kind is (`support.switches`)."""
+
+
+def switches_of(name: str) -> dict[str, str]:
+    """Return the switches of a store."""
+    return dict(line.split("=", 1) for line in SWITCHES[_KINDS.get(name, name)])
+
 
 _NAMES = ("brokerName=golden", "brokerClusterName=golden")
 TOPICS = ("orders", "payments", "订单-topic")
@@ -146,7 +137,11 @@ class Making:
 
     def options(self) -> list[str]:
         """Return the settings of the broker, as the command line has them."""
-        lines = (*golden.CONFIG.split(), *_NAMES, *(f"{name}={value}" for name, value in SWITCHES[self.name].items()))
+        lines = (
+            *golden.CONFIG.split(),
+            *_NAMES,
+            *(f"{name}={value}" for name, value in switches_of(self.name).items()),
+        )
         return [word for line in lines for word in ("--set", line)]
 
     def administer(self, turn: Turn) -> None:
@@ -259,7 +254,7 @@ class Making:
             light = (*(f"%LMQ%{number}" for number in range(shape.light_queues)), *(f"%LMQ%x{at}" for at in range(5)))
             topics += [(name, 1) for name in light]
         log = turn.ask([{"log": []}])[0]
-        found = [{"config": SWITCHES[self.name]}, {"pending": self.pending}, {"log": [log["min"], log["max"]]}]
+        found = [{"config": switches_of(self.name)}, {"pending": self.pending}, {"log": [log["min"], log["max"]]}]
         queues = turn.ask([{"queue": [topic, at]} for topic, count in topics for at in range(count)])
         queues = [one for one in queues if one["max"] > 0]
         for one in queues:

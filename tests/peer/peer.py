@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from support.switches import words_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -73,10 +75,10 @@ GOLDEN_SETTINGS = (
 GOLDEN_KINDS: dict[str, tuple[str, ...]] = {
     "basic": (),
     "crash": (),
-    "ext": ("--set", "enableConsumeQueueExt=true", "--set", "mappedFileSizeConsumeQueueExt=65536"),
+    "ext": (*words_of("ext"), "--set", "mappedFileSizeConsumeQueueExt=65536"),
     "batch": ("--batch-topic", "batches", "--set", "mapperFileSizeBatchConsumeQueue=4600"),
-    "double": ("--set", "rocksdbCQDoubleWriteEnable=true"),
-    "rocksdb": ("--set", "storeType=defaultRocksDB"),
+    "double": tuple(words_of("double")),
+    "rocksdb": tuple(words_of("rocksdb")),
 }
 """Further options, by the name of the golden store."""
 

@@ -30,6 +30,7 @@ from support import stores
 from support.checked import assert_sound
 from support.inner import topics_json
 from support.opened import BROKER_LIMITS
+from support.switches import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,28 +92,17 @@ class Kind(NamedTuple):
 
 KINDS = {
     "file": Kind(peers=("store", "broker", "old")),
-    "ext": Kind("enableConsumeQueueExt=true\nmappedFileSizeConsumeQueueExt=4096\n"),
+    "ext": Kind(f"{lines_of('ext')}mappedFileSizeConsumeQueueExt=4096\n"),
     "batch": Kind("mapperFileSizeBatchConsumeQueue=4600\n", (BATCHES,)),
-    "lmq": Kind("enableLmq=true\nenableMultiDispatch=true\n"),
-    "rocksdb": Kind("storeType=defaultRocksDB\n"),
     # With double write a broker 5.5.0 starts only with combineCQUseRocksdbForLmq=true (RocksDBLiteLifecycleManager).
-    "double": Kind("rocksdbCQDoubleWriteEnable=true\n", peers=("store",)),
-    "separate": Kind("storeType=defaultRocksDB\nuseSeparateStorePathForRocksdbCQ=true\n"),
-    "lmq-rocksdb": Kind(
-        "enableLmq=true\nenableMultiDispatch=true\nrocksdbCQDoubleWriteEnable=true\ncombineCQUseRocksdbForLmq=true\n"
-    ),
+    "double": Kind(lines_of("double"), peers=("store",)),
     # These are of 5.5.1 alone.
-    "separate-double": Kind(
-        "rocksdbCQDoubleWriteEnable=true\nuseSeparateStorePathForRocksdbCQ=true\n", peers=("store",)
-    ),
-    "selective": Kind(
-        "enableLmq=true\nenableMultiDispatch=true\nrocksdbCQDoubleWriteEnable=true\n"
-        "rocksdbCQSelectiveDoubleWriteEnable=true\n",
-        peers=("store",),
-        lite_topics=(SESSIONS,),
-    ),
-    "index-both": Kind("indexRocksDBEnable=true\n"),
-    "index-rocksdb": Kind("indexRocksDBEnable=true\nindexFileWriteEnable=false\nindexFileReadEnable=false\n"),
+    "separate-double": Kind(lines_of("separate-double"), peers=("store",)),
+    "selective": Kind(lines_of("selective"), peers=("store",), lite_topics=(SESSIONS,)),
+    **{
+        name: Kind(lines_of(name))
+        for name in ("lmq", "rocksdb", "separate", "lmq-rocksdb", "index-both", "index-rocksdb")
+    },
 }
 
 

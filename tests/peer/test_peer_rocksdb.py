@@ -20,6 +20,7 @@ from reput.queue.file_kind import FileKind
 from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound
 from support.inner import topics_json
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.peer, pytest.mark.golden]
 
 OPTIONS = {name: program.GOLDEN_KINDS[name] for name in ("rocksdb", "double")}
-ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
+ROCKSDB = config_of("rocksdb", kinds.CONFIG)
 
 
 def answers_of(path: Path) -> list[dict[str, object]]:

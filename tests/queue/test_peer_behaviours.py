@@ -32,6 +32,7 @@ from support import databases, opened, stores
 from support.encoders import encode_ext_unit
 from support.inner import CONFIG, new_store, topics_json
 from support.records import LogBuilder
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from reput.queue.files import QueueFolder
 
 EXT = replace(CONFIG, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=1000)
-ROCKSDB = replace(CONFIG, store_type="defaultRocksDB")
-BOTH = replace(CONFIG, rocksdb_cq_double_write_enable=True)
+ROCKSDB = config_of("rocksdb", CONFIG)
+BOTH = config_of("double", CONFIG)
 KEY = QueueKey(b"topic", 0)
 
 

@@ -24,9 +24,10 @@ from reput.store.disk.kinds import present_kinds
 from reput.store.disk.layout import StoreLayout
 from support import databases, golden, stores
 from support.records import LogBuilder
+from support.switches import config_of
 
 MANY = 20_000
-ROCKSDB = replace(stores.SMALL, store_type="defaultRocksDB")
+ROCKSDB = config_of("rocksdb", stores.SMALL)
 QUEUE = QueueKey(b"orders", 3)
 
 
@@ -140,7 +141,7 @@ def test_missing_family(tmp_path: Path) -> None:
         reput.MessageStore.open(store, stores.GOLDEN)
     with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
         assert [re.search(named, text) is not None for text in opened.damage] == [True]
-    reput.rebuild(store, spark=False, config=replace(stores.GOLDEN, store_type="defaultRocksDB"))
+    reput.rebuild(store, spark=False, config=config_of("rocksdb", stores.GOLDEN))
     assert reput.check(store, spark=False, config=stores.GOLDEN).sound
 
 
@@ -154,7 +155,7 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
         path.write_bytes(b"x\n" if cut else b"")
         if not cut:
             path.unlink()
-        config = replace(stores.GOLDEN, store_type="defaultRocksDB")
+        config = config_of("rocksdb", stores.GOLDEN)
         if name != "MANIFEST-*" or not cut:
             with pytest.raises(DamagedStoreError, match="reput rebuild"):
                 reput.MessageStore.open(store, config)

@@ -26,13 +26,14 @@ from reput.pipeline.spark.listener import ProgressListener
 from support.checked import assert_sound
 from support.forked import answer_of_child
 from support.opened import CONFIG, bodies, put
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SYNC = replace(CONFIG, flush_disk_type="SYNC_FLUSH")
 BUFFERED = replace(CONFIG, transient_store_pool_enable=True)
-ROCKSDB = replace(CONFIG, store_type="defaultRocksDB")
+ROCKSDB = config_of("rocksdb", CONFIG)
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 ONE = reput.Message("t", b"by a child")
 

@@ -24,12 +24,13 @@ from reput.store.disk.checkpoint import read_checkpoint
 from support import inner, opened, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, forget_known_good, put
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROCKSDB = replace(CONFIG, store_type="defaultRocksDB")
+ROCKSDB = config_of("rocksdb", CONFIG)
 KINDS = pytest.mark.parametrize("config", [CONFIG, ROCKSDB], ids=["file", "rocksdb"])
 OK, ILLEGAL = reput.PutStatus.PUT_OK, reput.PutStatus.MESSAGE_ILLEGAL
 V6 = Host(bytes(range(16)), 7)

@@ -15,13 +15,14 @@ from reput.formats.record import FLAG_INNER_BATCH
 from support import inner
 from support.checked import assert_sound
 from support.opened import CONFIG, put
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from reput.config import StoreConfig
 
-ROCKSDB = replace(CONFIG, store_type="defaultRocksDB")
+ROCKSDB = config_of("rocksdb", CONFIG)
 
 
 @pytest.mark.parametrize("config", [CONFIG, ROCKSDB], ids=["files", "rocksdb"])

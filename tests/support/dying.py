@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import reput
 from reput.files.database import DatabaseOwner
 from support import kinds
+from support.switches import config_of
 
-BOTH = replace(kinds.CONFIG, rocksdb_cq_double_write_enable=True)
+BOTH = config_of("double", kinds.CONFIG)
 DIED = 7
 
 

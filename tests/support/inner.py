@@ -20,6 +20,7 @@ from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH, Host
 from reput.log.encode.message import Message, PutStatus
 from support.records import LogBuilder
+from support.switches import config_of
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14,
@@ -35,13 +36,10 @@ CONFIG = StoreConfig(
     clean_file_forcibly_enable=False,
     clean_resource_interval=1 << 30,
 )
-_EXT = replace(CONFIG, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=1000)
+_EXT = replace(CONFIG, mapped_file_size_consume_queue_ext=1000)
 KINDS = {
-    "file": CONFIG,
-    "rocksdb": replace(CONFIG, store_type="defaultRocksDB"),
-    "both": replace(CONFIG, rocksdb_cq_double_write_enable=True),
-    "ext": _EXT,
-    "ext and both": replace(_EXT, rocksdb_cq_double_write_enable=True),
+    **{name: config_of(name, CONFIG) for name in ("file", "rocksdb", "double")},
+    **{name: config_of(name, _EXT) for name in ("ext", "ext-double")},
 }
 """Settings for every kind of queues."""
 TOPICS = {"batches": {"queue.type": "BatchCQ"}, "orders": {}, "more": {"queue.type": "BatchCQ"}}

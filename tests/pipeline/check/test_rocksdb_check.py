@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden, stores
 from support.checked import assert_sound
 from support.crooked import CASES, written
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ def test_queues_that_a_killed_broker_had_not_written_out_were_damage(tmp_path: P
     report = reput.check(store, spark=False, config=stores.GOLDEN)
     assert report.sound, report.findings
     assert "queue-out-of-date" in rules(store)
-    with reput.MessageStore.open(store, replace(stores.GOLDEN, store_type="defaultRocksDB"), create=True):
+    with reput.MessageStore.open(store, config_of("rocksdb", stores.GOLDEN), create=True):
         pass
     assert_sound(store, stores.GOLDEN)
     assert databases.entries(databases.rocksdb(store)) == databases.entries(databases.rocksdb(golden.shared("rocksdb")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from reput.pipeline.spark import worker_parent
 from reput.pipeline.spark.engine import LoopEngine, SparkEngine, Started
 from support import databases, golden, stores
 from support.crooked import CASES, written
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from reput.pipeline.spark.engine import A, R
 
-BOTH = replace(stores.SMALL, rocksdb_cq_double_write_enable=True)
+BOTH = config_of("double", stores.SMALL)
 
 
 class BesideEngine(LoopEngine):

@@ -25,13 +25,14 @@ from support.checked import assert_sound
 from support.crooked import CASES
 from support.opened import forget_known_good
 from support.records import LogBuilder
+from support.switches import config_of
 
 if TYPE_CHECKING:
     pass
 
-ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
-BOTH = replace(kinds.CONFIG, rocksdb_cq_double_write_enable=True)
-CONFIGS = {"rocksdb": ROCKSDB, "both": BOTH}
+ROCKSDB = config_of("rocksdb", kinds.CONFIG)
+BOTH = config_of("double", kinds.CONFIG)
+CONFIGS = {"rocksdb": ROCKSDB, "double": BOTH}
 
 
 @pytest.mark.parametrize("long_ranges", [False, True])
@@ -49,7 +50,7 @@ def test_as_a_rebuild(name: str, long_ranges: bool, tmp_path: Path, monkeypatch:
             assert store.view.queues_table.tail.entries == 0
     assert not (path / paths.ABORT).exists()
     stores.assert_as_rebuilt(path, tmp_path / "copy", config)
-    if name == "both":
+    if name == "double":
         databases.assert_same_queues(path)
     assert_sound(path, config)
 
@@ -60,7 +61,7 @@ def test_crooked_queues(name: str, long_ranges: bool, tmp_path: Path, monkeypatc
     """However a log with repeats, restarts and gaps is cut, RocksDB takes it in as files do."""
     if long_ranges:
         growing.rocksdb_by_tables(monkeypatch)
-    config = replace(stores.SMALL, rocksdb_cq_double_write_enable=True)
+    config = config_of("double", stores.SMALL)
     offsets = CASES[name].offsets
     for cut in sorted({1, len(offsets) // 2, len(offsets) - 1}):
         log, folder = LogBuilder(4096), tmp_path / str(cut)

@@ -17,12 +17,13 @@ from reput.formats.rocksdb import OffsetValue, decode_offset_value, offset_key
 from support import databases, golden, stores
 from support.crooked import CASES, SPLITS, written
 from support.records import LogBuilder
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BOTH = replace(stores.SMALL, rocksdb_cq_double_write_enable=True)
-ROCKSDB = replace(stores.SMALL, store_type="defaultRocksDB")
+BOTH = config_of("double", stores.SMALL)
+ROCKSDB = config_of("rocksdb", stores.SMALL)
 
 
 def assert_holds(store: Path, theirs: dict[str, dict[bytes, bytes]]) -> None:
