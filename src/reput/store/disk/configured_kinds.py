@@ -13,6 +13,7 @@ from reput.formats.queue_kinds import (
     PART_KIND,
     SELECTIVE_SETTING,
     STORE_TYPES,
+    kind_of_store_type,
 )
 
 
@@ -43,9 +44,8 @@ def _combined_kinds(config: StoreConfig) -> list[str]:
 
     Source: the constructor of `CombineConsumeQueueStore`, `StoreType.fromString`.
     """
-    types = {name.lower(): kind for name, kind in STORE_TYPES.items()}
     given = (config.combine_cq_loading_cq_types or ";".join(STORE_TYPES)).split(";")
-    loaded = [kind for kind in DOUBLE_WRITE if kind in {types.get(one.lower()) for one in given}]
+    loaded = [kind for kind in DOUBLE_WRITE if kind in set(map(kind_of_store_type, given))]
     reads, numbers = (
         _loaded_kind(config, name, loaded) for name in ("combine_cq_prefer_cq_type", "combine_assign_offset_cq_type")
     )
@@ -64,7 +64,7 @@ def _combined_kinds(config: StoreConfig) -> list[str]:
 def _loaded_kind(config: StoreConfig, name: str, loaded: Sequence[str]) -> str:
     """Return the kind that a setting names, which must be loaded."""
     value = getattr(config, name) or DEFAULT_STORE_TYPE
-    kind = next((kind for known, kind in STORE_TYPES.items() if known.lower() == value.lower()), "")
+    kind = kind_of_store_type(value) or ""
     if kind not in loaded:
         own = "" if getattr(config, name) else " (the default)"
         raise ConfigError(
