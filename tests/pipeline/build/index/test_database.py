@@ -239,7 +239,7 @@ def test_an_embedded_store_extends_the_database(tmp_path: Path) -> None:
             keys = (f"new-{number}", "all")
             message = reput.Message("orders", b"new", tags="fresh", keys=keys, unique_key=f"7F00{number}")
             opened.put_message(message, queue_id=0)
-            opened.reput()
+            opened.reput(spark=False)
             assert len(opened.query_message("orders", "all")) == number + 1
             assert len(opened.query_message("orders", "fresh", by_tag=True)) == number + 1
     assert not fs.exists(store / paths.INDEX)
@@ -253,6 +253,26 @@ def test_an_embedded_store_extends_the_database(tmp_path: Path) -> None:
     reput.rebuild(store, only="index", spark=False)
     assert families(store) == grown
     assert reput.check(store, spark=False).sound
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("indexed", [0, 0.5])
+def test_a_database_that_ends_before_the_other_indexes_is_extended_from_its_own_end(
+    indexed: float, tmp_path: Path
+) -> None:
+    """A job that follows the log first adds what IndexFiles have and the database lacks, from its marks on."""
+    store = golden.unpack(BOTH, tmp_path)
+    keys = sorted((key for key in families(store)[fmt.FAMILY] if key not in fmt.MARKS), key=fmt.offset_of)
+    end = fmt.offset_of(keys[int(len(keys) * indexed)])
+    late = [key for key in keys if fmt.offset_of(key) > end or not indexed]
+    change(store, drop=[*late, *(() if indexed else fmt.MARKS)])
+    if indexed:
+        change(store, put={fmt.LAST_OFFSET: fmt.encode_mark(end)})
+    with reput.MessageStore.open(store, StoreConfig(index_rocksdb_enable=True)) as opened:
+        opened.put_message(reput.Message("orders", b"new", keys="new", unique_key="7F01"), queue_id=0)
+        opened.reput(spark=False)
+    assert families(store)[fmt.FAMILY] == given_by_log(store)
+    assert_sound(store)
 
 
 def test_index_files_that_are_turned_off_are_not_believed_too_far(tmp_path: Path) -> None:
