@@ -24,8 +24,15 @@ import reput
 from peer import peer
 from peer.turns import Turn, TurnError
 from reput.config import StoreConfig, parse_properties
+from reput.formats import paths
 from reput.formats.lite_topics import LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
-from reput.formats.record import FLAG_INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from reput.formats.record import (
+    FLAG_INNER_BATCH,
+    MAGIC_BLANK,
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
 from support import stores
 from support.checked import assert_sound
 from support.inner import topics_json
@@ -380,11 +387,25 @@ def is_alike(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[str, 
         return {store.store_time(topic, queue_id, one["lower"]) for one in (theirs, ours)} == {asked_ms}
     if "log" in theirs:
         # Without a file of the log RocketMQ's min is -1.
-        return {**theirs, "min": max(0, theirs["min"])} == ours
+        ends = theirs["max"], ours["max"]
+        return max(0, theirs["min"]) == ours["min"] and (ends[0] == ends[1] or is_blank(store, *ends))
     if "key" in theirs:
         found, wanted = set(theirs["phys"]), set(ours["phys"])
         return found <= wanted if is_cut else found == wanted
     return theirs == ours
+
+
+def is_blank(store: reput.MessageStore, begin: int, end: int) -> bool:
+    """Return True if a blank record fills a file of the log from here to its end, with which the log ends.
+
+    After such an end RocketMQ takes the log to end before the blank, and writes one there again.
+    """
+    log, size = store.view.layout.commit_log, KINDS["file"].config.mapped_file_size_commit_log
+    assert size is not None
+    if end % size or not end - size <= begin < end or (log / paths.offset_name(end)).exists():
+        return False
+    blank = (log / paths.offset_name(end - size)).read_bytes()[begin - end :]
+    return blank[:8] == (end - begin).to_bytes(4, "big") + MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
+from reput.formats.record import TRANSACTION_ROLLBACK
 from reput.store.disk.layout import find_store
 from reput.store.open.opening import open_view
 from reput.store.read.reading import Reading
@@ -66,6 +67,14 @@ def test_answers(name: str, tmp_path: Path) -> None:
     assert not different
 
 
+def never_indexed(name: str, store: Path) -> int:
+    """The number of records at the end that an index in RocksDB does not have, so that they are read once more."""
+    if name != "index-rocksdb":
+        return 0
+    rolled_back = [record.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK for record in golden.records(store)]
+    return (*reversed(rolled_back), False).index(False)
+
+
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_answers_of_a_writer(name: str, tmp_path: Path) -> None:
     """Opened to write, caught up, closed and opened again, a store answers the same each time."""
@@ -75,6 +84,6 @@ def test_answers_of_a_writer(name: str, tmp_path: Path) -> None:
         opened.reput(spark=False)
         assert not differences(name, opened.view)
     with reput.MessageStore.open(store, limits=BROKER_LIMITS) as opened:
-        assert opened.view.follower.records == 0
+        assert opened.view.follower.records <= never_indexed(name, store)
         assert not differences(name, opened.view)
     assert_sound(store)

@@ -370,3 +370,22 @@ def test_after_a_salvage_only_the_log_is_damaged(tmp_path: Path, hurt: str) -> N
     assert {one.rule for one in report.findings if one.severity == "damage"} == {
         "log-file" if hurt == "a file" else "log-record"
     }
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["not reached", "passed over"])
+def test_a_queue_that_a_killed_broker_had_not_reached_was_damage(later: bool, tmp_path: Path) -> None:
+    """After a kill a queue has no folder yet if no entry is of a later record; if one is, the queue is lost."""
+    log = LogBuilder()
+    for topic in ("orders", "payments", "orders") if later else ("orders", "orders", "payments"):
+        log.message(topic)
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    shutil.rmtree(store / "reput")
+    shutil.rmtree(store / "consumequeue" / "payments")
+    found = only(check(store), "queue-missing")
+    assert found.severity == "damage"
+    (store / "abort").touch()
+    if later:
+        assert only(check(store), "queue-missing").severity == "damage"
+    else:
+        assert only(check(store), "queue-out-of-date").severity == "leftover"

@@ -23,6 +23,7 @@ from reput.pipeline.check.state import Check
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
+from reput.queue.files import last_place, list_queues
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.frontier import Frontiers
@@ -188,15 +189,22 @@ def folder_missing(check: Check, index: str, folder: str, what: str, first: int)
 
 
 def is_unindexed(check: Check, offset: int) -> bool:
-    """Return True if a record at a log offset waits for its indexes: reput wrote it, and its frontier is lower.
+    """Return True if a record at a log offset waits for its indexes, so that its queue may have no folder yet.
 
-    RocketMQ makes a queue's folder with the queue's first message; a reput writer makes it with the first entries.
+    A reput writer makes a queue's folder with its first entries, which its frontier precedes. RocketMQ makes entries in
+    the log's order: after a kill of it no queue has the entry of a later record.
+
+    Source: `DefaultMessageStore.ReputMessageService.doReput`.
     """
     if check.job.judged_to is not None:
         return False
     if check.store.frontier is not None:
         return offset >= Frontiers.of(check.store.frontier).both
-    return marks_of(check.layout)["wrote_offset"] > offset
+    if marks_of(check.layout)["wrote_offset"] > offset:
+        return True
+    return not check.report.closed_cleanly and offset > max(
+        map(last_place, list_queues(check.layout.consume_queue)), default=-1
+    )
 
 
 def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
