@@ -209,6 +209,9 @@ PROGRESS_ARGUMENTS = (
 OUTPUT_ARGUMENTS = (
     Argument("port", "--port", "", "9876; Python: a free one", "`serve`: the port; 0 takes any"),
     Argument("host", "--host", "", "127.0.0.1", "`serve`: the address to listen on"),
+    Argument(
+        "access_keys", "--access-keys", "", "none", "`serve`: keys with which clients sign, by name, or their file"
+    ),
     Argument("allow_remote", "--allow-remote", "", "off", "`serve`: allow an address that other machines reach"),
     Argument("", "--json", "", "off", "JSON instead of text"),
     Argument("", "--long", "", "off", "`get`: more columns"),

@@ -29,6 +29,7 @@ from reput.formats.remoting import RemotingFrame
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:
+    from reput.broker.access import AccessKeys
     from reput.embedded import MessageStore
     from reput.formats.record import Host
     from reput.log.encode.message import Message
@@ -53,10 +54,14 @@ class Broker:
         store: the store, open to write.
         host: the address and port of message ids, as in the store's records.
         loop: the loop that serves connections.
+        access_keys: the keys with which clients sign; None to check nothing.
     """
 
-    def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop, access_keys: AccessKeys | None = None
+    ) -> None:
         self.store = store
+        self.access_keys = access_keys
         self.name = NAME
         homes = store.metadata_homes
         self.topics = TopicConfigs(homes.configurations(Table.TOPICS), NAME)
@@ -116,6 +121,10 @@ class Broker:
                 self.client_calls.answered(connection, frame)
                 continue
             request = Request(connection, frame)
+            refusal = None if self.access_keys is None else self.access_keys.refusal_of(frame)
+            if refusal is not None:
+                request.answer(Answer(ResponseCode.NO_PERMISSION, refusal))
+                continue
             if frame.code in SEND_CODES:
                 self.guarded(request, lambda asked=request: self._take_send(asked, sends))  # type: ignore[misc]
                 continue

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from reput.api import config_from
+from reput.broker.access import AccessKeys, read_access_keys
 from reput.broker.broker import Broker
 from reput.broker.codes import RefusedError
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
@@ -40,7 +41,14 @@ class RunningBroker(Closing):
         path: The store's folder.
     """
 
-    def __init__(self, path: Path, listener: socket.socket, config: StoreConfig, scratch: ScratchFolder | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        listener: socket.socket,
+        config: StoreConfig,
+        scratch: ScratchFolder | None,
+        access_keys: AccessKeys | None,
+    ) -> None:
         host, port = listener.getsockname()[:2]
         self.address = f"{host}:{port}"
         self.path = path
@@ -58,7 +66,8 @@ class RunningBroker(Closing):
             self._resources.callback(self._store.close)
             self._loop = _new_loop()
             self._resources.callback(self._loop.close)
-            self._broker = Broker(self._store, Host(ipaddress.ip_address(host).packed, port), self._loop)
+            own_host = Host(ipaddress.ip_address(host).packed, port)
+            self._broker = Broker(self._store, own_host, self._loop, access_keys)
             self._stop = asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
             self._ready: Future[None] = Future()
@@ -169,13 +178,14 @@ def serve(
     host: str = LOCALHOST,
     allow_remote: bool = False,
     config: StoreConfig | str | Path | None = None,
+    access_keys: Mapping[str, str] | str | Path | None = None,
 ) -> RunningBroker:
     """Start a broker and name server for RocketMQ clients on a store; it runs in a thread until it is closed.
 
         with reput.serve(topics={"orders": 4}) as broker:
             print(broker.address)
 
-    The call returns when clients get routes. There is no access control: anyone who reaches the port reads and writes.
+    The call returns when clients get routes. Without `access_keys` anyone who reaches the port reads and writes.
 
     Args:
         path: The store's folder; a missing or empty folder becomes a new store. None makes a temporary store, which is
@@ -185,6 +195,8 @@ def serve(
         host: The address to listen on, an IPv4 address.
         allow_remote: Allow a `host` other than this machine's loopback.
         config: A StoreConfig, or the path of a broker.conf.
+        access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
+            Clients sign their requests with one of them, as with RocketMQ's access control; others are refused.
 
     Returns:
         The broker; `address` is what clients take as name server.
@@ -198,6 +210,7 @@ def serve(
     for topic, queues in wanted.items():
         if not isinstance(topic, str) or type(queues) is not int:
             raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
+    keys = _access_keys(access_keys)
     listener = _listen(host, port, allow_remote=allow_remote)
     scratch = ScratchFolder("reput-serve-") if path is None else None
     root = scratch.path / "store" if scratch is not None else Path(path or "")
@@ -206,7 +219,7 @@ def serve(
     given = config_from(config)
     settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
     try:
-        broker = RunningBroker(root, listener, settings, scratch)
+        broker = RunningBroker(root, listener, settings, scratch, keys)
     except BaseException:
         listener.close()
         if scratch is not None:
@@ -214,6 +227,12 @@ def serve(
         raise
     broker.start(wanted)
     return broker
+
+
+def _access_keys(given: Mapping[str, str] | str | Path | None) -> AccessKeys | None:
+    if given is None:
+        return None
+    return AccessKeys(given if isinstance(given, Mapping) else read_access_keys(given))
 
 
 def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
@@ -226,8 +245,8 @@ def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
         raise ConfigError(f"host {host}: give an IPv4 address; message ids of IPv6 addresses are not served")
     if not address.is_loopback and not allow_remote:
         raise ConfigError(
-            f"host {host}: anyone who reaches that address could read and write the store, for there is no access "
-            "control. Allow it with --allow-remote (allow_remote=True), or listen on 127.0.0.1"
+            f"host {host}: other machines reach that address, and without access keys anyone there could read and "
+            "write the store. Allow it with --allow-remote (allow_remote=True), or listen on 127.0.0.1"
         )
     if not 0 <= port <= 65535:
         raise ConfigError(f"port {port}: give 0 to 65535")

@@ -19,7 +19,15 @@ _PORT = 9876
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="The port; 0 takes any.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
 @click.option(
-    "--allow-remote", is_flag=True, help="Allow a --host that other machines reach. Nothing checks who comes."
+    "--allow-remote",
+    is_flag=True,
+    help="Allow a --host that other machines reach. Only --access-keys checks who comes.",
+)
+@click.option(
+    "--access-keys",
+    type=click.Path(dir_okay=False, readable=False),
+    metavar="PATH",
+    help="Serve only clients that sign with a key of this file: a key and its secret in each line.",
 )
 @click.option(
     "-t",
@@ -34,7 +42,14 @@ _PORT = 9876
 )
 @options.json_option
 def serve(
-    store: str, port: int, host: str, allow_remote: bool, topics: tuple[str, ...], config: str | None, as_json: bool
+    store: str,
+    port: int,
+    host: str,
+    allow_remote: bool,
+    access_keys: str | None,
+    topics: tuple[str, ...],
+    config: str | None,
+    as_json: bool,
 ) -> int:
     """Serve RocketMQ clients on STORE until Ctrl-C or SIGTERM, as name server and as broker. This command writes.
 
@@ -43,7 +58,7 @@ def serve(
 
     Served: sends (single, batch, one-way), transactions, delayed and timer messages, push and lite pull consumers with
     long polling, filters by tag and SQL92, offsets, locks of orderly consumers. Refused by their code: retry topics,
-    pop, access control. docs/tasks/serve.md has the table.
+    pop. docs/tasks/serve.md has the table.
 
     \b
     reput serve /data/store
@@ -57,7 +72,15 @@ def serve(
     try:
         with (
             sigterm_event() as ended,
-            reput.serve(store, port, _topics(topics), host=host, allow_remote=allow_remote, config=config) as broker,
+            reput.serve(
+                store,
+                port,
+                _topics(topics),
+                host=host,
+                allow_remote=allow_remote,
+                config=config,
+                access_keys=access_keys,
+            ) as broker,
         ):
             if as_json:
                 output.emit_json({"address": broker.address, "store": str(Path(store))})

@@ -1,0 +1,88 @@
+"""Access keys: a request is served only if it is signed with the secret of a known key.
+
+A client adds `AccessKey`, perhaps `SecurityToken`, and `Signature`: the base64 of HMAC-SHA1, under the secret, of the
+values of all its header fields but the signature, ordered by their names, and then the body. All requests are signed,
+those to the name server too. A key may do everything; there are no rights by topic or group.
+
+Source: `AclClientRPCHook`, `AclUtils.combineRequestContent`, `AclSigner`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from reput.errors import ConfigError
+from reput.files import fs
+
+if TYPE_CHECKING:
+    from reput.formats.remoting import RemotingFrame
+
+ACCESS_KEY: Final = "AccessKey"
+SIGNATURE: Final = "Signature"
+_SHORTEST = 7
+"""RocketMQ takes no access key or secret of fewer characters."""
+_FILE_LIMIT = 1 << 20
+
+
+class AccessKeys:
+    """The keys of a broker.
+
+    Args:
+        secrets: the secret of each access key.
+
+    Raises:
+        ConfigError: there is no key, or a key or secret is too short or not a text.
+    """
+
+    def __init__(self, secrets: Mapping[Any, Any]) -> None:
+        if not secrets:
+            raise ConfigError("access_keys: it names no key, so nobody could be served; leave it out to check nothing")
+        for number, (key, secret) in enumerate(secrets.items(), 1):
+            if not all(isinstance(text, str) and len(text) >= _SHORTEST for text in (key, secret)):
+                # No secret gets into a text that may be logged.
+                raise ConfigError(
+                    f"access_keys: key {number}: give a key and a secret of {_SHORTEST} characters or more"
+                )
+        self._secrets = {key: secret.encode() for key, secret in secrets.items()}
+
+    def refusal_of(self, frame: RemotingFrame) -> str | None:
+        """Return why a request is not served; None if its signature is right."""
+        secret = self._secrets.get(frame.fields.get(ACCESS_KEY, ""))
+        if secret is None:
+            return "No accessKey is configured" if ACCESS_KEY in frame.fields else "The accessKey is null"
+        wanted = signature_of(frame.fields, frame.body, secret)
+        given = frame.fields.get(SIGNATURE, "").encode("utf-8", "replace")
+        return None if hmac.compare_digest(wanted, given) else "check signature failed"
+
+
+def signature_of(fields: Mapping[str, str], body: bytes, secret: bytes) -> bytes:
+    """Return the signature of a request, in base64."""
+    values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
+    signed = hmac.new(secret, values.encode("utf-8", "surrogatepass"), hashlib.sha1)
+    signed.update(body)
+    return base64.b64encode(signed.digest())
+
+
+def read_access_keys(path: Path | str) -> dict[str, str]:
+    """Return the secrets of a file that has a key and its secret in each line, with a space between.
+
+    Raises:
+        ConfigError: the file is missing or too large, or a line has another form.
+    """
+    data = fs.read_bytes(path, _FILE_LIMIT + 1)
+    if data is None or len(data) > _FILE_LIMIT:
+        raise ConfigError(f"{path}: cannot read the access keys: there is no such file of at most {_FILE_LIMIT} bytes")
+    secrets: dict[str, str] = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        parts = line.split()
+        if not parts or parts[0].startswith("#"):
+            continue
+        if len(parts) != 2:
+            raise ConfigError(f"{path}, line {number}: give a key and its secret, with a space between")
+        secrets[parts[0]] = parts[1]
+    return secrets

@@ -1,0 +1,75 @@
+"""Requests that are signed with access keys, as RocketMQ's clients sign them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.remoting import Client, send_fields
+from reput.broker.access import AccessKeys, read_access_keys, signature_of
+from reput.broker.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.formats.remoting import RemotingFrame
+
+R, C = RequestCode, ResponseCode
+KEY, SECRET = "rocketmq2", "12345678"
+
+
+def signed(
+    client: Client, code: int, body: bytes, secret: str = SECRET, key: str = KEY, **named: object
+) -> RemotingFrame:
+    """Send a request with the signature of a secret."""
+    fields = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in named.items()}
+    fields["AccessKey"] = key
+    signature = signature_of(fields, body, secret.encode()).decode()
+    return client.ask(code, body, **fields, Signature=signature)
+
+
+def test_a_signature_is_rocketmqs() -> None:
+    """Values by the order of their names, then the body, under HMAC-SHA1: a value computed apart from this code."""
+    fields = {"topic": "orders", "AccessKey": KEY, "b": "2", "Signature": "left out"}
+    # printf 'rocketmq22ordersbody' | openssl dgst -sha1 -hmac 12345678 -binary | base64
+    assert signature_of(fields, b"body", SECRET.encode()) == b"lREGY1c60R8v69RRJGCR4DuAv+8="
+
+
+def test_only_signed_requests_are_served(tmp_path: Path) -> None:
+    """Routes and sends with a right signature are served; without one, or another secret, key or body, it is 16."""
+    with (
+        reput.serve(tmp_path / "store", topics=["orders"], access_keys={KEY: SECRET}) as broker,
+        Client(broker.address) as client,
+    ):
+        sent = send_fields("orders")
+        assert signed(client, R.SEND_MESSAGE_V2, b"body", **sent).code == C.SUCCESS
+        assert signed(client, R.GET_ROUTEINFO_BY_TOPIC, b"", topic="orders").code == C.SUCCESS
+        refused = [
+            client.ask(R.SEND_MESSAGE_V2, b"body", **sent),
+            client.ask(R.GET_ROUTEINFO_BY_TOPIC, topic="orders"),
+            client.ask(R.GET_ROUTEINFO_BY_TOPIC, topic="orders", AccessKey=KEY, Signature="AAAA"),
+            client.ask(999, AccessKey=KEY),
+            signed(client, R.SEND_MESSAGE_V2, b"body", "87654321", **sent),
+            signed(client, R.SEND_MESSAGE_V2, b"body", SECRET, "somebody", **sent),
+        ]
+        assert {one.code for one in refused} == {C.NO_PERMISSION}
+        assert signed(client, R.GET_MAX_OFFSET, b"", topic="orders", queueId=0).fields["offset"] == "1"
+
+
+def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
+    """A line has a key and its secret; errors name the line, and no error has a secret."""
+    path = tmp_path / "keys"
+    path.write_text(f"# people\n\n{KEY} {SECRET}\n")
+    assert read_access_keys(path) == {KEY: SECRET}
+    path.write_text("one two three-secret\n")
+    with pytest.raises(reput.ConfigError, match="line 1") as found:
+        read_access_keys(path)
+    assert "three-secret" not in str(found.value)
+    with pytest.raises(reput.ConfigError, match="no such file"):
+        read_access_keys(tmp_path / "missing")
+    for wrong in ({}, {KEY: "short"}, {"k": SECRET}):
+        with pytest.raises(reput.ConfigError) as found:
+            AccessKeys(wrong)
+        assert SECRET not in str(found.value)
