@@ -97,7 +97,7 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     )
     needed += messages * _PARTS_BYTES_A_MESSAGE if of_queues else 0
     folders = [found.store.indexes[name].folder for name in (*found.indexes, *found.emptied)]
-    replaced = [measured(layout, folder) for folder in (*(layout.queue_folders if of_queues else ()), *folders)]
+    replaced = [measured(layout, folder) for folder in (*folders, *(layout.queue_folders if of_queues else ()))]
     free = fs.free_bytes(layout.root)
     run = DryRun(
         str(layout.root), found.report.built, [kind.name for kind in found.kinds] if of_queues else [], log_bytes,
