@@ -164,23 +164,6 @@ def test_killed(peer: ModuleType, tmp_path: Path) -> None:
     assert {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues} == spans
 
 
-def test_light_queues_that_rocketmq_does_not_see(peer: ModuleType, tmp_path: Path) -> None:
-    """Without double write RocketMQ loads files alone: light queues in RocksDB end at 0 for it, and `check` says so."""
-    ends = {
-        (line["queue"][0], line["queue"][1]): line["max"]
-        for line in golden.answers("lmq-rocksdb")
-        if "queue" in line and line["queue"][0].startswith("%LMQ%")
-    }
-    for sets, seen in (PLACED["light alone"].settings, True), (("rocksdbCQDoubleWriteEnable=false",), False):
-        store = golden.unpack("lmq-rocksdb", tmp_path / str(seen))
-        options = (*peer.GOLDEN_SETTINGS, *(word for one in sets for word in ("--set", one)), *LIGHT)
-        _, *queues = peer.run("dump", stores.copy(store, tmp_path / f"asked-{seen}"), *options, *named(ends))
-        theirs = {tuple(queue["queue"]): queue["max"] for queue in queues if tuple(queue["queue"]) in ends}
-        assert theirs == {key: end if seen else 0 for key, end in ends.items()}
-        found = reput.check(store, spark=False, config=reput.StoreConfig().updated(sets)).wrong_settings
-        assert [("does not see them" in one.detail) for one in found] == [True] * (not seen)
-
-
 DOUBLE = "rocksdbCQDoubleWriteEnable=true"
 LIGHT_ALONE = "combineCQUseRocksdbForLmq=true"
 SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable=true"
