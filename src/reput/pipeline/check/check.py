@@ -11,6 +11,7 @@ if the next look has it too.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,8 @@ from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
 from reput.log.read.maps import LogMaps
-from reput.pipeline.build.stages.decode import learn_types
+from reput.pipeline.build.stages.decode import decode_splits, prove
+from reput.pipeline.build.stages.place import merge
 from reput.pipeline.check import deletions as check_deletions
 from reput.pipeline.check.decode import decode_and_compare
 from reput.pipeline.check.findings import (
@@ -35,18 +37,14 @@ from reput.pipeline.check.findings import (
 from reput.pipeline.check.index_kinds import INDEX_CHECKS
 from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.metadata import metadata_findings
-from reput.pipeline.check.queues import (
-    Mismatch,
-)
+from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
-from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.engine import Engine, Progress
 from reput.pipeline.spark.listener import ProgressListener
-from reput.pipeline.split import parts
 from reput.pipeline.split.ext_job import ExtJob, ext_job
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
-from reput.pipeline.split.stitch import Stitched, inferred_topics, stitch
+from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import NOTE, SETTING, CheckReport
@@ -201,6 +199,7 @@ def _prepare(
         build_queues=any(map(fs.exists, layout.queue_folders)),
         indexes=tuple(name for name in settings.indexes.built if INDEX_CHECKS[name].compares(store.indexes[name])),
         fenced=False,
+        places_at_once=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
         judged_to=standstill.frontier,
@@ -281,29 +280,17 @@ def _judged(job: Job, stitched: Stitched) -> Stitched:
 
 def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
     splits = _plan(check, mib("split_mb", split_mb))
-    task = partial(_compare_task, check.job, str(check.layout.consume_queue))
     mismatches: dict[int, list[Mismatch]] = {}
 
-    def again(split: Split) -> SplitResult:
-        (result, found), *_ = check.engine.run(task, [split], _silent)
-        mismatches[split.number] = found
-        return result
+    def compare(job: Job, splits: Sequence[Split], progress: Progress) -> list[SplitResult]:
+        task = partial(_compare_task, job, str(check.layout.consume_queue))
+        outcomes = check.engine.run(task, splits, progress)
+        mismatches.update((result.number, found) for result, found in outcomes)
+        return [result for result, _ in outcomes]
 
     with check.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
-        outcomes = check.engine.run(task, splits, check.listener.advance)
-        for result, found in outcomes:
-            mismatches[result.number] = found
-        results = [result for result, _ in outcomes]
-        stitched = stitch(check.log.min_offset, splits, results, again, check.log.gaps)
-
-        def decode(job: Job, more: list[Split]) -> list[SplitResult]:
-            task = partial(_compare_task, job, str(check.layout.consume_queue))
-            found = check.engine.run(task, more, _silent)
-            mismatches.update((result.number, ones) for result, ones in found)
-            return [result for result, _ in found]
-
-        check.job = learn_types(check.job, stitched, check.store.kinds, decode)
-        return stitched, mismatches
+        results = decode_splits(check, splits, compare)
+        return prove(check, check.log.min_offset, splits, results, check.log.gaps, compare), mismatches
 
 
 def _plan(check: Check, split_bytes: int) -> list[Split]:
@@ -317,10 +304,6 @@ def _plan(check: Check, split_bytes: int) -> list[Split]:
     return judged + [replace(split, number=number) for number, split in enumerate(further, len(judged))]
 
 
-def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
-    return None
-
-
 def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
     if job.judged_to is not None and split.begin >= job.judged_to:
         # These records have no indexes yet.
@@ -329,11 +312,7 @@ def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult
 
 
 def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
-    table = SplitQueues()
-    for result in stitched.results:
-        if result.records:
-            table.add(parts.load_ranges(check.job, result.number))
-    table.drop_topics(inferred_topics(stitched.results))
+    table = merge(check, stitched.splits, stitched.results, {}, stitched.end).table
     for kind in checks_of(check.job):
         kind.judge(check, stitched, table, mismatches)
     check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))

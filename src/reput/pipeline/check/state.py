@@ -47,6 +47,9 @@ class Check:
         """The store's settings."""
         return self.store.settings
 
+    def fence_late_tasks(self) -> None:
+        """Do nothing: what tasks of a check leave is in a folder of its own, and nothing of it goes live."""
+
     def out_of_date(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
         """Add that an index ends too early: damage below the frontier of a reput process, else remains of a crash."""
         if self.job.judged_to is not None and self.report.held_by != Who.BROKER:

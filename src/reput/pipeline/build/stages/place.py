@@ -14,6 +14,7 @@ from reput.files.names import is_empty_dir
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
+from reput.pipeline.build.stages.decode import Decoding
 from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import SplitResult
@@ -26,7 +27,7 @@ _NONE = NextOffsets()
 
 
 def merge(
-    build: Build,
+    run: Decoding,
     splits: Sequence[Split],
     results: Sequence[SplitResult],
     ends: Mapping[QueueKey, int],
@@ -40,17 +41,17 @@ def merge(
     table = SplitQueues()
     for result in results:
         if result.records:
-            table.add(parts.load_ranges(build.job, result.number))
+            table.add(parts.load_ranges(run.job, result.number))
     if ends:
         table.mark_out_of_order(
             key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row]))
         )
-    table.mark_out_of_order(key for key in out_of_order if build.job.wants(key.topic))
+    table.mark_out_of_order(key for key in out_of_order if run.job.wants(key.topic))
     inferred = inferred_topics(results)
     table.drop_topics(inferred)
-    if not inferred <= build.job.types.batch:
-        types = build.job.types
-        build.job = replace(build.job, types=types._replace(batch=types.batch | inferred))
+    if not inferred <= run.job.types.batch:
+        types = run.job.types
+        run.job = replace(run.job, types=types._replace(batch=types.batch | inferred))
     return RangeQueues(splits, results, table, ends, end)
 
 
