@@ -35,6 +35,7 @@ from support.records import LogBuilder
 from support.switches import config_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from reput.queue.batch_files import BatchQueueFiles
@@ -249,10 +250,11 @@ def tagged(folder: Path, config: reput.StoreConfig) -> reput.MessageStore:
 @pytest.mark.parametrize("config", [CONFIG, EXT, ROCKSDB], ids=["file", "ext", "rocksdb"])
 def test_estimate_message_count(config: reput.StoreConfig, tmp_path: Path) -> None:
     """67 of 200 where one of three has the tag. For an empty range RocketMQ returns -1, and we 0."""
-    store = tagged(tmp_path, config)
-    assert store.estimate("orders", 0, 0, 200, "a") == 67
-    assert store.estimate("orders", 0, 0, 200) == 200
-    assert [store.estimate("orders", 0, begin, end, "a") for begin, end in ((200, 300), (10, 10), (20, 10))] == [0] * 3
+    empty = ((200, 300), (10, 10), (20, 10))
+    with tagged(tmp_path, config) as store:
+        assert store.estimate("orders", 0, 0, 200, "a") == 67
+        assert store.estimate("orders", 0, 0, 200) == 200
+        assert [store.estimate("orders", 0, begin, end, "a") for begin, end in empty] == [0] * 3
 
 
 @pytest.mark.behaviour(
@@ -271,8 +273,8 @@ def test_estimate_message_count_in_empty_consume_queue(config: reput.StoreConfig
 )
 def test_estimate_message_count_sample(tmp_path: Path) -> None:
     """Where RocketMQ looks at a sample and says 15 of [100, 150), all are counted: 16."""
-    store = tagged(tmp_path, CONFIG)
-    assert store.estimate("orders", 0, 100, 150, "a") == len([n for n in range(100, 150) if n % 3 == 0])
+    with tagged(tmp_path, CONFIG) as store:
+        assert store.estimate("orders", 0, 100, 150, "a") == len([n for n in range(100, 150) if n % 3 == 0])
 
 
 # --- queue/ConsumeQueueStoreTest -------------------------------------------------------------------
@@ -390,9 +392,10 @@ def test_truncate_and_delete_batch_consume_queue(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> reput.MessageStore:
+def store(tmp_path: Path) -> Iterator[reput.MessageStore]:
     """A store whose topic "batches" is BatchCQ."""
-    return new_store(tmp_path / "store")
+    with new_store(tmp_path / "store") as opened_store:
+        yield opened_store
 
 
 @pytest.mark.behaviour("BatchConsumeMessageTest.testSendMessagesToBcqTopic")
