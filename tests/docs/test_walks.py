@@ -29,7 +29,7 @@ MESSAGES = 50
 
 def steps_of(title: str) -> list[str]:
     """The functions that a section of the page lists, in order."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## )", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^##+ {re.escape(title)}\n(.*?)(?=^##+ )", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found, f"{PAGE}: no section {title!r}"
     return STEP.findall(found[1])
 
@@ -77,29 +77,49 @@ def new_store(folder: Path) -> Path:
     return folder
 
 
-def put_then_get(folder: Path) -> None:
-    """Put a message and get it."""
+def general_put(folder: Path, codes: list[Any]) -> None:
+    """Put the first message of its shape."""
+    with reput.MessageStore.open(folder) as store, entered(codes):
+        store.put_message(reput.Message("orders", b"one more", keys="k"), queue_id=0)
+
+
+def ordinary_put(folder: Path, codes: list[Any]) -> None:
+    """Put two messages of one shape, and note the second put."""
+    with reput.MessageStore.open(folder) as store:
+        store.put_message(reput.Message("orders", b"one more", keys="k"), queue_id=0)
+        with entered(codes):
+            put = store.put_message(reput.Message("orders", b"and more", keys="l"), queue_id=0)
+        assert [message.body for message in store.get_message("orders", 0, put.queue_offset)] == [b"and more"]
+
+
+def get(folder: Path, codes: list[Any]) -> None:
+    """Get a message that was just put."""
     with reput.MessageStore.open(folder) as store:
         put = store.put_message(reput.Message("orders", b"one more", keys="k"), queue_id=0)
-        assert [message.body for message in store.get_message("orders", 0, put.queue_offset)] == [b"one more"]
+        with entered(codes):
+            assert [message.body for message in store.get_message("orders", 0, put.queue_offset)] == [b"one more"]
 
 
-def rebuild(folder: Path) -> None:
+def rebuild(folder: Path, codes: list[Any]) -> None:
     """Rebuild the indexes with the command, in this process."""
-    assert run(["rebuild", str(folder), "--no-spark", "--quiet"]) == 0
+    with entered(codes):
+        assert run(["rebuild", str(folder), "--no-spark", "--quiet"]) == 0
 
 
-def spark_read(folder: Path) -> None:
+def spark_read(folder: Path, codes: list[Any]) -> None:
     """Plan and read as Spark does, in this process."""
     options = {"path": str(folder), "topic": "orders", "scan": "queue", "columns": "body,queueOffset"}
     schema = StructType([StructField("body", BinaryType()), StructField("queueOffset", LongType())])
-    reader = RocketmqSource(options).reader(schema)
-    rows = sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
+    with entered(codes):
+        reader = RocketmqSource(options).reader(schema)
+        rows = sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
     assert rows == MESSAGES
 
 
 WALKS = {
-    "Put, then get": put_then_get,
+    "An ordinary put": ordinary_put,
+    "A put of any kind": general_put,
+    "A get of a new message": get,
     "A rebuild from command to swap": rebuild,
     "A Spark read from options to Arrow batch": spark_read,
 }
@@ -111,11 +131,9 @@ def test_walks_are_true(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # The thread of an open store must not be the one that follows the log.
     monkeypatch.setattr(message_store, "_TICK_S", 60)
     steps, codes = steps_of(title), []
-    assert len(steps) > 5
-    walk: Callable[[Path], None] = WALKS[title]
-    folder = new_store(tmp_path / "store")
-    with entered(codes):
-        walk(folder)
+    assert len(steps) > 2
+    walk: Callable[[Path, list[Any]], None] = WALKS[title]
+    walk(new_store(tmp_path / "store"), codes)
     at = 0
     for before, step in zip(["the beginning", *steps], steps, strict=False):
         code = code_of(step)
@@ -124,13 +142,19 @@ def test_walks_are_true(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         at = codes.index(code, at) + 1
 
 
+def test_an_ordinary_put_takes_no_other_way(tmp_path: Path) -> None:
+    """An ordinary put enters the functions of its own section, and no further one that the general put lists."""
+    codes: list[Any] = []
+    ordinary_put(new_store(tmp_path / "store"), codes)
+    ordinary = set(steps_of("An ordinary put"))
+    assert {step for step in steps_of("A put of any kind") if code_of(step) in codes} <= ordinary
+
+
 def test_a_wrong_walk_is_seen(tmp_path: Path) -> None:
     """Functions in another order are found out, and a name that is no function."""
     codes: list[Any] = []
-    folder = new_store(tmp_path / "store")
-    with entered(codes):
-        put_then_get(folder)
-    first, *_, last = steps_of("Put, then get")
+    get(new_store(tmp_path / "store"), codes)
+    first, *_, last = steps_of("A get of a new message")
     assert codes.index(code_of(first)) < codes.index(code_of(last))
     assert code_of(first) not in codes[codes.index(code_of(last)) :]
     with pytest.raises(AssertionError, match="there is no no_such_method"):
@@ -138,8 +162,10 @@ def test_a_wrong_walk_is_seen(tmp_path: Path) -> None:
 
 
 def test_every_folder_is_on_the_page() -> None:
-    """The table of folders has each folder of the package once, and no other."""
+    """The table of folders has each folder and each public module of the package once, and no other."""
     package = Path(reput.__file__).parent
     there = sorted(path.parent.relative_to(package).as_posix() for path in package.rglob("__init__.py"))
     section = PAGE.read_text().split("## Folders")[1].split("\n## ")[0]
     assert sorted([".", *re.findall(r"^\| `([\w/]+)` \|", section, re.MULTILINE)]) == there
+    modules = sorted(path.name for path in package.glob("*.py") if not path.name.startswith("__"))
+    assert sorted(re.findall(r"^\| `(\w+\.py)` \|", section, re.MULTILINE)) == modules

@@ -2,5 +2,5 @@
 
 One format a module, its table at the top, its sizes asserted beside it. All integers are big-endian and signed, as
 Java's `ByteBuffer` writes them, except lengths in keys of `metadata_v2`, reput's own `watermarks` file and RocksDB's
-tables. `scripts/formats.py` writes docs/formats.md from these lists. May import config and errors.
+tables. `scripts/formats.py` writes docs/formats.md from these lists. May import errors.
 """

@@ -1,4 +1,4 @@
 """The verb `dump`: its options (`command`), and a module for each thing that it prints.
 
-May import the modules of `cli`.
+May import `cli/shared`, and what that may import.
 """

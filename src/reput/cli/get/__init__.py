@@ -1,4 +1,4 @@
 """The verb `get`: its options (`command`), and how it reads and prints.
 
-May import the modules of `cli`.
+May import `cli/shared`, and what that may import.
 """

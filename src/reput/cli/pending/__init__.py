@@ -1,4 +1,4 @@
 """`reput pending`: show what waits in a store.
 
-May import the modules of `cli`, and what these may import.
+May import `cli/shared`, and what that may import.
 """

@@ -1,4 +1,4 @@
 """The verb `progress`: reports (`command`) and changes.
 
-May import the modules of `cli`.
+May import `cli/shared`, and what that may import.
 """

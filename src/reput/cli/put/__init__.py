@@ -1,4 +1,4 @@
 """The verb `put`: its options (`command`), its lines, and how it ends.
 
-May import the modules of `cli`.
+May import `cli/shared`, and what that may import.
 """

@@ -216,8 +216,8 @@ def _records_at(job: RecordJob, rows: Rows) -> Iterator[Rows]:
         verdict, _ = examine(data, at, len(data), int(piece.position[0]), piece.needs.crc_check)
         if job.scan.fail_on_data_loss and verdict not in _NO_RECORD:
             raise DamagedLogError(
-                f"{piece.log.path} at {at} (log offset {int(piece.position[0])}): {verdict.meaning}, to which an "
-                "IndexFile leads. Look with `reput check`; failOnDataLoss=false passes over it"
+                f"{piece.log.path} at {at} (log offset {int(piece.position[0])}): {verdict.meaning}, to which the "
+                "index by key leads. Look with `reput check`; failOnDataLoss=false passes over it"
             )
 
     yield from _sound_pieces(rows, refuse)

@@ -1,7 +1,7 @@
 """rebuild: both indexes of a store from its log, in staging, and swapped in when they are proved whole.
 
 It takes the steps of a job that follows the log (`grow`), from an empty store in staging, and then a swap:
-split, decode, prove, place, index, verify, swap.
+split, decode, prove, place, index, swap.
 """
 
 from __future__ import annotations
