@@ -53,3 +53,4 @@ def test_byte_order_and_bytes_fields() -> None:
     assert little.struct.pack(1, b"abc") == b"\1\0\0\0abc"
     assert np.frombuffer(little.struct.pack(1, b"abc"), dtype=little.dtype)[0].tolist() == (1, b"abc")
     assert big.rows() == [("0", "4", "number", "a number"), ("4", "3", "text", "some bytes")]
+    assert (big.codes(), big.codes(since="text"), big.codes(before="text")) == ("i3s", "3s", "i")

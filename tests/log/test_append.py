@@ -215,6 +215,23 @@ def test_hosts_set_their_bits(host: Host, tmp_path: Path) -> None:
     assert [record.sys_flag for record in read_log(tmp_path)] == [1 | bits, bits | FLAG_BORN_HOST_V6]
 
 
+@pytest.mark.parametrize("host", [Host(b"\x7f\0\0\1", 1), V6])
+@pytest.mark.parametrize("topic", ["t", "t" * 128])
+def test_an_ordinary_put_gives_the_encoders_bytes(
+    host: Host, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second message of a shape is packed into the map without the general way, and its bytes are the same."""
+    with open_log(tmp_path, store_host=host) as log:
+        log.append(one(topic=topic, body=b"first", flag=1))
+        monkeypatch.delattr(log.__class__, "_append_any")
+        second = log.append(one(topic=topic, body=b"other", flag=-2, born_timestamp=1 << 40))
+    *_, record = read_log(tmp_path)
+    data = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+
+    assert (record.body, record.flag, record.queue_offset, record.born_timestamp) == (b"other", -2, 1, 1 << 40)
+    assert data[second.physical_offset : second.end_offset] == encode_record(record)
+
+
 def test_transactions_take_no_number(tmp_path: Path) -> None:
     """Prepared and rolled-back messages are number 0 and do not move their queue; committed ones do."""
     with open_log(tmp_path) as log:

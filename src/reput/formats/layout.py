@@ -56,6 +56,13 @@ class Layout:
             position += struct.calcsize(self.byte_order + field.code)
         return offsets
 
+    def codes(self, since: str = "", before: str = "") -> str:
+        """Return the `struct` codes of the fields from `since` on and before `before`, without a byte order."""
+        names = list(self.offsets)
+        begin = names.index(since) if since else 0
+        end = names.index(before) if before else len(names)
+        return "".join(field.code for field in self.fields[begin:end])
+
     @cached_property
     def words(self) -> Any:
         """The number of each field's first 8-byte word, as attributes of a named tuple: kernels compile it in.

@@ -422,15 +422,16 @@ def examine(
 ) -> tuple[Verdict, int]:
     """Return the verdict about byte `offset` of `data`, and the length of a record or a blank there.
 
-    Beyond the peer's checks the physical offset in the record must be its place (bytes left from an earlier life of the
-    file pass magic and CRC), the queue id and offset must not be negative, and the topic must be a folder's name.
+    RocketMQ does not make three of the checks. The physical offset in the record must be its place: bytes left from an
+    earlier life of the file pass magic and CRC. The queue id and offset must not be negative. The topic must be a
+    folder's name.
 
     Args:
         data: bytes of the log.
         offset: where to look.
         limit: the end of the file's bytes in `data`.
         physical_offset: the log offset of `data[offset]`.
-        check: which CRC to check, see `CHECK_NONE`; `STRICT_OFFSETS` may be added.
+        crc_check: which CRC to check, see `CHECK_NONE`; `STRICT_OFFSETS` may be added.
     """
     if limit - offset < BLANK_SIZE:
         return Verdict.TRUNCATED if any(data[offset:limit]) else Verdict.ZERO, 0
