@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,3 +121,16 @@ def test_a_damaged_database_is_one_finding(tmp_path: Path) -> None:
     findings: list[Finding] = checked(store).findings
     assert [one.rule for one in findings] == ["index-database-damaged"]
     assert "reput rebuild --only index" in findings[0].detail
+
+
+@pytest.mark.golden
+def test_a_database_that_a_killed_broker_had_not_written_was_damage(tmp_path: Path) -> None:
+    """A missing database is a remain of the crash if the broker was killed, and damage if it was closed."""
+    store = golden.unpack(ALONE, tmp_path)
+    shutil.rmtree(store / paths.INDEX_DATABASE)
+    asked = StoreConfig(index_rocksdb_enable=True, index_file_write_enable=False, index_file_read_enable=False)
+    assert found(store, asked) == [("index-database-folder-missing", "damage", 1)]
+    (store / paths.ABORT).touch()
+    assert found(store, asked) == [("index-database-out-of-date", "leftover", 1)]
+    reput.rebuild(store, only="index", spark=False, config=asked)
+    assert_sound(store, asked)
