@@ -8,6 +8,7 @@ A table says what a layout can say, prose the rest. A test compares docs/formats
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -228,8 +229,8 @@ def _record() -> Iterator[str]:
     yield "### What counts as a record"
     yield _text("""
         Every length is compared with the record's end, and the record's end with the file's, before a byte
-        after it is read. Beyond RocketMQ's checks a record must name its own place (bytes of
-        an earlier life of the file, and most bodies that imitate a record, pass every other check), its
+        after it is read. RocketMQ does not make the further checks. A record must name its own place: bytes of
+        an earlier life of the file, and most bodies that imitate a record, pass every other check. Its
         queue id must not be negative, its queue offset must be one that a log of this length can reach, and
         its topic must be a folder's name. These are the verdicts about a place:
     """)
@@ -266,8 +267,8 @@ def _consume_queue() -> Iterator[str]:
         zeros would end the queue.
 
         A queue that ends with numbers without messages (they have expired, or lie in a gap of the log) has
-        size {consume_queue.LAST_BLANK_SIZE} in the last of its pre-blanks: RocketMQ takes the last entry's
-        physical offset + size for the place up to which the queue is built, and after a pre-blank of the
+        size {consume_queue.LAST_BLANK_SIZE} in the last of its pre-blanks. RocketMQ takes the last entry's
+        physical offset + size for the place up to which the queue is built. After a pre-blank of the
         usual size it would give no entry to any message in the log's first 2 GiB.
     """)
 
@@ -285,9 +286,9 @@ def _consume_queue_ext() -> Iterator[str]:
 
         The bitmap says which consumers' SQL92 filters the message matches, if `enableCalcFilterBitMap`
         is on and its topic has a filter in config/{consumer_filter.FILE_NAME}: bit i is bit i % 8, from the
-        lowest, of byte i / 8. A filter has `bitPos` of `bitNum` bits: murmur3 (128 bits) of the group, `#`
-        and the topic gives two 32-bit halves h1 and h2 of its lower 64 bits, and bit n, from 1 on, is
-        h1 + n * h2 (as an int, negated bit by bit where it is negative) modulo `bitNum`.
+        lowest, of byte i / 8. A filter has `bitPos` of `bitNum` bits. The lower 64 bits of murmur3 (128 bits) of
+        the group, `#` and the topic give two 32-bit halves h1 and h2. Bit n, from 1 on, is h1 + n * h2 (as an
+        int, negated bit by bit where it is negative) modulo `bitNum`.
     """)
 
 
@@ -352,8 +353,8 @@ def _batch_consume_queue() -> Iterator[str]:
         pre-blank entries.
 
         A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds that number of
-        messages, from that queue offset on; both are there in inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}),
-        `{properties.INNER_BASE.decode()}` by the broker, which writes it when it gives the batch its queue offsets. Any
+        messages, from that queue offset on. Inner batches have both (sysFlag 0x{record.FLAG_INNER_BATCH:X}).
+        The broker writes `{properties.INNER_BASE.decode()}` when it gives the batch its queue offsets. Any
         other record of such a queue is one message, at its own queue offset.
     """)
 
@@ -466,9 +467,9 @@ def _checkpoint() -> Iterator[str]:
         5.5 write fewer of the fields.
 
         After a crash (`abort` is there) RocketMQ destroys every IndexFile whose end time is later than
-        `index_msg_timestamp`, and scans the log from the last file whose first record lies at or before
-        `logics_physical_offset` and was stored at or before `logics_msg_timestamp` (in versions before 5.5:
-        was stored at least 3 seconds before the smaller of the first two times). reput writes a checkpoint
+        `index_msg_timestamp`. It scans the log from the last file whose first record lies at or before
+        `logics_physical_offset` and was stored at or before `logics_msg_timestamp`. In versions before 5.5 that
+        record was stored at least 3 seconds before the smaller of the first two times. reput writes a checkpoint
         only once the log and then the indexes up to the last record are durable.
     """)
 
@@ -518,7 +519,7 @@ def _layout(layout: Layout) -> str:
     order = "" if layout.byte_order == ">" else " Little-endian."
     rows = ((offset, size, f"`{name}`", meaning) for offset, size, name, meaning in layout.rows())
     table = _table(("Offset", "Size", "Name", "Meaning"), rows)
-    return f"{layout.size} bytes.{order} Source: {layout.source}.\n\n{table}"
+    return f"{_sentences(f'{layout.size} bytes.{order} Source: {layout.source}.')}\n\n{table}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -526,11 +527,18 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.?!]) (?=\S)")
+
+
 def _text(text: str) -> str:
-    """Return the paragraphs of a docstring or a literal, each on one line; indented lines stay as they are."""
+    """Return the paragraphs of a docstring or a literal, a sentence a line; indented lines stay as they are."""
     first, _, rest = text.partition("\n")
     paragraphs = (dedent(rest) if not first.strip() else f"{first}\n{dedent(rest)}").strip("\n").split("\n\n")
-    return "\n\n".join(part if part.startswith("    ") else " ".join(part.split("\n")) for part in paragraphs)
+    return "\n\n".join(part if part.startswith("    ") else _sentences(part) for part in paragraphs)
+
+
+def _sentences(paragraph: str) -> str:
+    return _BETWEEN_SENTENCES.sub("\n", " ".join(paragraph.split("\n")))
 
 
 if __name__ == "__main__":

@@ -31,13 +31,34 @@ def test_the_public_face_is_documented() -> None:
     assert sorted(shown) == sorted([*reput.__all__, "functions"])
 
 
-def test_lines_of_pages_are_sentences() -> None:
-    """No line of prose is so long that it holds several sentences; tables, code and output may be."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    for page in (page for page in pages if page.name != "formats.md"):
-        text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-        long = [line for line in text.splitlines() if len(line) > 260 and not line.startswith(("|", "    "))]
-        assert not long, f"{page.name}: {long}"
+# Code, remarks in brackets and the signs of a list may hold the end of a sentence.
+NO_SENTENCE = re.compile(r"`[^`]*`|\([^()]*\)|^ *(?:\d+\.|-) ")
+SECOND_SENTENCE = re.compile(r"[.?!] +[^ ]")
+
+
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_lines_of_pages_are_sentences(page: Path) -> None:
+    """No line of prose holds two sentences, or is too long for one; tables, code and output may be."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    prose = [line for line in text.splitlines() if not line.startswith(("|", "    ", "#", "<!--"))]
+    assert not [line for line in prose if len(line) > 260]
+    assert not [line for line in prose if SECOND_SENTENCE.search(NO_SENTENCE.sub("()", line))]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("One sentence. Another one.", True),
+        ("Is it one? reput says so.", True),
+        ("1. Stop the broker.", False),
+        ("- `a. b` and (see there. Or not) are one.", False),
+    ],
+)
+def test_two_sentences_in_a_line_are_seen(line: str, found: bool) -> None:
+    """The rule above sees a second sentence, and nothing else."""
+    assert bool(SECOND_SENTENCE.search(NO_SENTENCE.sub("()", line))) == found
 
 
 def test_modules_that_pages_name_are_there() -> None:

@@ -16,25 +16,39 @@
     staging-EPOCH/      what a job builds; the next owner removes it if the job died
     aside-EPOCH/        what a swap has moved aside; removed once the swap is complete
 
-An intent names its epoch and the parts that change, each relative to the store: `consumequeue`, `consumequeue/TOPIC`,
-the same of `batchconsumequeue` and `consumequeue_ext`, `index`, `rocksdbstore`, `rocksdbstore.damaged-N` (a damaged one
-that is kept), `checkpoint` or `reput/frontier`. Part P goes live by
-two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is
+An intent names its epoch and the parts that change, each relative to the store:
+
+    consumequeue, consumequeue/TOPIC    the queues, all or those of a topic
+    batchconsumequeue, consumequeue_ext the same of these
+    index, rocksdbstore                 the indexes by key
+    rocksdbstore.damaged-N              a damaged one that is kept
+    checkpoint, reput/frontier          the files
+
+Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is
 written, so the next owner that finds an intent finishes it.
 
-The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset` (bytes: log
-offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and `index_count` (the last
-IndexFile, and the next item number in it, as in its header), `queue_fingerprint` and `index_fingerprint` (`offset`,
-`size`, `crc`, `store_timestamp` of the last record below each offset).
+The frontier file's keys:
 
-The file `deleted` has the keys `version` and `queues`, a list of objects: `topic`, `queue_id`, `offset` (bytes: the
-queue's messages below this log offset are deleted) and `done` (false while the deletion is in progress: the next owner
-finishes it). A rebuild leaves these messages out, and `check` does not ask for them, as long as the store has no such
-queue.
+    version, store_id, epoch    the store's id is 16 bytes, in hex
+    queue_offset, index_offset  log offsets below which the queues, and the IndexFiles, are complete and durable
+    index_file, index_count     the last IndexFile, and the next item number in it, as in its header
+    queue_fingerprint, index_fingerprint
+                                offset, size, crc and store_timestamp of the last record below each offset
 
-A ledger's keys: `query` (the streaming query's id, if its checkpoint has it, or a batch write's `writeId`), `batch`
-(number of the last batch), `state` (`begun` or `done`), and while it is begun `files` (the staged files that hold the
-batch, in order) and `offset` (bytes: the log's end when it began).
+The file `deleted` has the keys `version` and `queues`, a list of objects:
+
+    topic, queue_id             the queue
+    offset                      its messages below this log offset are deleted
+    done                        false while the deletion is in progress: the next owner finishes it
+
+A rebuild leaves these messages out, and `check` does not ask for them, as long as the store has no such queue.
+
+A ledger's keys:
+
+    query                       the streaming query's id, if its checkpoint has it, or a batch write's writeId
+    batch, state                number of the last batch, begun or done
+    files                       while it is begun: the staged files that hold the batch, in order
+    offset                      while it is begun: the log's end when it began
 """
 
 from __future__ import annotations
