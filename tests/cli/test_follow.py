@@ -131,7 +131,7 @@ def test_refusals(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["follow", str(store), "--json", *LOOP]) == 2
     told = capsys.readouterr()
     assert json.loads(told.out)["error"]["kind"] == "StoreLockedError"
-    assert "End that one first" in told.err
+    assert "Stop it first, or keep it" in told.err
     first.close()
 
 

@@ -48,7 +48,7 @@ def test_files_are_listed_by_start(tmp_path: Path) -> None:
     (queue.path / paths.offset_name(400)).mkdir()
     (queue,) = list_queues(tmp_path)
     assert [(file.start, file.size) for file in queue.files] == [(100, 0), (200, ENTRY_SIZE)]
-    assert queue.room == 200 // ENTRY_SIZE + 1
+    assert queue.bound == 200 // ENTRY_SIZE + 1
 
 
 @pytest.mark.parametrize(

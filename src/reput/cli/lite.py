@@ -24,7 +24,7 @@ _COLUMNS = ("parent", "lite topic", "messages", "last stored", "age", "expires",
     "at_ms",
     type=stores.time_value,
     metavar="TIME",
-    help=f"The time of the question, now by default. {stores.TIME_HELP}",
+    help=f"Evaluate expiry at this time. {stores.TIME_HELP}  [default: now]",
 )
 @options.rows_option("topics")
 @options.config_options

@@ -135,7 +135,7 @@ def export_store(
         salvage: continue after damaged bytes and missing files, and list every gap.
         topics: only these; all without.
         columns: only these native columns; all without. `topic` and `storeTimestamp` are read anyway.
-        body: "decoded" or "raw"; without it as the export there has them, or decoded.
+        body: "decoded" or "raw". Default: as in the existing export, otherwise decoded.
 
     Raises:
         ConfigError: the folder has an export of another store, or with other columns or topics, or lies within the

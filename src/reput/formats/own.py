@@ -24,8 +24,8 @@ An intent names its epoch and the parts that change, each relative to the store:
     rocksdbstore.damaged-N              a damaged one that is kept
     checkpoint, reput/frontier          the files
 
-Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is
-written, so the next owner that finds an intent finishes it.
+Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced
+before the intent is written, so the next owner that finds an intent finishes it.
 
 The frontier file's keys:
 

@@ -66,9 +66,9 @@ class FileQueue:
         return str(self.folder.path)
 
     @property
-    def room(self) -> int:
+    def bound(self) -> int:
         """The queue offset after the last entry that its files have room for."""
-        return self.folder.room
+        return self.folder.bound
 
     @property
     def lowest(self) -> int:

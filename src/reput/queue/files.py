@@ -49,7 +49,7 @@ class QueueFolder:
         return QueueKey(self.topic.encode("utf-8", "surrogateescape"), self.queue_id)
 
     @property
-    def room(self) -> int:
+    def bound(self) -> int:
         """The queue offset after the last entry that its files have room for."""
         return max(((file.start + file.size) // ENTRY_SIZE for file in self.files), default=0)
 

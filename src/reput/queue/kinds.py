@@ -128,8 +128,8 @@ class QueueOnDisk(AnyQueue, Protocol):
     """One queue on disk, of a kind with an entry for each message."""
 
     @property
-    def room(self) -> int:
-        """A queue offset that it cannot go above, known without a look at its entries."""
+    def bound(self) -> int:
+        """An upper bound of its queue offsets; reads no entry."""
         ...
 
     @property

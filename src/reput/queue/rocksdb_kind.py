@@ -212,7 +212,7 @@ class RocksdbQueue:
         return self._place
 
     @property
-    def room(self) -> int:
+    def bound(self) -> int:
         """The queue offset after the last entry."""
         return self._last.queue_offset + 1
 
@@ -220,7 +220,7 @@ class RocksdbQueue:
     def lowest(self) -> int:
         """The first queue offset that has an entry."""
         first = self._table.first_key(self._key)
-        return self.room if first is None else min(first, self.room)
+        return self.bound if first is None else min(first, self.bound)
 
     @property
     def files(self) -> FilesOnDisk:
@@ -253,7 +253,7 @@ class RocksdbQueue:
 
     def end(self, bound: int) -> int | None:
         """Return the queue offset after its last entry; None above `bound`."""
-        return self.room if 0 <= self.room <= bound else None
+        return self.bound if 0 <= self.bound <= bound else None
 
     def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
         """Yield the entries [begin, end) that exist, each with its queue offset."""

@@ -387,7 +387,7 @@ def test_second_follower_is_refused(tmp_path: Path) -> None:
     """One process follows a store; the other is told so, and works once the first is gone."""
     store = stores.with_log(tmp_path, LogBuilder(4096))
     first = follow(store, stores.SMALL)
-    with pytest.raises(StoreLockedError, match="End that one first"):
+    with pytest.raises(StoreLockedError, match="Stop it first, or keep it"):
         follow(store, stores.SMALL)
     first.close()
     follow(store, stores.SMALL).close()

@@ -200,7 +200,7 @@ class PlainQueue(_Spanned):
         for found in self.queue.oddities(file_size).damage:
             return found
         files = self.queue.files
-        if files.number and (self.queue.room - self.queue.lowest) * ENTRY_SIZE != files.bytes:
+        if files.number and (self.queue.bound - self.queue.lowest) * ENTRY_SIZE != files.bytes:
             return f"{self.queue.place}: files are missing between others. Run `reput rebuild --only queue`"
         return ""
 

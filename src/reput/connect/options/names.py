@@ -33,10 +33,10 @@ READ = {
     "startingOffsetsByTimestampStrategy": "latest, or error where a queue has no message from that time on",
     "commitLogStart": "begin at this log offset (bytes)",
     "commitLogEnd": "end before this log offset (bytes)",
-    "maxOffsetsPerTrigger": "messages in a micro-batch, at most and roughly",
-    "maxBytesPerTrigger": "bytes of log in a micro-batch, at most and roughly; 1 GiB by default",
+    "maxOffsetsPerTrigger": "approximate maximum of messages in a micro-batch",
+    "maxBytesPerTrigger": "approximate maximum of bytes of log in a micro-batch; 1 GiB by default",
     "minPartitions": "tasks at least, if the work is large enough",
-    "maxRecordsPerPartition": "messages in a task, at most and roughly",
+    "maxRecordsPerPartition": "approximate maximum of messages in a task",
     "failOnDataLoss": "true: fail if messages that are asked for are gone or damaged; false: skip them",
     "failOnMissingTopic": "true: fail if a topic or queue that an option names is not there; false: read without it; "
     "by default a batch fails and a stream warns",

@@ -94,8 +94,8 @@ class Rows:
         table, done = self._read()
         if done < len(self):
             raise DamagedLogError(
-                f"{self.log.path}: at log offset {int(self.position[done])} is no sound record of "
-                f"{int(self.size[done])} bytes. Look with `reput check`; failOnDataLoss=false passes such places over"
+                f"{self.log.path}: there is no valid record of {int(self.size[done])} bytes at log offset "
+                f"{int(self.position[done])}. Look with `reput check`; failOnDataLoss=false skips it"
             )
         return table
 

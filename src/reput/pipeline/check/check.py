@@ -85,8 +85,8 @@ def check_store(
     while not looks[-1].counts:
         if len(looks) == _LOOKS_MOST:
             raise looks[-1].error or StoreLockedError(
-                f"{layout.root}: {looks[-1].holder.text} changes this store so fast that {_LOOKS_MOST} looks at it "
-                "found something else each time. Check it when that process is done"
+                f"{layout.root}: the store changed during all {_LOOKS_MOST} attempts, because {looks[-1].holder.text} "
+                "has it. Check it when that process is done"
             )
         looks.append(_look(layout, engine, judged_with, verify_crc, split_mb, listener))
         _keep_what_both_found(looks[-2], looks[-1])

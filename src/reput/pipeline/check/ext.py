@@ -5,8 +5,8 @@ when it dispatches messages again after a crash, and they do no harm.
 
 Bitmaps are compared with the filters in consumerFilter.json, by the rules by which a pull trusts them. A bitmap of the
 Bloom filter's size, of a message stored after a filter was registered, must have the filter's bits if the message
-matches: otherwise the group never gets it. Bits that no filter gives only cost a read of the log: perhaps the group is
-gone.
+matches: otherwise the group never gets it. Extra bits cost one read. Their group may have been
+removed.
 """
 
 from __future__ import annotations

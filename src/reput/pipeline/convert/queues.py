@@ -163,7 +163,7 @@ def _verify(run: Rebuild, source: Source, tasks: list[SourceTask]) -> None:
     if wrong:
         raise DamagedStoreError(
             f"{run.job.queue_folder}: the new queues, read back, are not the old ones: {'; '.join(wrong[:_NAMED])} "
-            f"({len(wrong)} in all). The old ones are live; is the disk sound, and did nobody write?"
+            f"({len(wrong)} in all). The old ones are live. Check the disk, and that no other process writes"
         )
 
 

@@ -73,14 +73,14 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
 
     Their numbering is not kept: it would be a guess, and a hostile end would become a file position.
     """
-    bound = queue_offset_bound(log_end)
+    highest = queue_offset_bound(log_end)
     found = []
     for queue in _old_queues(layout):
         key = queue.key
-        # No file is read if even full files would not reach the bound.
-        if key not in present and queue.room > bound:
+        # No file is read if even full files would not reach it.
+        if key not in present and queue.bound > highest:
             end = queue.end(INT64_MAX)
-            if end is not None and end > bound:
+            if end is not None and end > highest:
                 found.append(Retained(key, end, queue.place))
     return found
 

@@ -40,8 +40,8 @@ _PAGE = 4096
 class Ends:
     """The ends of the indexes in the log: each queue's last entry, and the last record that an item names (-1: none).
 
-    `astray` are last entries that name no record, newest first; `queue` is the newest that does. `is_partial`: not all
-    queues were read, so what they lack is not reported.
+    `astray`: last entries that point to no record, newest first. `queue`: the newest that points to one. `is_partial`:
+    not all queues were read, so what they lack is not reported.
     """
 
     last_entries: list[Entry] = field(default_factory=list)

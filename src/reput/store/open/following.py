@@ -116,7 +116,7 @@ def someone_waits(layout: StoreLayout) -> bool:
         watermarks.close()
 
 
-_ONE_IS_ENOUGH = "End that one first, or let it run: one is enough"
+_ONE_IS_ENOUGH = "A follower is running already. Stop it first, or keep it"
 
 
 def refuse_followed_elsewhere(layout: StoreLayout) -> None:

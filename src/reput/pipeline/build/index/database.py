@@ -141,8 +141,8 @@ def _make_database(build: Build, tables: Sequence[IndexTable], marks: IndexMarks
         found = database.count()
         if found != entries:
             raise DamagedStoreError(
-                f"{folder}: the new database has {found} entries, {entries} were written. The old one is live; is the "
-                "disk sound?"
+                f"{folder}: the new database has {found} entries, {entries} were written. The old one is live. "
+                "Check the disk"
             )
         _copy_families(live, others, database)
         _write_marks(database, marks)

@@ -110,7 +110,7 @@ def _wrong_above(entries: EntryTable, key: QueueKey, last: OffsetValue, stored: 
     if above is not None and above[0] <= stored.queue_offset:
         return "above the last record"
     if entries.entry(key, stored.queue_offset) is None:
-        return "where it has no entry: new messages would come after a hole"
+        return "no entry there; new messages would leave a gap"
     if stored.physical_offset != last.physical_offset:
         return f"at log offset {stored.physical_offset}, the last record's is {last.physical_offset}"
     return ""

@@ -106,7 +106,7 @@ def verify_queues(build: Build, queues: RangeQueues) -> None:
     if wrong:
         raise DamagedStoreError(
             f"{build.job.queue_folder}: the new queues, read back, are not what was written: "
-            f"{'; '.join(wrong[:_NAMED])} ({len(wrong)} queues in all). The old ones are live; is the disk sound?"
+            f"{'; '.join(wrong[:_NAMED])} ({len(wrong)} queues in all). The old ones are live. Check the disk"
         )
 
 
