@@ -118,7 +118,7 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     # Before the log is listed, because a writer continues.
     writer = writer_of(store.layout)
     maps = LogMaps(store.layout.commit_log, store.log.file_size)
-    start = find_start(store, maps, store.kinds, store.settings.index_enabled, store.settings.types)
+    start = find_start(store, maps)
     maps.close()
     begin = store.log.min_offset
     # A frontier file says nothing if the indexes that it describes were deleted.

@@ -35,7 +35,7 @@ from reput.pipeline.split.parts import key_order
 from reput.queue.kinds import QueueKind, ReadableQueues
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
-from reput.store.recover.recovery import find_start
+from reput.store.recover.recovery import find_start_of
 
 _ENTRIES_A_TASK = 1 << 20
 _QUEUES_A_TASK = 20_000
@@ -80,7 +80,7 @@ def _source(run: Rebuild, kind: ReadableQueues, kinds: Sequence[QueueKind]) -> S
         ConfigError: nothing says how far; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
-    covered = find_start(run.as_found(), log, kinds, run.settings.index_enabled).frontiers.queue_offset
+    covered = find_start_of(run.as_found(), log, kinds, run.settings).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
             f"{kind.folder}: nothing says how far the {kind.name} queues are complete, as after a crash. "

@@ -190,7 +190,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
         frontiers = Frontiers.at(owned.watermarks["frontier_offset"])
     else:
         store.refuse()
-        frontiers = find_start(store, log, kinds, settings.index_enabled, settings.types).frontiers
+        frontiers = find_start(store, log).frontiers
     queues = Queues(store.reading.open())
     queues.load(frontiers.both, log.min_offset)
     ends = queues.durable_ends()

@@ -70,7 +70,7 @@ def open_view(
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = LogMaps(layout.commit_log, store.log.file_size)
-    start = find_start(store, log, kinds, settings.index_enabled, settings.types)
+    start = find_start(store, log)
     confirmed, refresh, watched = _follow(writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
     if writer is not Writer.BROKER and not layout.abort.exists():

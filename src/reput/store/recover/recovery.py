@@ -27,7 +27,6 @@ from reput.errors import DamagedLogError
 from reput.files import names as folder_names
 from reput.formats import own
 from reput.formats.index_database import IndexMarks
-from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import Columns
@@ -38,6 +37,7 @@ from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.deletion import read_deleted
 from reput.store.recover.known_good import why_known_good
@@ -59,37 +59,41 @@ class Start(NamedTuple):
     how: str
 
 
-def find_start(
-    store: StoreOnDisk,
-    log: LogMaps,
-    kinds: Sequence[QueueKind],
-    index_enabled: bool = True,
-    types: QueueTypes = UNKNOWN_TYPES,
-) -> Start:
+def find_start(store: StoreOnDisk, log: LogMaps) -> Start:
     """Return the log offsets below which the indexes on disk can be believed.
 
-    If `types` has topics with queues of batches, and there are no such queues, the log is read from its begin, unless
-    they were deleted.
+    If the settings have topics with queues of batches, and there are no such queues, the log is read from its begin,
+    unless they were deleted.
 
     Raises:
         DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
-    start, index = _find_start(store, log, kinds, index_enabled, types), store.index_read
+    return find_start_of(store, log, store.kinds, store.settings)
+
+
+def find_start_of(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], settings: StoreSettings) -> Start:
+    """Return the same for some kinds of queues and the settings of a job.
+
+    A job that replaces indexes looks at the store as it was found, without the job's own choice of kinds. It has read
+    the settings, and perhaps records that show more types of queues.
+
+    Raises:
+        DamagedStoreError: see `find_start`.
+    """
+    start, index = _find_start(store, log, kinds, settings), store.index_read
     index_offset = start.frontiers.index_offset
     if index.marks is not None:
         index_offset = end_of_indexed(log, index.marks)
     elif index.damage:
         # Nothing is known about it; a search in it says so.
         index_offset = start.frontiers.queue_offset
-    elif index_enabled and not index.is_present:
+    elif settings.index_enabled and not index.is_present:
         # Its files were deleted, perhaps after a job that made no IndexFile.
         index_offset = min(index_offset, log.min_offset)
     return start._replace(frontiers=start.frontiers._replace(index_offset=index_offset))
 
 
-def _find_start(
-    store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool, types: QueueTypes
-) -> Start:
+def _find_start(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], settings: StoreSettings) -> Start:
     layout, frontier = store.layout, store.frontier
     if frontier is not None:
         ours = Frontiers(
@@ -103,8 +107,9 @@ def _find_start(
     if layout.abort.exists():
         start = Start(_after_crash(store, log, kinds), "crash")
     else:
-        start = Start(_after_clean_end(store, log, kinds, index_enabled), "clean")
-    if types.batch and not _has_or_deleted_batches(store, types.batch):
+        start = Start(_after_clean_end(store, log, kinds, settings.index_enabled), "clean")
+    batch = settings.types.batch
+    if batch and not _has_or_deleted_batches(store, batch):
         start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
     return start
 

@@ -58,7 +58,7 @@ from reput.store.owner import swap
 from reput.store.owner.owner import Ownership, own_store
 from reput.store.owner.strays import refuse_lost_log
 from reput.store.recover.known_good import known_good
-from reput.store.recover.recovery import find_start, fingerprint_before
+from reput.store.recover.recovery import find_start_of, fingerprint_before
 
 
 def rebuild_store(
@@ -227,7 +227,8 @@ def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own
         return nothing
     log = LogMaps(run.layout.commit_log, run.log.file_size)
     try:
-        found = find_start(run.as_found(), log, kinds, run.settings.index_enabled, run.job.types).frontiers
+        settings = replace(run.settings, types=run.job.types)
+        found = find_start_of(run.as_found(), log, kinds, settings).frontiers
         of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
     except DamagedStoreError:
         return nothing
