@@ -23,7 +23,7 @@ LEVELS = {
     "errors": 0,
     "nearest": 0,  # texts for errors about unknown names
     "config": 1,
-    "arguments": 1,  # names of arguments and times among their values
+    "arguments": 3,  # names of arguments and times among their values
     "formats": 2,
     "kernels": 3,
     "files": 4,

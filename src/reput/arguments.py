@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from reput.errors import ConfigError
+from reput.formats.layout import INT64_MAX
 from reput.nearest import near
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _US_PER_MS = 1000
-_LATEST_MS = (1 << 63) - 1
 
 
 class Renamed(NamedTuple):
@@ -100,7 +100,7 @@ def before(end: datetime | int | None) -> int | None:
 def _whole_ms(given: Any, argument: str) -> int | None:
     if given is None:
         return None
-    if isinstance(given, bool) or not hasattr(given, "__index__") or not 0 <= given.__index__() <= _LATEST_MS:
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not 0 <= given.__index__() <= INT64_MAX:
         raise ConfigError(f"{argument}={given!r:.80}: give a datetime, or milliseconds since 1970")
     return int(given.__index__())
 

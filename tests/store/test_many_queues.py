@@ -88,8 +88,8 @@ def test_one_queue_is_looked_at(store: Path, looked_at: list[str], read_only: bo
 
 def test_an_open_to_read_looks_at_samples(store: Path, looked_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What queue files tell of settings a sample tells; the number of calls does not grow with the topics."""
-    monkeypatch.setattr("reput.store.disk.settings._QUEUES_ASKED", 5)
-    monkeypatch.setattr("reput.store.disk.kinds._QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.settings.QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.queue_refusals.QUEUES_ASKED", 5)
     with reput.MessageStore.open(store, read_only=True):
         assert len(looked_at) < A_FEW
 
@@ -124,10 +124,10 @@ def test_a_damaged_queue_refuses_puts(store: Path, monkeypatch: pytest.MonkeyPat
     """A queue file of a wrong length that the opening has not looked at refuses what is put to it, with its name."""
     path = store / "consumequeue" / "t299" / "0" / f"{0:020d}"
     path.write_bytes(path.read_bytes()[:-7])
-    monkeypatch.setattr("reput.store.disk.store._QUEUES_ASKED", TOPICS)
+    monkeypatch.setattr("reput.store.disk.store.QUEUES_ASKED", TOPICS)
     with pytest.raises(reput.ReputError, match="t299"):
         opened(store)
-    monkeypatch.setattr("reput.store.disk.store._QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.store.QUEUES_ASKED", 5)
     with opened(store) as one:
         put = one.put_message(reput.Message("t299", b""))
         assert put.status is PutStatus.MESSAGE_ILLEGAL
@@ -140,7 +140,7 @@ def test_an_unknown_topic_names_near_ones(
     store: Path, looked_at: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That there is no such topic is said from names alone."""
-    monkeypatch.setattr("reput.store.disk.kinds._QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.queue_refusals.QUEUES_ASKED", 5)
     settings = ["--set", f"mappedFileSizeConsumeQueue={CONFIG.mapped_file_size_consume_queue}"]
     assert main.run(["get", str(store), "-t", "t1234", "-q", "0", *settings]) == 2
     assert "Near it: t" in capsys.readouterr().err
@@ -213,8 +213,8 @@ def test_progress_of_one_topic_looks_at_its_queues(
 ) -> None:
     """The lag of a group in one topic costs no look at the other topics in which the group has progress."""
     configure(store)
-    monkeypatch.setattr("reput.store.disk.kinds._QUEUES_ASKED", 5)
-    monkeypatch.setattr("reput.store.disk.settings._QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.queue_refusals.QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.settings.QUEUES_ASKED", 5)
     looked_at.clear()
     sizes = ("mappedFileSizeConsumeQueue", CONFIG.mapped_file_size_consume_queue)
     assert main.run(["progress", str(store), "-t", "t123", "--json", "--set", "=".join(map(str, sizes))]) == 0

@@ -15,7 +15,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from reput.connect.cut.asked import refuse_asked
@@ -39,9 +38,7 @@ from reput.connect.scan.log_scan import ScanJob
 from reput.connect.scan.record_scan import RecordJob
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import CHECK_NONE
-from reput.log.read.reader import CLOCK_SLACK_MS
-from reput.log.read.scan import LogWalk, checking
+from reput.log.read.reader import CLOCK_SLACK_MS, first_records, mean_size
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -283,9 +280,5 @@ def split_bytes(options: ReadOptions, size: int, each: int) -> int:
 
 def record_bytes(snapshot: Snapshot) -> int:
     """Return the average size of the first records of the newest file that has any."""
-    for file in reversed(snapshot.log.files):
-        walk = LogWalk(snapshot.log, file.start, checking(CHECK_NONE))
-        sizes = [len(record.data) for record in islice(walk, _SAMPLE_RECORDS)]
-        if sizes and file.start < snapshot.end:
-            return max(1, sum(sizes) // len(sizes))
-    return USUAL_RECORD_BYTES
+    records = first_records(snapshot.log, _SAMPLE_RECORDS, snapshot.end)
+    return mean_size(records) if records else USUAL_RECORD_BYTES

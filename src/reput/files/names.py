@@ -10,6 +10,7 @@ from pathlib import Path
 
 from reput.files import fs
 from reput.files.fs import errors_named
+from reput.formats.rocksdb import FOLDER_SIGNS
 
 
 def sub_folders(path: Path | str) -> Iterator[str]:
@@ -41,7 +42,7 @@ def is_empty_dir(path: Path | str) -> bool:
 
 def is_database(path: Path) -> bool:
     """Return True if a folder has the files of a RocksDB; RocksDB is not loaded."""
-    return fs.exists(path / "CURRENT") or fs.exists(path / "IDENTITY")
+    return any(fs.exists(path / name) for name in FOLDER_SIGNS)
 
 
 def is_own_dir(path: Path | str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from reput.formats.layout import Field, Layout
+from reput.formats.layout import INT32_MAX, Field, Layout
 
 ENTRY = Layout(
     "ConsumeQueue entry",
@@ -27,6 +27,8 @@ assert ENTRY_SIZE == 20
 
 DEFAULT_FILE_SIZE = 300_000 * ENTRY_SIZE
 
+MAX_QUEUE_ID = INT32_MAX
+
 PRE_BLANK_SIZE = 0x7FFFFFFF
 PRE_BLANK = ENTRY.struct.pack(0, PRE_BLANK_SIZE, 0)
 """The entry that fills a queue's first file up to its first message, and a gap."""
@@ -38,6 +40,10 @@ LAST_BLANK = ENTRY.struct.pack(0, LAST_BLANK_SIZE, 0)
 RocketMQ takes the last entry's physical offset + size for the place up to which the queue is built. After a pre-blank
 it would skip all messages in the log's first 2 GiB.
 """
+
+
+BLANKS_AT_ONCE = 50_000
+"""The number of blanks that are written at once."""
 
 
 def is_blank(physical_offset: Any, size: Any) -> Any:

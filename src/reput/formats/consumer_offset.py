@@ -33,9 +33,10 @@ from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.formats import data_version
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.data_version import DataVersion, version_of
 from reput.formats.fastjson import FastjsonReader, indented, quoted_keys
-from reput.formats.layout import INT32_MAX, INT64_MAX
+from reput.formats.layout import INT64_MAX
 
 FILE_NAME = "consumerOffset.json"
 LMQ_FILE_NAME = "lmqConsumerOffset.json"
@@ -44,7 +45,6 @@ LMQ_QUEUE_ID = 0
 SEPARATOR = "@"
 SIZE_LIMIT = 256 << 20
 """The maximum bytes of a file to be read: about ten million queues."""
-MAX_QUEUE_ID = INT32_MAX
 
 
 class ConsumerOffsets(NamedTuple):

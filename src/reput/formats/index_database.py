@@ -133,7 +133,7 @@ def entry_keys(record: Record) -> tuple[bytes, ...]:
     unique, hour_ms = named.get(props.UNIQ_KEY), hour_of(record.store_timestamp)
     if not unique or not record.topic or hour_ms <= 0:
         return ()
-    texts = [(KEY, key + SEPARATOR + unique) for key in named.get(props.KEYS, b"").split(props.KEY_SEPARATOR) if key]
+    texts = [(KEY, key + SEPARATOR + unique) for key in props.keys_of(named.get(props.KEYS, b""))]
     if tags := named.get(props.TAGS):
         texts.append((TAG, tags + SEPARATOR + unique))
     texts.append((UNIQUE, unique))

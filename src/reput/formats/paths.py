@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.layout import INT64_MAX
 
 COMMIT_LOG = "commitlog"
@@ -63,7 +64,7 @@ def parse_queue_name(name: str) -> int | None:
     if not _QUEUE_NAME.fullmatch(name):
         return None
     queue_id = int(name)
-    return queue_id if queue_id <= 0x7FFFFFFF else None
+    return queue_id if queue_id <= MAX_QUEUE_ID else None
 
 
 def is_topic_folder_name(topic: bytes) -> bool:

@@ -8,7 +8,7 @@ Source: `MessageDecoder.string2messageProperties`, `messageProperties2String`, `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, AnyStr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +64,13 @@ def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
             if not part or b"\x01" in part or b"\x02" in part:
                 raise ValueError(f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02")
     return b"".join(name + b"\x01" + value + b"\x02" for name, value in properties.items())
+
+
+def keys_of(value: AnyStr) -> list[AnyStr]:
+    """Return the keys that the value of KEYS holds, in their order."""
+    if isinstance(value, str):
+        return [key for key in value.split(KEY_SEPARATOR.decode()) if key]
+    return [key for key in value.split(KEY_SEPARATOR) if key]
 
 
 def text_properties(data: bytes) -> dict[str, str]:

@@ -25,6 +25,7 @@ from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import (
+    QUEUES_COMPARED,
     QueueFile,
     QueueFolder,
     list_queues,
@@ -39,7 +40,6 @@ from reput.queue.order import OrderState, QueueOrder
 # One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
 _READ_ENTRIES = 1 << 13
-_QUEUES_ASKED = 1000
 BATCHES = "batches"
 """The name of this kind."""
 
@@ -269,7 +269,7 @@ class BatchFiles:
         """
         distances: Counter[int] = Counter()
         lengths: Counter[int] = Counter()
-        for queue in islice(self.queues(), _QUEUES_ASKED):
+        for queue in islice(self.queues(), QUEUES_COMPARED):
             files = queue.folder.files
             distances.update(after.start - before.start for before, after in pairwise(files))
             lengths.update(file.size for file in queue.files)

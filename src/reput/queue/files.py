@@ -61,6 +61,12 @@ def list_queues(folder: Path) -> Iterator[QueueFolder]:
             yield from list_topic_queues(folder / topic.name)
 
 
+QUEUES_ASKED = 200
+"""The number of queues whose files an open looks at, to know a size or refuse odd ones."""
+QUEUES_COMPARED = 1000
+"""The number of queues whose files are compared with a given size."""
+
+
 def some_queues(folder: Path, most: int) -> Iterator[QueueFolder]:
     """Yield at most `most` of the queues below a consumequeue folder, in no order, without a look at the others."""
     return (queue_folder(folder, key) for key in islice(queue_keys(folder), most))

@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import properties as props
+from reput.formats.properties import keys_of
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
 from reput.log.encode.message import NOBODY_DELIVERS, Message
 
@@ -204,9 +205,7 @@ def _say_once(values: dict[str, Any]) -> None:
         said, own = properties.get(name), values.get(field)
         if said is None or own is None:
             continue
-        if own == said or (
-            field == "keys" and not isinstance(own, str) and own == [key for key in said.split(" ") if key]
-        ):
+        if own == said or (field == "keys" and not isinstance(own, str) and own == keys_of(said)):
             values[field] = _NOTHING[field]
 
 

@@ -11,6 +11,7 @@ from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED, Bodies
 from reput.formats import properties as props
 from reput.formats import record as formats
+from reput.formats.properties import keys_of
 
 if TYPE_CHECKING:
     from reput.formats.record import Record
@@ -79,7 +80,7 @@ def record_values(record: Record, body_bytes: int | None = None, bodies: Bodies 
         "message_id": record.message_id,
         "unique_key": named.get("UNIQ_KEY"),
         "tags": named.get("TAGS"),
-        "keys": [key for key in named.get("KEYS", "").split(" ") if key],
+        "keys": keys_of(named.get("KEYS", "")),
         "flag": record.flag,
         "sys_flag": shown.sys_flag,
         "transaction": TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),

@@ -15,6 +15,7 @@ from reput.config import StoreConfig
 from reput.connect.cut.disk_queues import IndexedQueues
 from reput.errors import DamagedLogError
 from reput.formats.consume_queue import OffsetRange, QueueKey
+from reput.formats.layout import NO_LIMIT
 from reput.formats.record import Verdict
 from reput.kernels import small_work
 from reput.kernels.layouts.columns import IN_QUEUE, Columns
@@ -31,7 +32,6 @@ from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.recover.recovery import find_start, judge_tail
 
-_NO_OFFSET = (1 << 62) - 1
 CUT_BYTES = 8 << 20
 """Distance of the boundaries that a walk notes, at least."""
 
@@ -194,7 +194,7 @@ class _TailNotes:
             noted.append(offset)
 
     def _note_queue(self, key: QueueKey, first: int, last: int, stored_ms: int) -> None:
-        known = self.snapshot.tails.get(key, OffsetRange(_NO_OFFSET, 0))
+        known = self.snapshot.tails.get(key, OffsetRange(NO_LIMIT, 0))
         self.snapshot.tails[key] = OffsetRange(min(known.min_offset, first), max(known.max_offset, last + 1))
         self.snapshot.stored_ms[key] = stored_ms
 
@@ -207,7 +207,7 @@ class _TailNotes:
         in_queue = np.flatnonzero(columns.flags[:count] & IN_QUEUE)
         rows, offsets = columns.queue[:count][in_queue], columns.queue_offset[:count][in_queue]
         # Store times grow with the log, so the last assignment is the newest.
-        first, last, stored = (np.full(columns.queues, fill, dtype=np.int64) for fill in (_NO_OFFSET, -1, -1))
+        first, last, stored = (np.full(columns.queues, fill, dtype=np.int64) for fill in (NO_LIMIT, -1, -1))
         np.minimum.at(first, rows, offsets)
         np.maximum.at(last, rows, offsets)
         stored[rows] = columns.store_timestamp[:count][in_queue]

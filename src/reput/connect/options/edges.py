@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 from reput.errors import ConfigError
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.layout import INT64_MAX
 
 EARLIEST, LATEST = -2, -1
@@ -166,6 +167,6 @@ def _one_broker(brokers: dict[str, Any], topic: str, name: str, broker_name: str
 
 def _queue_id(value: Any, topic: str, name: str) -> int:
     text = str(value)
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) >= 1 << 31:
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) > MAX_QUEUE_ID:
         raise ConfigError(f"option {name}: {topic}: {value!r} is no queue id")
     return int(text)

@@ -25,12 +25,11 @@ from pyspark.sql.datasource import (
 from reput.arguments import ms_down, ms_up, us_of
 from reput.connect.options.selection import NumberRange, Selection
 from reput.formats.layout import INT64_MAX
-from reput.formats.properties import KEY_SEPARATOR
+from reput.formats.properties import keys_of
 
 _TOPIC, _QUEUE_ID = ("topic",), ("queueid", "partition")
 _QUEUE_OFFSET, _STORED = ("queueoffset", "offset"), ("storetimestamp", "timestamp")
 _POSITION, _KEYS, _UNIQUE = ("physicaloffset",), ("keys", "key"), ("uniqkey",)
-_KEY_SEPARATOR = KEY_SEPARATOR.decode()
 
 
 def narrowed(selection: Selection, filters: Iterable[Filter]) -> Selection:
@@ -76,7 +75,7 @@ def _one_of(selection: Selection, column: str, values: list[Any] | None) -> Sele
         value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value) for value in values
     ]
     # A message with KEYS "a b" is found by either key. No other blank separates keys.
-    hints = [next(filter(None, text.split(_KEY_SEPARATOR)), "") for text in texts] if column in _KEYS else texts
+    hints = [next(iter(keys_of(text)), "") for text in texts] if column in _KEYS else texts
     if not all(hints) or any("\ufffd" in hint for hint in hints) or selection.searched_keys:
         return selection
     return replace(selection, key_hints=tuple(hints))

@@ -21,6 +21,7 @@ from reput.formats.lite_topics import LITE_TOPIC
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
 from reput.kernels import field_kernels
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+from reput.log.read.reader import place_in
 
 _HIGH_BITS = 0x8080808080808080
 _LOG_APPEND_TIME = 1
@@ -94,8 +95,8 @@ class Rows:
         table, done = self._read()
         if done < len(self):
             raise DamagedLogError(
-                f"{self.log.path}: there is no valid record of {int(self.size[done])} bytes at log offset "
-                f"{int(self.position[done])}. Look with `reput check`; failOnDataLoss=false skips it"
+                f"{place_in(self.log.path, self.log.base, int(self.position[done]))}: there is no valid record of "
+                f"{int(self.size[done])} bytes. Look with `reput check`; failOnDataLoss=false skips it"
             )
         return table
 

@@ -30,10 +30,12 @@ from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
+from reput.formats.properties import keys_of
 from reput.formats.record import CHECK_NONE
 from reput.kernels.layouts.columns import IN_QUEUE, INNER_BATCH, Columns
 from reput.kernels.layouts.fields import FIND_PROPERTIES, FieldRow
 from reput.log.read.decode import DecodeSettings
+from reput.log.read.reader import place_in
 from reput.log.read.scan import Gap, Keep, RangeWalk, WalkRules, WalkState
 
 BATCH_ROWS = 1 << 16
@@ -146,7 +148,7 @@ class _LogRange:
         walk, begin = self.walk, self.walk.offset
         if self.job.fail_on_data_loss:
             raise DamagedLogError(
-                f"{self.cut.path} at {begin - self.cut.file_start} (log offset {begin}): {walk.verdict.meaning}. Look "
+                f"{place_in(self.cut.path, self.cut.file_start, begin)}: {walk.verdict.meaning}. Look "
                 "with `reput check`; `reput export` passes over it with --salvage, "
                 'format("rocketmq") with the option failOnDataLoss=false'
             )
@@ -301,8 +303,7 @@ def _matching(selection: Selection, rows: Rows) -> Rows:
         wanted = set(selection.keys)
         keys, unique = texts_of(rows, FieldRow.KEYS_AT).to_pylist(), texts_of(rows, FieldRow.UNIQUE_KEY_AT).to_pylist()
         has_key = [
-            one in wanted or not wanted.isdisjoint((many or "").split(" "))
-            for many, one in zip(keys, unique, strict=True)
+            one in wanted or not wanted.isdisjoint(keys_of(many or "")) for many, one in zip(keys, unique, strict=True)
         ]
         mask = np.array(has_key, dtype=np.bool_) if mask is None else mask & np.array(has_key, dtype=np.bool_)
     if selection.sql:

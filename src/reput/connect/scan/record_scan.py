@@ -35,6 +35,7 @@ from reput.formats.record import (
 )
 from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.fields import FieldRow
+from reput.log.read.reader import place_in
 
 _SIZE_BYTES = 4
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -216,7 +217,7 @@ def _records_at(job: RecordJob, rows: Rows) -> Iterator[Rows]:
         verdict, _ = examine(data, at, len(data), int(piece.position[0]), piece.needs.crc_check)
         if job.scan.fail_on_data_loss and verdict not in _NO_RECORD:
             raise DamagedLogError(
-                f"{piece.log.path} at {at} (log offset {int(piece.position[0])}): {verdict.meaning}, to which the "
+                f"{place_in(piece.log.path, piece.log.base, int(piece.position[0]))}: {verdict.meaning}, to which the "
                 "index by key leads. Look with `reput check`; failOnDataLoss=false passes over it"
             )
 

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.formats import properties as props
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.kernels import encode_kernels
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, Refusal, Texts
 from reput.log.encode.batch import Write, numbers_of, raise_numbers
 from reput.log.encode.columns import as_table, normalized
 from reput.log.encode.message import MessageRefusedError, PutManyResult, PutStatus, illegal
 from reput.log.encode.queue_directory import BatchScratch, QueueDirectory, piece_of
-from reput.log.encode.topics import MAX_QUEUE_ID, NO_OFFSET
+from reput.log.encode.topics import NO_OFFSET
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
 _BINARIES = {**_TEXTS, pa.binary(): 4, pa.large_binary(): 8}

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.paths import MAX_TOPIC_BYTES, is_topic_folder_name
 from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE, batch_offset_bound, queue_offset_bound
 from reput.log.encode.message import MessageRefusedError, illegal
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     QueueOffsets = Mapping[tuple[bytes, int], int]
     StoredOffset = Callable[[bytes, int], int]
 
-MAX_QUEUE_ID = 0x7FFFFFFF
 DENSE = 1 << 10
 """Queue ids below this have a place each in `TopicState`."""
 NO_OFFSET = -1

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_BODY, CHECK_NONE, Verdict, examine
 from reput.kernels import kernels
 from reput.log.read.files import LogFile, LogFiles, LogListing, written_end
@@ -118,6 +121,20 @@ def next_boundary(log: LogListing, offset: int) -> int:
     return position
 
 
+def first_records(log: LogListing, count: int, below: int = INT64_MAX) -> list[LogRecord]:
+    """Return the first `count` records of the newest file that has any and begins below a log offset."""
+    for file in reversed(log.files):
+        walk = LogWalk(log, file.start, checking(CHECK_NONE))
+        if file.start < below and (records := list(islice(walk, count))):
+            return records
+    return []
+
+
+def mean_size(records: Sequence[LogRecord]) -> int:
+    """Return the mean bytes of some records, at least 1."""
+    return max(1, sum(len(record.data) for record in records) // len(records))
+
+
 def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
     """Return the start of the last file that begins before a store time, less the slack for clocks that are set back.
 
@@ -205,7 +222,12 @@ def place(log: LogListing, offset: int) -> str:
     file = file_of(log, offset)
     if file is None:
         return f"{log.folder} outside all files (log offset {offset})"
-    return f"{file.path} at {offset - file.start} (log offset {offset})"
+    return place_in(file.path, file.start, offset)
+
+
+def place_in(path: Path | str, start: int, offset: int) -> str:
+    """Return a log offset in the file that begins at log offset `start`, for people."""
+    return f"{path} at {offset - start} (log offset {offset})"
 
 
 def log_end(log: LogListing) -> int:

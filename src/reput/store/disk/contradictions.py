@@ -20,10 +20,8 @@ from reput.formats import consume_queue, index_file, paths
 from reput.index.files import IndexFileOnDisk, found_slots_and_items, list_index_files
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
-from reput.queue.files import found_file_size, list_queues
+from reput.queue.files import QUEUES_COMPARED, found_file_size, list_queues
 from reput.store.disk.layout import StoreLayout
-
-_QUEUES_ASKED = 1000
 
 
 class Contradiction(NamedTuple):
@@ -64,7 +62,7 @@ def contradictions(layout: StoreLayout, config: StoreConfig) -> list[Contradicti
     """List the contradictions."""
     found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(layout, config)]
     if config.enable_consume_queue_ext is not False:
-        size = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+        size = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), QUEUES_COMPARED))
         found += _size(config, "mapped_file_size_consume_queue_ext", size, layout.consume_queue_ext)
     return [*found, *_batch_queue_files(layout, config), *_index_files(layout, config)]
 
@@ -83,7 +81,7 @@ def _size(
 
 def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
     if config.mapped_file_size_consume_queue is not None:
-        likely = found_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+        likely = found_file_size(islice(list_queues(layout.consume_queue), QUEUES_COMPARED))
         used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
         size = likely.size if likely.is_of_files else None
         yield from _size(config, "mapped_file_size_consume_queue", size, layout.consume_queue, used)
@@ -93,7 +91,7 @@ def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Con
     """Compare only if no file has the given size: next to a lost file, names may suggest a multiple of it."""
     if (given := config.mapper_file_size_batch_consume_queue) is not None:
         batches = BatchFiles(layout.batch_consume_queue)
-        lengths = {file.size for queue in islice(batches.queues(), _QUEUES_ASKED) for file in queue.folder.files}
+        lengths = {file.size for queue in islice(batches.queues(), QUEUES_COMPARED) for file in queue.folder.files}
         size = None if given in lengths else batches.found_file_size()
         yield from _size(config, "mapper_file_size_batch_consume_queue", size, batches.folder)
 

@@ -16,11 +16,9 @@ from reput.files import locks
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
 from reput.queue.batch_files import BatchFiles
-from reput.queue.files import some_queues
+from reput.queue.files import QUEUES_ASKED, some_queues
 from reput.queue.kinds import QueueKind
 from reput.store.disk.layout import StoreLayout
-
-_QUEUES_ASKED = 200
 
 
 def missing_kinds(layout: StoreLayout, wanted: Sequence[str], present: Sequence[QueueKind]) -> str:
@@ -63,7 +61,7 @@ def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, fil
     """
     if config.mapped_file_size_consume_queue is None:
         return
-    queues = some_queues(layout.consume_queue, _QUEUES_ASKED)
+    queues = some_queues(layout.consume_queue, QUEUES_ASKED)
     lengths = Counter(file.size for queue in queues for file in queue.files if file.size)
     if len(lengths) == 1 and lengths.total() > 1 and file_size not in lengths:
         raise ConfigError(

@@ -21,7 +21,7 @@ from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.log.read.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
-from reput.queue.files import found_file_size, some_queues
+from reput.queue.files import QUEUES_ASKED, found_file_size, some_queues
 from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.index_kinds import IndexChoice
 from reput.store.disk.layout import StoreLayout
@@ -30,7 +30,6 @@ from reput.store.disk.queue_types import queue_types
 from reput.store.metadata.topics import Topics
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_QUEUES_ASKED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         if size != configured:
             assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
         return size
-    likely = found_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
+    likely = found_file_size(some_queues(layout.consume_queue, QUEUES_ASKED))
     assumed.append(f"mappedFileSizeConsumeQueue={likely.size} ({likely.source})")
     if likely.odd:
         assumed.append(likely.odd)
@@ -155,7 +154,7 @@ def _ext_file_size(
     enabled = config.enable_consume_queue_ext
     if enabled is False:
         return None
-    likely = found_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
+    likely = found_ext_file_size(some_queues(layout.consume_queue_ext, QUEUES_ASKED))
     if enabled is None:
         if likely is None:
             return None

@@ -27,6 +27,7 @@ from reput.index.kinds import AnyIndex
 from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
+from reput.queue.files import QUEUES_ASKED
 from reput.queue.kinds import QueueKind, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.configured_kinds import configured_kinds
@@ -55,8 +56,6 @@ from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced
 from reput.store.disk.settings import StoreSettings, resolve_settings
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.topics import Topics, topics_of
-
-_QUEUES_ASKED = 200
 
 
 class Purpose(Enum):
@@ -395,7 +394,7 @@ class _Refusal(NamedTuple):
 def _refuse_odd_queue_files(store: StoreOnDisk) -> None:
     # After a clean end a writer looks at few queues here, and at each of the others when something is put to it.
     looks_at_few = store.purpose is Purpose.WRITE and not fs.exists(store.layout.abort)
-    most = _QUEUES_ASKED if looks_at_few else None
+    most = QUEUES_ASKED if looks_at_few else None
     refuse_odd_queue_files(store.kinds, store.batches, store.settings.queue_file_size, most)
 
 

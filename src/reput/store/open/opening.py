@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from reput.config import StoreConfig
 from reput.errors import DamagedLogError, DamagedStoreError, TailFullError
 from reput.formats import paths
+from reput.formats.layout import NO_LIMIT
 from reput.formats.record import Verdict
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import QueueKind
@@ -24,8 +25,6 @@ from reput.store.read.registered_bits import RegisteredBits
 from reput.store.read.view import StoreView
 from reput.store.recover.known_good import known_good
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
-
-_END = (1 << 62) - 1
 
 
 @dataclass(slots=True)
@@ -155,4 +154,4 @@ def _follow(
         return reput.confirmed, reput.refresh, reput.watched
     if writer is Writer.BROKER:
         return BrokerWriter(store.kinds, store.batches, log).confirmed, None, None
-    return (lambda: _END), None, Watched()
+    return (lambda: NO_LIMIT), None, Watched()

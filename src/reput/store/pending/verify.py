@@ -67,7 +67,7 @@ class Verified(NamedTuple):
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of the message."""
-        return tuple(key for key in (self.text(props.KEYS) or "").split(" ") if key)
+        return tuple(props.keys_of(self.text(props.KEYS) or ""))
 
 
 def whole_number(value: bytes | None) -> int | None:

@@ -21,6 +21,7 @@ from typing import Self, SupportsIndex
 
 from reput.errors import ConfigError
 from reput.formats import consumer_offset, paths
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.consumer_offset import ConsumerOffsets, key_of, split_key
 from reput.formats.data_version import DataVersion
 from reput.formats.layout import INT64_MAX
@@ -225,7 +226,7 @@ class ConsumerProgress:
         return self._forget(lambda parts: parts == (topic, group)) > 0
 
     def _check_queue(self, key: str, queue_id: int) -> None:
-        _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
+        _check_number("queue id", queue_id, MAX_QUEUE_ID)
         if self._home.has_light_groups and queue_id != consumer_offset.LMQ_QUEUE_ID and is_of_light_group(key):
             raise ConfigError(f"queue id {queue_id}: a light group has one offset in a topic, that of queue 0")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reput.files.maps import MapTable
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.hashing import java_string_hash_utf8
-from reput.formats.layout import INT64_MAX
+from reput.formats.layout import INT64_MAX, NO_LIMIT
 from reput.index.kinds import OpenIndex
 from reput.kernels.layouts.lookup import (
     FIRST_INDEX_FILE,
@@ -36,7 +36,6 @@ _MOST_QUEUES = 1 << 14
 _MOST_TOPICS = 1 << 16
 _MOST_FILES = 1 << 16
 _MOST_MAPS = 64
-_NO_LIMIT = (1 << 62) - 1
 
 
 class Watched(NamedTuple):
@@ -146,7 +145,7 @@ class Lookups:
         self._file_entries = table.durable.file_entries
         self.can_seek = self._file_entries != INT64_MAX
         """True if kernels find the entries of queues by the numbers of files."""
-        self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
+        self._limits = [NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
 
     def clear(self) -> None:
         """Drop all vectors, because something has changed. The caller holds the view's lock."""

@@ -9,6 +9,7 @@ from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths, properties
 from reput.formats.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.record import Record, decode_record
+from reput.log.read.reader import place_in
 
 
 class StoredMessage:
@@ -34,13 +35,17 @@ class StoredMessage:
         try:
             return decode_record(self.raw)
         except ValueError as error:
-            start, position = self._place
             raise DamagedLogError(
-                f"{paths.COMMIT_LOG}/{paths.offset_name(start)} at {position} (log offset {start + position}): an "
+                f"{self._described_place}: an "
                 "index leads there, but there is no record: its lengths do not add up. The messages after "
                 "it can be read. See what else is damaged with `reput check`; restore the file from a copy, or give "
                 "the message up with `reput rebuild --salvage`"
             ) from error
+
+    @property
+    def _described_place(self) -> str:
+        start, position = self._place
+        return place_in(f"{paths.COMMIT_LOG}/{paths.offset_name(start)}", start, start + position)
 
     @property
     def topic(self) -> str:
@@ -85,10 +90,8 @@ class StoredMessage:
         try:
             return decode_body(self.record.body, self.record.sys_flag, max_size)
         except BodyError as error:
-            start, position = self._place
             raise DamagedStoreError(
-                f"{paths.COMMIT_LOG}/{paths.offset_name(start)} at {position} (log offset {start + position}): the "
-                f"body cannot be decompressed: {error}. `body` has the stored bytes"
+                f"{self._described_place}: the body cannot be decompressed: {error}. `body` has the stored bytes"
             ) from error
 
     @property
@@ -129,7 +132,7 @@ class StoredMessage:
     @property
     def keys(self) -> list[str]:
         """The keys, in their order."""
-        return [key for key in self.properties.get("KEYS", "").split(" ") if key]
+        return properties.keys_of(self.properties.get("KEYS", ""))
 
     @property
     def unique_key(self) -> str | None:

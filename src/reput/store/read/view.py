@@ -10,7 +10,7 @@ from operator import index
 from typing import NamedTuple, SupportsIndex
 
 from reput.errors import ConfigError, DamagedStoreError
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import MAX_QUEUE_ID, QueueKey
 from reput.formats.index_file import capacity
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict
@@ -35,8 +35,6 @@ from reput.store.read.queue_answers import PullLimits, PullQuestion, QueueAnswer
 from reput.store.read.results import MAX_PULL_BYTES, GetResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
-
-_MAX_QUEUE_ID = (1 << 31) - 1
 
 
 class StoreQueue(NamedTuple):
@@ -174,8 +172,8 @@ class StoreView:
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
             if not isinstance(queue_id, SupportsIndex):
                 raise ConfigError(f"topic {topic}, queue {queue_id!r:.80}: give a number")
-            if not 0 <= queue_id <= _MAX_QUEUE_ID:
-                raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {_MAX_QUEUE_ID}")
+            if not 0 <= queue_id <= MAX_QUEUE_ID:
+                raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {MAX_QUEUE_ID}")
             self._refuse_unreadable(name)
             key = QueueKey(name, queue_id)
             if self.queues_table.knows(key):

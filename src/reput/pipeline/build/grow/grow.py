@@ -19,6 +19,7 @@ from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
+from reput.formats.layout import NO_LIMIT
 from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.reader import place
@@ -47,7 +48,6 @@ _RANGE_BYTES = 1 << 30
 """Size of a range that is proved, placed and published as one; meanwhile tasks decode the next range."""
 _REST = 4
 """A rest shorter than a range divided by this joins the range before it."""
-_NO_END = 1 << 62
 
 
 class Growth(NamedTuple):
@@ -91,7 +91,7 @@ class Grower:
     finished: bool = True
 
     @classmethod
-    def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
+    def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = NO_LIMIT) -> Grower:
         """Return a grower from a task's frontiers on; it opens a stage of its own, which fences older tasks off.
 
         `most_bytes`: the longest range that callers ask for.

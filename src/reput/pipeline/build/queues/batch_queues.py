@@ -23,6 +23,7 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, encode_batch_ent
 from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
+from reput.pipeline.build.reorder.stage import in_groups
 from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
@@ -30,8 +31,6 @@ from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.parts import BatchPart
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
 from reput.queue.batch_files import BatchFiles, take_batches
-
-_GROUPS_MOST = 256
 
 
 class BatchBuilder:
@@ -85,9 +84,7 @@ def build_batch_queues(
         keys.update(BatchPart(job, number).counts)
     if not keys:
         return []
-    every = sorted(keys)
-    each = -(-len(every) // _GROUPS_MOST)
-    groups = [tuple(every[at : at + each]) for at in range(0, len(every), each)]
+    groups = [group.keys for group in in_groups(sorted(keys))]
     done = engine.run(partial(_build_task, job, splits), groups, listener.advance)
     return [outcome for group in done for outcome in group]
 

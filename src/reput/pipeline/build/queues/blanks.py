@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange, blank_end
+from reput.formats.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange, blank_end
 from reput.formats.paths import offset_name
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, write_entries
 
 _QUEUES_A_TASK = 256
-_BLANKS_AT_ONCE = 50_000
 
 
 class FrontBlank(NamedTuple):
@@ -58,7 +57,7 @@ def blank_end_of_queue(job: Job, blank: QueueRange) -> int:
     with job.writing():
         position = blank.first
         while position < blank.end:
-            until = min(blank.end, position + _BLANKS_AT_ONCE)
+            until = min(blank.end, position + BLANKS_AT_ONCE)
             count = until - position
             entries = blank_end(count) if until == blank.end else PRE_BLANK * count
             write_entries(job, blank.key, position, memoryview(entries))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ from reput.formats import index_file
 from reput.formats import properties as props
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
-from reput.formats.record import CHECK_NONE
 from reput.log.read.files import LogFiles
-from reput.log.read.scan import LogWalk, checking
+from reput.log.read.reader import first_records, mean_size
 from reput.pipeline.build.rebuild.options import INDEX, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import PreparedRebuild, choose_source, find_buildable, prepare
 from reput.store.disk.folder_sizes import Replaced, measured
@@ -116,15 +114,16 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
 
 def _sample(log: LogFiles, tag_items: bool) -> tuple[int, float]:
     """Return the mean bytes of a record and its mean index items, of the first records of the newest file with any."""
-    for file in reversed(log.files):
-        records = list(islice(LogWalk(log, file.start, checking(CHECK_NONE)), _SAMPLE_RECORDS))
-        if records:
-            items = sum(_items_of(record.decode().properties, tag_items) for record in records)
-            return max(1, sum(len(record.data) for record in records) // len(records)), items / len(records)
-    return 0, 0.0
+    records = first_records(log, _SAMPLE_RECORDS)
+    if not records:
+        return 0, 0.0
+    return mean_size(records), sum(_items_of(record.decode().properties, tag_items) for record in records) / len(
+        records
+    )
 
 
 def _items_of(properties: bytes, tag_items: bool) -> int:
     named = props.decode_properties(properties)
-    keys = [key for key in named.get(props.KEYS, b"").split(props.KEY_SEPARATOR) if key]
-    return len(keys) + (props.UNIQ_KEY in named) + (tag_items and props.TAGS in named)
+    return (
+        len(props.keys_of(named.get(props.KEYS, b""))) + (props.UNIQ_KEY in named) + (tag_items and props.TAGS in named)
+    )

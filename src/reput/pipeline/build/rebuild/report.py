@@ -9,6 +9,7 @@ from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
+from reput.formats.layout import NO_LIMIT
 from reput.formats.record import Verdict
 from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles
@@ -178,7 +179,7 @@ def topic_summaries(table: SplitQueues) -> list[TopicSummary]:
     for key, row in table.rows.items():
         if not table.count[row]:
             continue
-        topic = found.setdefault(key.topic, TopicSummary(key.topic.decode(), 0, 0, 1 << 62, 0))
+        topic = found.setdefault(key.topic, TopicSummary(key.topic.decode(), 0, 0, NO_LIMIT, 0))
         topic.queues += 1
         topic.entries += int(table.count[row])
         topic.min_offset = min(topic.min_offset, int(table.first[row]))

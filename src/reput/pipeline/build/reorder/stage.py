@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -62,11 +62,16 @@ def extract_queues(
 ) -> Extracts:
     """Take the entries of these queues out of the splits."""
     counts = engine.run(partial(_extract_task, job, out_of_order), splits, listener.advance)
-    each = -(-len(out_of_order) // _GROUPS_MOST)
     return Extracts(
         tuple(split.number for split, count in zip(splits, counts, strict=True) if count),
-        tuple(QueueGroup(at, tuple(out_of_order[at : at + each])) for at in range(0, len(out_of_order), max(1, each))),
+        tuple(in_groups(out_of_order)),
     )
+
+
+def in_groups(queues: Sequence[QueueKey]) -> Iterator[QueueGroup]:
+    """Yield queues in groups of one size, each of them the work of a task."""
+    each = max(1, -(-len(queues) // _GROUPS_MOST))
+    yield from (QueueGroup(at, tuple(queues[at : at + each])) for at in range(0, len(queues), each))
 
 
 def _remove_empty_topics(job: Job, outcomes: Sequence[QueueOutcome]) -> None:

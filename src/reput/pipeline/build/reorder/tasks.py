@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import group_by_queue
 from reput.files import fs
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
+from reput.formats.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.formats.part_file import PartKind
 from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.decode import decode_split
@@ -27,9 +27,6 @@ from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
 from reput.pipeline.split.tasks import columns_for
 from reput.queue.order import consecutive_runs
-
-_BLANKS_AT_ONCE = 50_000
-
 
 EXTRACTS = PartKind(
     "extracts",
@@ -142,7 +139,7 @@ class _ReorderedQueue:
     def blank(self, begin: int, end: int, following: OffsetRun) -> None:  # noqa: ARG002 - as QueueTarget has it
         """Write pre-blank entries into a gap."""
         while begin < end:
-            count = min(end - begin, _BLANKS_AT_ONCE)
+            count = min(end - begin, BLANKS_AT_ONCE)
             write_entries(self.job, self.key, begin, memoryview(PRE_BLANK * count))
             begin += count
 

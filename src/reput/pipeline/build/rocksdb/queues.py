@@ -20,7 +20,7 @@ from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
 from reput.formats import own
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
+from reput.formats.consume_queue import BLANKS_AT_ONCE, LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
@@ -43,7 +43,6 @@ from reput.store.disk.layout import StoreLayout
 
 ONE_BATCH_ENTRIES = 1 << 18
 """Largest range, in entries, that the driver of a job that follows the log writes itself."""
-_BLANKS_AT_ONCE = 50_000
 
 
 class RocksdbBuilder:
@@ -215,9 +214,9 @@ def _put_ends(batch: Batch, key: QueueKey, first: OffsetValue | None, last: Offs
 
 def _blank_end(database: DatabaseOwner, lost: QueueRange) -> None:
     """Write blank entries for messages that are lost."""
-    for begin in range(lost.first, lost.end, _BLANKS_AT_ONCE):
+    for begin in range(lost.first, lost.end, BLANKS_AT_ONCE):
         batch = database.batch()
-        for offset in range(begin, min(begin + _BLANKS_AT_ONCE, lost.end)):
+        for offset in range(begin, min(begin + BLANKS_AT_ONCE, lost.end)):
             blank = LAST_BLANK if offset == lost.end - 1 else PRE_BLANK
             batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(lost.key, offset), blank + bytes(8))
         database.write(batch)
