@@ -55,7 +55,7 @@ def test_frames_come_back_however_they_are_cut(sent: list[RemotingFrame], data: 
     for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
         got += reader.feed(whole[begin:end])
     assert got == sent
-    assert reader.waiting_size == 0
+    assert len(reader._rest) == 0
 
 
 @given(st.binary(max_size=200))
@@ -66,7 +66,7 @@ def test_garbage_is_an_error_or_waits(data: bytes) -> None:
         reader.feed(data)
     except FrameError:
         return
-    assert reader.waiting_size <= len(data)
+    assert len(reader._rest) <= len(data)
 
 
 @given(st.binary(max_size=120), st.sampled_from([JSON_HEADER, BINARY_HEADER]))
@@ -89,7 +89,7 @@ def test_a_changed_byte_is_no_other_error(frame: RemotingFrame, data: st.DataObj
         found = reader.feed(bytes(whole))
     except FrameError:
         return
-    assert len(found) + bool(reader.waiting_size) >= 1
+    assert len(found) + bool(reader._rest) >= 1
 
 
 def test_a_frame_of_the_java_client() -> None:

@@ -26,7 +26,6 @@ from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.kernels import field_kernels, filter_kernels, kernels, key_kernels, line_kernels, lookup_kernels
 from reput.kernels.compiled.tools.crc import crc32
-from reput.kernels.compiled.tools.hashing import java_hash
 from reput.kernels.layouts.batch import Batch
 from reput.kernels.layouts.columns import (
     IN_QUEUE,
@@ -58,6 +57,7 @@ from reput.log.encode.message import MessageRefusedError
 from reput.log.encode.queue_directory import EncodeBuffer, QueueDirectory
 from reput.log.encode.topics import TopicTable
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
+from support.hashes import java_hash
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS
 
@@ -159,7 +159,7 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
     # What decoding is made of, up to the very end from anywhere.
     place = chance.randrange(size + 1)
     crc32(buffer, place, size)
-    java_hash(buffer, place, size, np.int32(0))
+    java_hash(buffer, place, size, 0)
     columns = chance.choice(COLUMNS)
     look_up(chance, buffer, positions)
     for begin in {0, max(found, 0), *positions}:

@@ -19,7 +19,7 @@ from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.record import crc32 as plain_crc32
 from reput.kernels.compiled.examine import is_topic_folder_name
 from reput.kernels.compiled.tools import crc
-from reput.kernels.compiled.tools.hashing import java_hash
+from support.hashes import java_hash
 from support.records import BAD_TOPICS, GOOD_TOPICS, TEXTS
 from support.twins import as_buffer
 
@@ -77,7 +77,7 @@ texts = st.lists(st.sampled_from(TEXTS) | st.text(max_size=20).map(str.encode) |
 def test_hash_of_every_short_string() -> None:
     """Every short string of the bytes that matter to UTF-8 hashes as the plain twin hashes it."""
     for text in SHORT:
-        assert java_hash(as_buffer(text), 0, len(text), np.int32(0)) == java_string_hash_utf8(text), text
+        assert java_hash(as_buffer(text), 0, len(text), 0) == java_string_hash_utf8(text), text
 
 
 def test_topics_of_every_short_string() -> None:
@@ -94,4 +94,4 @@ def test_hash_of_any_bytes(text: bytes, seed: int, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(begin, len(text)))
 
-    assert java_hash(as_buffer(text), begin, end, np.int32(seed)) == java_string_hash_utf8(text[begin:end], seed)
+    assert java_hash(as_buffer(text), begin, end, seed) == java_string_hash_utf8(text[begin:end], seed)

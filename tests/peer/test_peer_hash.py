@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reput.formats.hashing import java_string_hash_utf8
-from reput.kernels.compiled.tools.hashing import java_hash
+from support.hashes import java_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

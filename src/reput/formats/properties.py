@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NAME_VALUE_SEPARATOR = 0x01
 PROPERTY_SEPARATOR = 0x02
+NAME_END, PROPERTY_END = bytes([NAME_VALUE_SEPARATOR]), bytes([PROPERTY_SEPARATOR])
+"""The same as bytes: the first ends a name, the second a property."""
 MAX_PROPERTIES_SIZE = 32767
 
 KEYS = b"KEYS"
@@ -46,8 +48,8 @@ QUEUE_SEPARATOR = b","
 def decode_properties(data: bytes) -> dict[bytes, bytes]:
     """Return the properties as raw UTF-8 names and values, in the order of first appearance."""
     properties: dict[bytes, bytes] = {}
-    for piece in data.split(b"\x02"):
-        name, separator, value = piece.partition(b"\x01")
+    for piece in data.split(PROPERTY_END):
+        name, separator, value = piece.partition(NAME_END)
         if separator and name and value:
             properties[name] = value
     return properties
@@ -61,9 +63,9 @@ def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
     """
     for name, value in properties.items():
         for part in (name, value):
-            if not part or b"\x01" in part or b"\x02" in part:
+            if not part or NAME_END in part or PROPERTY_END in part:
                 raise ValueError(f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02")
-    return b"".join(name + b"\x01" + value + b"\x02" for name, value in properties.items())
+    return b"".join(name + NAME_END + value + PROPERTY_END for name, value in properties.items())
 
 
 def keys_of(value: AnyStr) -> list[AnyStr]:

@@ -235,7 +235,7 @@ def crc32(data: bytes | memoryview) -> int:
 
 def crc_property(crc: int) -> bytes:
     """Return the CRC property's 20 bytes: ten decimal digits, least significant first, '0' filled on the right."""
-    return props.CRC32 + b"\x01" + str(crc)[::-1].encode().ljust(10, b"0") + b"\x02"
+    return props.CRC32 + props.NAME_END + str(crc)[::-1].encode().ljust(10, b"0") + props.PROPERTY_END
 
 
 def decode_crc_property(data: bytes) -> int | None:
@@ -272,7 +272,7 @@ def encode_record(record: Record, append_crc: bool = False) -> bytes:
     sys_flag |= FLAG_STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
     properties = record.properties
     if append_crc:
-        separator = b"" if not properties or properties.endswith(b"\x02") else b"\x02"
+        separator = b"" if not properties or properties.endswith(props.PROPERTY_END) else props.PROPERTY_END
         properties += separator + bytes(CRC_PROPERTY_SIZE)
     topic_code, topic_max = ("h", 32767) if record.magic == MAGIC_V2 else ("b", 127)
     if len(record.topic) > topic_max:

@@ -196,11 +196,6 @@ class FrameReader:
         self._max_size = max_size
         self._rest = bytearray()
 
-    @property
-    def waiting_size(self) -> int:
-        """Bytes of the unfinished frame."""
-        return len(self._rest)
-
     def feed(self, data: bytes) -> list[RemotingFrame]:
         """Return the frames that are complete with these bytes.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
+from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.examine import BAD_TOPIC, BLANK, GOOD, examine_parts, is_topic_folder_name
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import kernel
@@ -30,15 +31,15 @@ from reput.kernels.layouts.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNE
 
 def _start_of(name: bytes) -> np.uint64:
     """Return the first eight bytes of a property, its name and the 0x01 after it, as a little-endian number."""
-    return np.uint64(int.from_bytes((name + b"\x01")[:8], "little"))
+    return np.uint64(int.from_bytes((name + props.NAME_END)[:8], "little"))
 
 
 _KEYS, _TAGS, _UNIQ_KEY = _start_of(props.KEYS), _start_of(props.TAGS), _start_of(props.UNIQ_KEY)
 _DELAY, _INNER_MULTI = _start_of(props.DELAY), _start_of(props.INNER_MULTI_DISPATCH)
 _FIVE_BYTES, _SIX_BYTES = np.uint64((1 << 40) - 1), np.uint64((1 << 48) - 1)
-_MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
-_MULTI_QUEUE_OFFSET = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
-_DELAY_NAME = np.frombuffer(props.DELAY + b"\x01", dtype=np.uint8)
+_MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + props.NAME_END, dtype=np.uint8)
+_MULTI_QUEUE_OFFSET = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + props.NAME_END, dtype=np.uint8)
+_DELAY_NAME = np.frombuffer(props.DELAY + props.NAME_END, dtype=np.uint8)
 _PREFETCH_AHEAD = 2048
 _QUEUE_ID_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["queue_id"], fmt.HEAD.offsets["queue_offset"]
 _STORE_TIMESTAMP_AT, _V6_MORE = fmt.STORE_TIMESTAMP_AT_V4, fmt.HOST_V6_SIZE - fmt.HOST_V4_SIZE
@@ -57,7 +58,7 @@ def next_separator(at, end, limit):
         if found:
             return min(at + trailing_zeros(found), end)
         at += 32
-    while at < end and byte_at(at) != 0x02:
+    while at < end and byte_at(at) != PROPERTY_SEPARATOR:
         at += 1
     return min(at, end)
 
@@ -97,7 +98,7 @@ def find_properties(begin, end, limit):
                 if stop > piece + 5:
                     tags, tags_end = piece + 5, stop
             elif word == _UNIQ_KEY:
-                if stop > piece + 9 and byte_at(piece + 8) == 0x01:
+                if stop > piece + 9 and byte_at(piece + 8) == NAME_VALUE_SEPARATOR:
                     unique, unique_end = piece + 9, stop
             elif word & _SIX_BYTES == _DELAY:
                 if stop > piece + 6:
@@ -109,7 +110,7 @@ def find_properties(begin, end, limit):
                     multi |= 2
         elif stop > piece + 5:
             # The last bytes of the buffer are fewer than a word, so compare the name byte by byte.
-            if byte_at(piece + 4) == 0x01 and byte_at(piece + 3) == 0x53:
+            if byte_at(piece + 4) == NAME_VALUE_SEPARATOR and byte_at(piece + 3) == 0x53:
                 first, second, third = byte_at(piece), byte_at(piece + 1), byte_at(piece + 2)
                 if first == 0x4B and second == 0x45 and third == 0x59:
                     keys, keys_end = piece + 5, stop

@@ -10,6 +10,8 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
+from reput.formats.consume_queue import MAX_QUEUE_ID
+from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.crc import body_crc, crc32_at
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (
@@ -41,7 +43,6 @@ _QUEUE_OFFSET_AT, _PHYSICAL_AT, _SYS_FLAG_AT, _BORN_AT = (
 _HEAD_SIZE = fmt.HEAD_SIZE
 _TIME_SIZE, _BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = 8, 4, 2
 _MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PROPERTY_SIZE, 10
-_MAX_QUEUE_ID = 0x7FFFFFFF
 _NONE, _BAD_OFFSETS, _BAD_QUEUE_ID = int(Refusal.NONE), int(Refusal.BAD_OFFSETS), int(Refusal.BAD_QUEUE_ID)
 _BODY_TOO_LONG, _PROPERTIES_TOO_LONG = int(Refusal.BODY_TOO_LONG), int(Refusal.PROPERTIES_TOO_LONG)
 _BAD_TAGS, _BAD_KEY, _BAD_UNIQUE_KEY = int(Refusal.BAD_TAGS), int(Refusal.BAD_KEY), int(Refusal.BAD_UNIQUE_KEY)
@@ -83,7 +84,7 @@ def _has_bad(begin, end, spaces_too):
         at += 8
     while at < end:
         byte = byte_at(at)
-        if byte == 0x01 or byte == 0x02 or (spaces_too and byte == 0x20):
+        if byte == NAME_VALUE_SEPARATOR or byte == PROPERTY_SEPARATOR or (spaces_too and byte == 0x20):
             return True
         at += 1
     return False
@@ -103,11 +104,11 @@ def _write_crc(record, at):
     """Write the CRC property of the record that ends with it: ten digits, the lowest first."""
     crc = crc32_at(record, at)
     store_be64(at, _CRC)
-    store_8(at + 8, np.uint8(0x01))
+    store_8(at + 8, np.uint8(NAME_VALUE_SEPARATOR))
     for k in range(_CRC_DIGITS):
         store_8(at + _NAME_8 + k, np.uint8(0x30 + crc % 10))
         crc //= 10
-    store_8(at + _NAME_8 + _CRC_DIGITS, np.uint8(0x02))
+    store_8(at + _NAME_8 + _CRC_DIGITS, np.uint8(PROPERTY_SEPARATOR))
 
 
 @kernel
@@ -344,7 +345,7 @@ def lay_out(batch):
         if begin < 0 or end < begin or end > topic_size:
             answer, why = REFUSED, _BAD_OFFSETS
             break
-        if queue_id < 0 or queue_id > _MAX_QUEUE_ID:
+        if queue_id < 0 or queue_id > MAX_QUEUE_ID:
             answer, why = REFUSED, _BAD_QUEUE_ID
             break
         row = _queue_row(batch, topic_data + begin, end - begin, queue_id)
@@ -381,16 +382,16 @@ def _born(batch, row, store_timestamp):
 def _copy_named_8(at, name, begin, end):
     """Write a property with a name of eight bytes; return the address after it."""
     store_be64(at, name)
-    store_8(at + 8, np.uint8(0x01))
-    return _copy_text(at + _NAME_8, begin, end, 0x02)
+    store_8(at + 8, np.uint8(NAME_VALUE_SEPARATOR))
+    return _copy_text(at + _NAME_8, begin, end, PROPERTY_SEPARATOR)
 
 
 @kernel
 def _copy_named_4(at, name, begin, end):
     """Write a property with a name of four bytes; return the address after it."""
     store_be32(at, name)
-    store_8(at + 4, np.uint8(0x01))
-    return _copy_text(at + _NAME_4, begin, end, 0x02)
+    store_8(at + 4, np.uint8(NAME_VALUE_SEPARATOR))
+    return _copy_text(at + _NAME_4, begin, end, PROPERTY_SEPARATOR)
 
 
 @kernel

@@ -7,6 +7,7 @@ import numpy as np
 from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.paths import MAX_TOPIC_BYTES
+from reput.formats.properties import PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.crc import crc32_at
 from reput.kernels.compiled.tools.hashing import is_utf8
 from reput.kernels.compiled.tools.jit import kernel
@@ -21,7 +22,7 @@ _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
 _SLACK, _MAX_BATCH, _INNER_BATCH = fmt.QUEUE_OFFSET_SLACK, fmt.MAX_BATCH_MESSAGES, fmt.FLAG_INNER_BATCH
 _CRC_SIZE = fmt.CRC_PROPERTY_SIZE
-_CRC_NAME = np.frombuffer(props.CRC32 + b"\x01", dtype=np.uint8)
+_CRC_NAME = np.frombuffer(props.CRC32 + props.NAME_END, dtype=np.uint8)
 _CHECK_BODY, _CHECK_PROPERTY, _STRICT = fmt.CHECK_BODY, fmt.CHECK_PROPERTY, fmt.STRICT_OFFSETS
 
 GOOD, BLANK, ZERO, TRUNCATED = (
@@ -48,7 +49,7 @@ _MAGIC_START = np.uint64(0x20A3DA)
 @kernel
 def _crc_property_matches(begin, end, properties_at):
     covered = end - _CRC_SIZE
-    if covered < properties_at or byte_at(end - 1) != 0x02:
+    if covered < properties_at or byte_at(end - 1) != PROPERTY_SEPARATOR:
         return False
     for n in range(len(_CRC_NAME)):
         if byte_at(covered + n) != _CRC_NAME[n]:

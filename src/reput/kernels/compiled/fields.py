@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reput.formats import record as fmt
+from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.decode import find_properties
 from reput.kernels.compiled.examine import GOOD, examine_parts
 from reput.kernels.compiled.tools.jit import kernel
@@ -51,7 +52,7 @@ def _piece_end(at, end):
         if found:
             return at + trailing_zeros(found)
         at += 32
-    return _next_byte(at, end, 0x02)
+    return _next_byte(at, end, PROPERTY_SEPARATOR)
 
 
 @kernel
@@ -67,7 +68,7 @@ def _count_pairs(table, n, begin, end):
     piece = begin
     while piece < end:
         stop = _piece_end(piece, end)
-        name_end = _next_byte(piece, stop, 0x01)
+        name_end = _next_byte(piece, stop, NAME_VALUE_SEPARATOR)
         if name_end > piece and name_end + 1 < stop:
             pairs += 1
             names += name_end - piece
@@ -145,7 +146,7 @@ def _repeats(name, name_size, piece, end):
     """Return True if a later property has this name, and a value."""
     while piece < end:
         stop = _piece_end(piece, end)
-        if stop > piece + name_size + 1 and byte_at(piece + name_size) == 0x01:
+        if stop > piece + name_size + 1 and byte_at(piece + name_size) == NAME_VALUE_SEPARATOR:
             n = 0
             while n < name_size and byte_at(name + n) == byte_at(piece + n):
                 n += 1
@@ -169,7 +170,7 @@ def gather_pairs(buffer, at, size, pair_offsets, name_offsets, names, value_offs
         piece, end = data + at[n], data + at[n] + size[n]
         while piece < end:
             stop = _piece_end(piece, end)
-            name_end = _next_byte(piece, stop, 0x01)
+            name_end = _next_byte(piece, stop, NAME_VALUE_SEPARATOR)
             name_size, value_size = name_end - piece, stop - name_end - 1
             if name_size > 0 and value_size > 0 and not _repeats(piece, name_size, stop + 1, end):
                 if (

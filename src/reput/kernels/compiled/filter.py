@@ -9,6 +9,7 @@ import numpy as np
 
 from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
+from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (
     address_of,
@@ -92,7 +93,7 @@ def _is_name_at(at, names, begin, end):
     for n in range(end - begin):
         if byte_at(at + n) != names[begin + n]:
             return False
-    return byte_at(at + end - begin) == 0x01
+    return byte_at(at + end - begin) == NAME_VALUE_SEPARATOR
 
 
 @kernel
@@ -112,7 +113,7 @@ def _find_bytewise(n, start, piece, end, listed, found):
     names, name_ends = listed
     while piece < end:
         stop = piece
-        while stop < end and byte_at(stop) != 0x02:
+        while stop < end and byte_at(stop) != PROPERTY_SEPARATOR:
             stop += 1
         first = 0
         for k in range(len(name_ends)):
@@ -139,7 +140,7 @@ def find_values(places, listed, found):
     first = 0
     for k in range(count):
         for n in range(min(name_ends[k] - first + 1, 8)):
-            byte = names[first + n] if first + n < name_ends[k] else np.uint8(0x01)
+            byte = names[first + n] if first + n < name_ends[k] else np.uint8(NAME_VALUE_SEPARATOR)
             words[k] |= np.uint64(byte) << np.uint64(8 * n)
             masks[k] |= np.uint64(0xFF) << np.uint64(8 * n)
         first = name_ends[k]

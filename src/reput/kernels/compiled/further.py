@@ -18,10 +18,10 @@ from reput.kernels.compiled.tools.memory import address_of, byte_at
 from reput.kernels.compiled.tools.rows import add_row, find_row, queue_key_of, row_places, starts_with
 from reput.kernels.layouts.columns import State, Stop
 
-_NUM = np.frombuffer(props.INNER_NUM + b"\x01", dtype=np.uint8)
-_BASE = np.frombuffer(props.INNER_BASE + b"\x01", dtype=np.uint8)
-_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
-_OFFSETS = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
+_NUM = np.frombuffer(props.INNER_NUM + props.NAME_END, dtype=np.uint8)
+_BASE = np.frombuffer(props.INNER_BASE + props.NAME_END, dtype=np.uint8)
+_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + props.NAME_END, dtype=np.uint8)
+_OFFSETS = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + props.NAME_END, dtype=np.uint8)
 _LMQ = np.frombuffer(fmt.LMQ_PREFIX, dtype=np.uint8)
 _COMMA, _MINUS, _PLUS = 0x2C, 0x2D, 0x2B
 _CHECK_NONE, _MAX_MESSAGES = fmt.CHECK_NONE, fmt.MAX_BATCH_MESSAGES

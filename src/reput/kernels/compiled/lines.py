@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from reput.formats.properties import NAME_VALUE_SEPARATOR
 from reput.kernels.compiled.fields import _next_byte, _piece_end, _repeats
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, copy_bytes, load_le64, store_8
@@ -286,7 +287,7 @@ def _put_properties(out, begin, end, as_json):
     piece, found, is_first = begin, 0, True
     while piece < end:
         stop = _piece_end(piece, end)
-        name_end = _next_byte(piece, stop, 0x01)
+        name_end = _next_byte(piece, stop, NAME_VALUE_SEPARATOR)
         name_size = name_end - piece
         if name_size > 0 and name_end + 1 < stop:
             found += 1

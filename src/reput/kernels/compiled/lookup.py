@@ -36,6 +36,7 @@ from reput.kernels.layouts.lookup import (
     BUFFER_FULL,
     FIRST_FILE,
     FIRST_INDEX_FILE,
+    MIN_PULL_BYTES,
     MOST_MESSAGES,
     PLACE_WORDS,
     TOPIC_BYTES,
@@ -62,7 +63,6 @@ _BEGIN_TIME_AT, _END_TIME_AT = (
 _INDEX_COUNT_AT = index_fmt.HEADER.offsets["index_count"]
 _ITEM_AT = index_fmt.ITEM.offsets
 _PHYSICAL_AT, _DIFF_AT, _PREVIOUS_AT = _ITEM_AT["physical_offset"], _ITEM_AT["time_diff_s"], _ITEM_AT["previous_item"]
-_MIN_PULL_BYTES = 100
 _PREFETCH = 320
 """Bytes of a record that are asked for at once, before its lengths say where its properties are."""
 
@@ -119,7 +119,7 @@ def pull_entries(queue, offset, max_messages, max_bytes, buffer):
     begin, end = word(queue, Queue.records_begin), word(queue, Queue.records_end)
     most = min(max_messages, word(queue, Queue.most_messages))
     reach = min(most, left)
-    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), word(queue, Queue.stop_bytes))
+    stop_bytes = min(max(max_bytes, MIN_PULL_BYTES), word(queue, Queue.stop_bytes))
     most_bytes = min(stop_bytes, word(queue, Queue.most_bytes))
     free = word(buffer, Answers.free)
     if free + PLACE_WORDS * reach > word(buffer, Answers.end):

@@ -24,6 +24,8 @@ COUNT_BITS = 13
 COUNT_MASK = (1 << COUNT_BITS) - 1
 MOST_MESSAGES = 1 << COUNT_BITS - 1
 """A question that may find more messages than that is answered in the general way."""
+MIN_PULL_BYTES = 100
+"""A pull that asks for fewer bytes stops at that number."""
 
 PLACE_LAYOUT = Layout(
     "The place of a message in the log",

@@ -154,7 +154,7 @@ def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
     """Yield the unique key, then the keys, in the order in which RocketMQ indexes them."""
     if properties.UNIQ_KEY in values:
         yield values[properties.UNIQ_KEY]
-    yield from filter(None, values.get(properties.KEYS, b"").split(properties.KEY_SEPARATOR))
+    yield from properties.keys_of(values.get(properties.KEYS, b""))
 
 
 def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) -> int:

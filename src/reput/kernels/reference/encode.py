@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 from reput.formats import properties as props
+from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.layout import WORD_SIZE
 from reput.formats.record import (
     CRC_PROPERTY_SIZE,
@@ -23,11 +24,11 @@ from reput.formats.record import (
 )
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
 
-_MAX_QUEUE_ID = 0x7FFFFFFF
 _TAIL_V4_SIZE = HOST_V4_SIZE + 4 + 8
 _WORD_MASK = (1 << 64) - 1
 _HASH_SHIFT = 20
-_BAD_TEXT, _BAD_KEY = b"\x01\x02", b"\x01\x02 "
+_BAD_TEXT = props.NAME_END + props.PROPERTY_END
+_BAD_KEY = _BAD_TEXT + props.KEY_SEPARATOR
 
 
 def _get(record: int, place: int) -> int:
@@ -90,7 +91,9 @@ class _Message:
     def properties(self) -> bytes:
         """Return the properties' bytes, without the CRC."""
         named = ((props.TAGS, self.tags), (props.KEYS, self.keys), (props.UNIQ_KEY, self.unique_key))
-        return (self.further or b"") + b"".join(name + b"\x01" + value + b"\x02" for name, value in named if value)
+        return (self.further or b"") + b"".join(
+            name + props.NAME_END + value + props.PROPERTY_END for name, value in named if value
+        )
 
     @property
     def is_inside(self) -> bool:
@@ -195,7 +198,7 @@ def lay_out(batch: int) -> int:
         topic, queue_id = _TextColumn(batch, Batch.topic).text(n), _queue_id(batch, n)
         if topic is None:
             return _refuse(batch, n, Refusal.BAD_OFFSETS)
-        if not 0 <= queue_id <= _MAX_QUEUE_ID:
+        if not 0 <= queue_id <= MAX_QUEUE_ID:
             return _refuse(batch, n, Refusal.BAD_QUEUE_ID)
         row = _queue_row(batch, topic, queue_id)
         if row < 0:

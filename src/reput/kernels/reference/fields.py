@@ -88,8 +88,8 @@ def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
 def _pieces(data: bytes) -> list[tuple[bytes, bytes, tuple[int, int]]]:
     """Name, value, and the value's place and size, of each property."""
     found, at = [], 0
-    for piece in data.split(b"\x02"):
-        name, separator, value = piece.partition(b"\x01")
+    for piece in data.split(properties.PROPERTY_END):
+        name, separator, value = piece.partition(properties.NAME_END)
         if separator and name and value:
             found.append((name, value, (at + len(name) + 1, len(value))))
         at += len(piece) + 1

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.layout import INT64_MAX
-from reput.formats.properties import decode_properties
+from reput.formats.properties import PROPERTY_END, decode_properties
 from reput.formats.record import HEAD, HOST_V4_SIZE, HOST_V6_SIZE, MAGIC_V2, MIN_RECORD_SIZE, host_sizes
 from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
 
@@ -51,7 +51,7 @@ def find_values(places: PropertyPlaces, names: TextList, found: FoundTexts) -> N
     found.at[:], found.size[:] = 0, -1
     for n, begin in enumerate(places.at.tolist()):
         piece, length = _properties_of(data, begin) if places.in_records else (begin, int(places.size[n]))
-        for part in data[piece : piece + max(length, 0)].split(b"\x02"):
+        for part in data[piece : piece + max(length, 0)].split(PROPERTY_END):
             for name, value in decode_properties(part).items():
                 for k in [k for k, each in enumerate(wanted) if each == name]:
                     found.at[k, n], found.size[k, n] = piece + len(name) + 1, len(value)

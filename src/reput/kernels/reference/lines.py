@@ -105,7 +105,7 @@ def _of_stretch(piece: int, data: bytes | None, second: int) -> bytes:
 
 
 def _properties(piece: int, data: bytes) -> bytes:
-    pieces = [part.partition(b"\x01") for part in data.split(b"\x02")]
+    pieces = [part.partition(properties.NAME_END) for part in data.split(properties.PROPERTY_END)]
     if sum(1 for name, _, value in pieces if name and value) > MOST_PAIRS:
         raise _LeftError
     named = properties.decode_properties(data)

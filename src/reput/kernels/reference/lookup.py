@@ -12,7 +12,7 @@ from typing import Any
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
-from reput.formats.properties import KEYS, UNIQ_KEY, decode_properties
+from reput.formats.properties import KEYS, UNIQ_KEY, decode_properties, keys_of
 from reput.formats.record import (
     CHECK_NONE,
     FLAG_BORN_HOST_V6,
@@ -30,6 +30,7 @@ from reput.kernels.layouts.lookup import (
     BUFFER_FULL,
     FIRST_FILE,
     FIRST_INDEX_FILE,
+    MIN_PULL_BYTES,
     MOST_MESSAGES,
     NEEDS_FILE,
     PLACE_WORDS,
@@ -43,8 +44,6 @@ from reput.kernels.layouts.lookup import (
     pack_answer,
     pack_needed,
 )
-
-_MIN_PULL_BYTES = 100
 
 
 def _word(vector: int, place: int) -> int:
@@ -95,7 +94,7 @@ def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, buf
     reach = min(most, end - offset)
     if _word(buffer, Answers.free) + PLACE_WORDS * reach > _word(buffer, Answers.end):
         return BUFFER_FULL
-    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.stop_bytes))
+    stop_bytes = min(max(max_bytes, MIN_PULL_BYTES), _word(queue, Queue.stop_bytes))
     most_bytes = min(stop_bytes, _word(queue, Queue.most_bytes))
     places: list[tuple[int, int]] = []
     total = 0
@@ -221,4 +220,4 @@ def _has_key(data: memoryview, position: int, physical: int, topic: bytes, key: 
     given = decode_properties(record.properties)
     if record.topic != topic:
         return 0
-    return size if key == given.get(UNIQ_KEY) or key in given.get(KEYS, b"").split(b" ") else 0
+    return size if key == given.get(UNIQ_KEY) or key in keys_of(given.get(KEYS, b"")) else 0

@@ -36,6 +36,8 @@ _KNOWN = (
     "topic", "body", "queue_id", "tags", "keys", "properties", "unique_key", "flag", "sys_flag", "born_timestamp",
 )  # fmt: skip
 # By number: asking pyarrow for each kind in turn took a tenth of a batch.
+_BAD_IN_TEXTS = props.NAME_END + props.PROPERTY_END
+_BAD_IN_KEYS = _BAD_IN_TEXTS + props.KEY_SEPARATOR
 _TEXTS = (pa.lib.Type_STRING, pa.lib.Type_LARGE_STRING)
 _BINARIES = (pa.lib.Type_BINARY, pa.lib.Type_LARGE_BINARY)
 
@@ -198,7 +200,7 @@ def _joined_keys(array: Any) -> Any:
     """Return each message's keys as one text, with spaces between them."""
     is_valid, offsets = _rows_of(array, "keys", array.values)
     keys = _large_texts(array.values, "keys", offsets[0], offsets[-1])
-    rows = _rows_with(_are_bad(keys, b"\x01\x02 "), offsets, is_valid)
+    rows = _rows_with(_are_bad(keys, _BAD_IN_KEYS), offsets, is_valid)
     if len(rows):
         raise illegal(
             f"message {rows[0]} of the batch: one of its keys is empty or holds a space, 0x01 or 0x02 (several keys: a "
@@ -216,18 +218,18 @@ def _encoded_properties(array: Any, columns: Mapping[str, Any]) -> Any:
     is_valid, offsets = _rows_of(array, "properties", array.keys)
     names, values = (_large_texts(part, "properties", offsets[0], offsets[-1]) for part in (array.keys, array.items))
     _refuse_names(names, offsets, is_valid, columns)
-    rows = _rows_with(_are_bad(names, b"\x01\x02") | _are_bad(values, b"\x01\x02"), offsets, is_valid)
+    rows = _rows_with(_are_bad(names, _BAD_IN_TEXTS) | _are_bad(values, _BAD_IN_TEXTS), offsets, is_valid)
     if len(rows):
         raise illegal(
             f"message {rows[0]} of the batch: a property's name or value is empty or holds the characters 0x01 or 0x02"
         )
     if not len(names):
         return pa.nulls(len(array), pa.large_binary())
-    nothing, separator = pa.scalar("", pa.large_string()), pa.scalar("\x01", pa.large_string())
+    nothing, separator = pa.scalar("", pa.large_string()), pa.scalar(props.NAME_END.decode(), pa.large_string())
     pairs = pc.binary_join_element_wise(names, values, nothing, separator, null_handling="replace")
     ends, data = _offsets(pairs), pairs.buffers()[2]
     # In place: Arrow has just made these buffers for us, and a second join takes as long as the first.
-    np.frombuffer(data, dtype=np.uint8)[ends[1:] - 1] = ord("\x02")
+    np.frombuffer(data, dtype=np.uint8)[ends[1:] - 1] = props.PROPERTY_SEPARATOR
     valid = pa.py_buffer(np.packbits(is_valid, bitorder="little")) if array.null_count else None
     return pa.Array.from_buffers(pa.large_binary(), len(array), [valid, pa.py_buffer(ends[offsets - offsets[0]]), data])
 

@@ -16,6 +16,7 @@ from reput.files.forks import NotPickled
 from reput.formats.consume_queue import OffsetRange
 from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
+    MIN_PULL_BYTES,
     PLACE_WORDS,
     Answers,
     Place,
@@ -44,14 +45,13 @@ class GetStatus(StrEnum):
 
 
 MAX_PULL_BYTES = 128 << 20
-_MIN_PULL_BYTES = 100
 _BUFFER_WORDS = 1 << 12
 _NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 def pull_bytes(max_bytes: int) -> int:
     """Return the number of bytes at which a pull stops, for the number that it asks for."""
-    return min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
+    return min(max(max_bytes, MIN_PULL_BYTES), MAX_PULL_BYTES)
 
 
 class AnswerBuffer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reput.kernels.compiled.tools.jit import kernel
-from reput.kernels.compiled.tools.memory import address_of, byte_at, copy_bytes, load_le32, load_le64, store_8
+from reput.kernels.compiled.tools.memory import byte_at, copy_bytes, load_le32, load_le64, store_8
 
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _BYTE = np.uint64(0xFF)
@@ -50,13 +50,6 @@ def java_hash_at(begin, end, seed):
         value = value * _P1 + np.uint64(unit)
         at += 1
     return np.int64(np.int32(value & _LOW_32))
-
-
-@kernel
-def java_hash(buffer, begin, end, seed):
-    """Return the hash of the string in `buffer[begin:end]`; `seed` is the hash of the text before it (int32)."""
-    address = address_of(buffer)
-    return np.int32(java_hash_at(address + begin, address + end, np.int64(seed)))
 
 
 @kernel

@@ -20,6 +20,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.jit import kernel
 
 assert sys.byteorder == "little", "the compiled kernels swap bytes for a little-endian machine"
@@ -123,13 +124,13 @@ def _equal(value: int, count: int) -> Any:
     return intrinsic(mask)
 
 
-separators_32 = _equal(0x02, 32)
+separators_32 = _equal(PROPERTY_SEPARATOR, 32)
 """A bit for each of the 32 bytes at an address that is 0x02, the first byte lowest."""
 
-separators_64 = _equal(0x02, 64)
+separators_64 = _equal(PROPERTY_SEPARATOR, 64)
 """The same for 64 bytes."""
 
-ones_64 = _equal(0x01, 64)
+ones_64 = _equal(NAME_VALUE_SEPARATOR, 64)
 """A bit for each of the 64 bytes at an address that is 0x01, the first byte lowest."""
 
 spaces_32 = _equal(0x20, 32)
