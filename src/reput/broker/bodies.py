@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 
 
 class QueueName(NamedTuple):
@@ -24,13 +24,13 @@ class QueueName(NamedTuple):
 def write_queue_table(value: Any) -> bytes:
     """Return JSON of a value in which keys of maps may be queues."""
     if not isinstance(value, Mapping):
-        return write_json(value)
+        return write_fastjson(value)
     entries = (
-        (_queue(key) if isinstance(key, QueueName) else write_json(str(key))) + b":" + write_queue_table(inner)
+        (_queue(key) if isinstance(key, QueueName) else write_fastjson(str(key))) + b":" + write_queue_table(inner)
         for key, inner in value.items()
     )
     return b"{" + b",".join(entries) + b"}"
 
 
 def _queue(queue: QueueName) -> bytes:
-    return write_json({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})
+    return write_fastjson({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})

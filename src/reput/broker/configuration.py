@@ -17,6 +17,9 @@ from reput.broker.codes import ResponseCode, refuse
 from reput.formats import data_version
 from reput.formats.system_topics import (
     CREATE_TOPIC,
+    DATABASE_HALF_TOPIC,
+    DATABASE_OP_TOPIC,
+    GIVEN_UP_TOPIC,
     HALF_TOPIC,
     MEMBER_TOPIC_PREFIX,
     OFFSET_MOVED_TOPIC,
@@ -24,6 +27,7 @@ from reput.formats.system_topics import (
     REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    SYSTEM_PREFIX,
     TIMER_TOPIC,
 )
 from reput.store.metadata.configurations import Configurations
@@ -51,7 +55,7 @@ NOT_FOR_SENDERS: Final = frozenset(
         SCHEDULE_TOPIC,
         HALF_TOPIC,
         OP_TOPIC,
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        GIVEN_UP_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
         TIMER_TOPIC,
@@ -60,13 +64,12 @@ NOT_FOR_SENDERS: Final = frozenset(
 """Topics to which nobody may send (`TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET`)."""
 
 
-_SYSTEM_PREFIX = "rmq_sys_"
 _FURTHER_SYSTEM_TOPICS = frozenset(
     {
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        GIVEN_UP_TOPIC,
         "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+        DATABASE_HALF_TOPIC,
+        DATABASE_OP_TOPIC,
         f"{CLUSTER}_REPLY_TOPIC",
         CLUSTER,
     }
@@ -75,7 +78,7 @@ _FURTHER_SYSTEM_TOPICS = frozenset(
 
 def is_system_topic(topic: str) -> bool:
     """Return True for a topic of RocketMQ's own, which administrators do not change (`TopicValidator`)."""
-    return topic in _SYSTEM_TOPICS or topic in _FURTHER_SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
+    return topic in _SYSTEM_TOPICS or topic in _FURTHER_SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
 
 
 def check_topic(topic: str) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
+from reput.formats.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from reput.log.encode.message import Message, PutStatus
 from reput.store.progress.delays import DelayProgress
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from reput.store.read.message import StoredMessage
 
 log = logging.getLogger("reput.broker")
-DELAY: Final = "DELAY"
-REAL_TOPIC, REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _AT_ONCE = 32
 """The most messages of a level that are delivered before clients are served again."""

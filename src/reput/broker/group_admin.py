@@ -12,9 +12,9 @@ from reput.broker.bodies import QueueName, write_queue_table
 from reput.broker.codes import RequestCode, ResponseCode, refuse
 from reput.broker.consumers import ClientInfo, queues_of
 from reput.broker.requests import Answer
-from reput.formats.fastjson import parse_object_keyed
+from reput.formats.fastjson import parse_object_keyed, write_fastjson
 from reput.formats.record import decode_message_id
-from reput.formats.remoting import LANGUAGES, write_json
+from reput.formats.remoting import LANGUAGES
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker
@@ -47,7 +47,7 @@ def consumer_connections(broker: Broker, request: Request) -> Answer:
         "messageModel": found.kind.message_model,
         "subscriptionTable": {topic: one.as_json() for topic, one in found.subscriptions.items()},
     }
-    return Answer(pieces=(write_json(values),))
+    return Answer(pieces=(write_fastjson(values),))
 
 
 def producer_connections(broker: Broker, request: Request) -> Answer:
@@ -56,20 +56,20 @@ def producer_connections(broker: Broker, request: Request) -> Answer:
     found = broker.producers.find(group)
     if not found:
         refuse(ResponseCode.SYSTEM_ERROR, f"the producer group[{group}] not exist")
-    return Answer(pieces=(write_json({"connectionSet": _connections(found.values())}),))
+    return Answer(pieces=(write_fastjson({"connectionSet": _connections(found.values())}),))
 
 
 def groups_of_topic(broker: Broker, request: Request) -> Answer:
     """Answer the groups that read a topic: those that are online, and those with committed offsets."""
     topic = request.text("topic")
     groups = {*broker.consumers.groups_of(topic), *broker.store.progress.groups_of(topic)}
-    return Answer(pieces=(write_json({"groupList": sorted(groups)}),))
+    return Answer(pieces=(write_fastjson({"groupList": sorted(groups)}),))
 
 
 def topics_of_group(broker: Broker, request: Request) -> Answer:
     """Answer the topics in which a group has committed offsets."""
     topics = broker.store.progress.topics_of(request.text("group"))
-    return Answer(pieces=(write_json({"brokerAddr": request.connection.own_address, "topicList": topics}),))
+    return Answer(pieces=(write_fastjson({"brokerAddr": request.connection.own_address, "topicList": topics}),))
 
 
 def subscription_of_group(broker: Broker, request: Request) -> Answer:
@@ -79,7 +79,7 @@ def subscription_of_group(broker: Broker, request: Request) -> Answer:
     found = broker.consumers.subscription(group, topic)
     if found is not None:
         values["subscriptionData"] = found.as_json()
-    return Answer(pieces=(write_json(values),))
+    return Answer(pieces=(write_fastjson(values),))
 
 
 def consumer_running_info(broker: Broker, request: Request) -> None:

@@ -15,7 +15,7 @@ from reput.broker.bodies import QueueName, write_queue_table
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.requests import Answer
 from reput.formats import consumer_offset
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker
@@ -70,7 +70,7 @@ def consume_time_span(broker: Broker, request: Request) -> Answer:
             "minTimeStamp": first,
         }
         spans.append(span)
-    return Answer(pieces=(write_json({"consumeTimeSpanSet": spans}),))
+    return Answer(pieces=(write_fastjson({"consumeTimeSpanSet": spans}),))
 
 
 def all_consumer_offsets(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers

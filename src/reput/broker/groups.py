@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.requests import Answer
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker
@@ -28,9 +28,9 @@ def update_group(broker: Broker, request: Request) -> Answer:
 
 def all_groups(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
     """Answer the configurations of all groups."""
-    return Answer(pieces=(write_json(broker.groups.document()),))
+    return Answer(pieces=(write_fastjson(broker.groups.document()),))
 
 
 def group_config(broker: Broker, request: Request) -> Answer:
     """Answer the configuration of a group."""
-    return Answer(pieces=(write_json(broker.groups.get(request.text("group"))),))
+    return Answer(pieces=(write_fastjson(broker.groups.get(request.text("group"))),))

@@ -11,7 +11,7 @@ from reput.broker.codes import ResponseCode, refuse
 from reput.broker.consumers import ClientInfo, ConsumerKind, queues_of, subscription_of
 from reput.broker.requests import Answer
 from reput.errors import ConfigError
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 from reput.formats.system_topics import RETRY_PREFIX
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def consumer_list(broker: Broker, request: Request) -> Answer:
     found = broker.consumers.find(group)
     if found is None:
         refuse(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
-    return Answer(pieces=(write_json({"consumerIdList": sorted(found.members)}),))
+    return Answer(pieces=(write_fastjson({"consumerIdList": sorted(found.members)}),))
 
 
 def check_client_config(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
@@ -85,7 +85,7 @@ def lock_queues(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.SYSTEM_ERROR, "the lock request has no consumerGroup or no clientId")
     held = broker.locks.lock(group, client_id, queues_of(values.get("mqSet")))
     locked = [{"brokerName": one.broker_name, "queueId": one.queue_id, "topic": one.topic} for one in held]
-    return Answer(pieces=(write_json({"lockOKMQSet": locked}),))
+    return Answer(pieces=(write_fastjson({"lockOKMQSet": locked}),))
 
 
 def unlock_queues(broker: Broker, request: Request) -> Answer:

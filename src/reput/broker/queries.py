@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.codes import ResponseCode, refuse
-from reput.broker.delays import REAL_TOPIC
 from reput.broker.requests import Answer
-from reput.broker.transactions import GIVEN_UP_TOPIC
 from reput.formats.layout import INT64_MAX
-from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from reput.formats.property_names import REAL_TOPIC
+from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.configuration import CLUSTER, is_system_topic
 from reput.broker.requests import Answer
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker
@@ -45,7 +45,7 @@ def topic_route(broker: Broker, request: Request) -> Answer:
         "writeQueueNums": config.get("writeQueueNums", 0),
     }
     route = {"brokerDatas": [_broker_data(broker, request)], "filterServerTable": {}, "queueDatas": [queues]}
-    return Answer(pieces=(write_json(route),))
+    return Answer(pieces=(write_fastjson(route),))
 
 
 def cluster_info(broker: Broker, request: Request) -> Answer:
@@ -54,24 +54,24 @@ def cluster_info(broker: Broker, request: Request) -> Answer:
         "brokerAddrTable": {broker.name: _broker_data(broker, request)},
         "clusterAddrTable": {CLUSTER: [broker.name]},
     }
-    return Answer(pieces=(write_json(info),))
+    return Answer(pieces=(write_fastjson(info),))
 
 
 def all_topics(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
     """Answer the names of all topics."""
-    return Answer(pieces=(write_json({"topicList": broker.topics.names()}),))
+    return Answer(pieces=(write_fastjson({"topicList": broker.topics.names()}),))
 
 
 def system_topics(broker: Broker, request: Request) -> Answer:
     """Answer the names of the topics that are RocketMQ's own."""
     names = [name for name in broker.topics.names() if is_system_topic(name)]
-    return Answer(pieces=(write_json({"brokerAddr": request.connection.own_address, "topicList": names}),))
+    return Answer(pieces=(write_fastjson({"brokerAddr": request.connection.own_address, "topicList": names}),))
 
 
 def cluster_topics(broker: Broker, request: Request) -> Answer:
     """Answer the names of the topics of a cluster: this broker's."""
     names = broker.topics.names() if request.text("cluster") == CLUSTER else []
-    return Answer(pieces=(write_json({"topicList": names}),))
+    return Answer(pieces=(write_fastjson({"topicList": names}),))
 
 
 def no_key_value(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers

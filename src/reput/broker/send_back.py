@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.codes import ResponseCode, refuse
 from reput.broker.configuration import WRITE
-from reput.broker.delays import DELAY, copy_of
+from reput.broker.delays import copy_of
 from reput.broker.requests import Answer
+from reput.formats.property_names import CRC32, DELAY, WAIT
 from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 FIRST_RETRY_LEVEL: Final = 3
 """The delay level of the first retry; each further one waits a level longer."""
-_OF_THE_RECORD: Final = "__CRC32#"
-"""The property that belongs to a record, not to its message."""
 
 
 def send_back(broker: Broker, request: Request) -> Answer:
@@ -49,8 +48,9 @@ def send_back(broker: Broker, request: Request) -> Answer:
     elif level == 0:
         level = FIRST_RETRY_LEVEL + tries
     first = {RETRY_TOPIC: found.topic, ORIGIN_MESSAGE_ID: found.message_id}
-    properties = first | found.properties | {"WAIT": "false", DELAY: str(level)}
-    properties.pop(_OF_THE_RECORD, None)
+    properties = first | found.properties | {WAIT: "false", DELAY: str(level)}
+    # This property belongs to a record, not to its message.
+    properties.pop(CRC32, None)
     message = replace(copy_of(found, topic), properties=properties, reconsume_times=tries + 1)
     result = broker.store.put_message(*broker.place(message, queue_id))
     if not result.status.is_stored:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.codes import RequestCode, ResponseCode, refuse
 from reput.broker.configuration import CLUSTER, MAX_QUEUES, NOT_FOR_SENDERS, check_topic
-from reput.broker.delays import DELAY
 from reput.broker.requests import Answer
 from reput.broker.send_back import own_topic, place_retry
 from reput.broker.timers import TIMES
-from reput.broker.transactions import UNIQUE_KEY, half_of, is_transactional
+from reput.broker.transactions import half_of, is_transactional
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
-from reput.formats.record import FLAG_COMPRESSED, FLAG_MULTI_TAGS
+from reput.formats.property_names import DELAY, UNIQUE_KEY
+from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
 from reput.formats.system_topics import RETRY_PREFIX
 from reput.log.encode.message import Message, PutStatus
 
@@ -49,8 +49,7 @@ _SHORT_NAMES: Final = {
 }
 """The letters of the second version's header."""
 _LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
-_COMPRESSION_TYPE: Final = 0x700
-_KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | _COMPRESSION_TYPE
+_KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | COMPRESSION_MASK
 """The bits of sysFlag that a sender sets; the others are the store's."""
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
 _ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": CLUSTER}

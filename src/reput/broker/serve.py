@@ -73,11 +73,6 @@ class RunningBroker(Closing):
             self._ready: Future[None] = Future()
             resources.pop_all()
 
-    @property
-    def namesrv(self) -> str:
-        """The address again, for clients that ask for a name server."""
-        return self.address
-
     def __repr__(self) -> str:
         return f"<reput.serve {self.address}, store {str(self.path)!r}>"
 

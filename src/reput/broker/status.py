@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from reput.broker.requests import Answer
 from reput.files import fs
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 from reput.formats.system_topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ VERSION_WORDS = "V5_5_0"
 
 def runtime_info(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
     """Answer counts, rates and states, as texts."""
-    return Answer(pieces=(write_json({"table": {name: str(value) for name, value in _values(broker).items()}}),))
+    return Answer(pieces=(write_fastjson({"table": {name: str(value) for name, value in _values(broker).items()}}),))
 
 
 def _values(broker: Broker) -> dict[str, object]:

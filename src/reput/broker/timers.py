@@ -24,11 +24,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.codes import ResponseCode, refuse
-from reput.broker.delays import DELAY, NEVER_STORED, REAL_QUEUE_ID, REAL_TOPIC, copy_of, real_place
+from reput.broker.delays import NEVER_STORED, copy_of, real_place
 from reput.broker.requests import Answer
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
+from reput.formats.property_names import (
+    DELAY,
+    PRODUCER_GROUP,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TIMER_DELETE_KEY,
+    TIMER_OUT_MS,
+    TIMER_ROLL_TIMES,
+    UNIQUE_KEY,
+)
 from reput.formats.system_topics import TIMER_TOPIC
 from reput.formats.timer_log import DELETE, TimerUnit
 from reput.log.encode.message import Message
@@ -45,8 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("reput.broker")
 DELIVER_MS, DELAY_MS, DELAY_SEC = TIMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
-OUT_MS, DELETE_KEY, UNIQUE_KEY = "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "UNIQ_KEY"
-ENQUEUE_MS, DEQUEUE_MS, ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
+ENQUEUE_MS, DEQUEUE_MS = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"
 DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _AT_ONCE = 32
@@ -86,7 +95,7 @@ class Timers:
         A delay level counts more than a time. A message whose time is over comes back as it is.
         """
         properties = message.properties or {}
-        if not any(name in properties for name in TIMES) or OUT_MS in properties:
+        if not any(name in properties for name in TIMES) or TIMER_OUT_MS in properties:
             return message, queue_id
         if properties.get(DELAY, "0").lstrip("+").isdecimal() and int(properties.get(DELAY, "0")) > 0:
             left = {name: value for name, value in properties.items() if name not in TIMES}
@@ -96,7 +105,7 @@ class Timers:
         if (
             due_ms is None
             or due_ms - now_ms > self._max_delay_s * 1000
-            or (due_ms <= now_ms and DELETE_KEY in properties)
+            or (due_ms <= now_ms and TIMER_DELETE_KEY in properties)
         ):
             refuse(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -108,13 +117,13 @@ class Timers:
             return message, queue_id
         # As in RocketMQ a whole second becomes the one before it.
         out_ms = (due_ms - 1) // PRECISION_MS * PRECISION_MS
-        waiting = {OUT_MS: str(out_ms), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}
+        waiting = {TIMER_OUT_MS: str(out_ms), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}
         return replace(message, topic=TIMER_TOPIC, properties={**properties, **waiting}), 0
 
     def recall_handle(self, message: Message) -> str | None:
         """Return the text by which the sender of a timer message can recall it; None for another message."""
         properties = message.properties or {}
-        topic, out_ms = properties.get(REAL_TOPIC), properties.get(OUT_MS)
+        topic, out_ms = properties.get(REAL_TOPIC), properties.get(TIMER_OUT_MS)
         if message.topic != TIMER_TOPIC or topic is None or out_ms is None:
             return None
         parts = (_HANDLE_VERSION, topic, self._broker.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
@@ -129,7 +138,7 @@ class Timers:
         due_ms, key = self._handle_of(topic, text)
         if not 0 < due_ms - _now_ms() < self._max_delay_s * 1000:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
-        properties = {DELETE_KEY: key, UNIQUE_KEY: key, DELIVER_MS: str(due_ms), "PGROUP": group}
+        properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
         mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
         future = self._broker.store.put_message_async(*self.place(mark, 0))
         if future.done() and not future.result().status.is_stored:
@@ -275,7 +284,7 @@ class Timers:
 
     def _take(self, files: TimerFiles, message: StoredMessage) -> None:
         properties = message.properties
-        out_ms, is_mark = _number(properties.get(OUT_MS)), DELETE_KEY in properties
+        out_ms, is_mark = _number(properties.get(TIMER_OUT_MS)), TIMER_DELETE_KEY in properties
         if out_ms is None:
             log.error("a timer message is left out: it has no time: %r", message)
         elif out_ms >= self._write_time_ms:
@@ -309,7 +318,7 @@ class Timers:
         self._marked = set()
         for unit in slot.units:
             if unit.is_delete_mark and (mark := self._message_of(unit)) is not None:
-                self._marked.add(mark.properties.get(DELETE_KEY, ""))
+                self._marked.add(mark.properties.get(TIMER_DELETE_KEY, ""))
         return [unit for unit in slot.units if not unit.is_delete_mark]
 
     def _message_of(self, unit: TimerUnit) -> StoredMessage | None:
@@ -337,7 +346,7 @@ class Timers:
         properties = {**message.properties, ENQUEUE_MS: str(taken_in_ms), DEQUEUE_MS: str(_now_ms())}
         topic, queue_id = real_place(properties)
         if is_rolled:
-            properties[ROLL_TIMES] = str((_number(properties.get(ROLL_TIMES)) or 0) + 1)
+            properties[TIMER_ROLL_TIMES] = str((_number(properties.get(TIMER_ROLL_TIMES)) or 0) + 1)
             topic, queue_id = TIMER_TOPIC, 0
         if topic is None or queue_id is None:
             log.error("a timer message is left out: it names no queue to go to: %r", message)

@@ -12,7 +12,7 @@ from reput.broker.codes import ResponseCode, refuse
 from reput.broker.configuration import MAX_QUEUES, check_topic, is_system_topic
 from reput.broker.requests import Answer
 from reput.errors import ConfigError
-from reput.formats.remoting import write_json
+from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
     from reput.broker.broker import Broker
@@ -113,9 +113,9 @@ def topic_statistics(broker: Broker, request: Request) -> Answer:
 
 def all_topic_configs(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
     """Answer the configurations of all topics."""
-    return Answer(pieces=(write_json(broker.topics.document()),))
+    return Answer(pieces=(write_fastjson(broker.topics.document()),))
 
 
 def topic_config(broker: Broker, request: Request) -> Answer:
     """Answer the configuration of a topic."""
-    return Answer(pieces=(write_json(broker.topics.get(request.text("topic"))),))
+    return Answer(pieces=(write_fastjson(broker.topics.get(request.text("topic"))),))

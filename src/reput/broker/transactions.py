@@ -22,37 +22,47 @@ import logging
 import time
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.codes import RequestCode, ResponseCode, refuse
-from reput.broker.delays import REAL_QUEUE_ID, REAL_TOPIC, copy_of, real_place
+from reput.broker.delays import copy_of, real_place
 from reput.broker.requests import Answer
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.properties import encode_properties
+from reput.formats.property_names import (
+    CHECK_TIMES,
+    DELAY,
+    PRODUCER_GROUP,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TRANSACTION_ID,
+    UNIQUE_KEY,
+)
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
-from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from reput.formats.transactions import REMOVE_TAG, encode_ended_offsets, ended_offsets
+from reput.log.append.settings import DEFAULT_FILE_RESERVED_HOURS
 from reput.log.encode.message import Message
+from reput.store.read.queue_walk import pulls_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
     from reput.broker.broker import Broker
     from reput.broker.requests import Request
     from reput.log.encode.message import PutResult
     from reput.store.read.message import StoredMessage
+    from reput.store.read.results import GetResult
 
 log = logging.getLogger("reput.broker")
-GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-TRANSACTION_PREPARED, PRODUCER_GROUP, UNIQUE_KEY = "TRAN_MSG", "PGROUP", "UNIQ_KEY"
-TRANSACTION_ID: Final = "__transactionId__"
-CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 DEFAULT_TIME_OUT_MS: Final = 6000
 DEFAULT_CHECK_MAX: Final = 15
 DEFAULT_CHECK_INTERVAL_MS: Final = 30_000
-_RESERVED_HOURS = 72
 _HOUR_MS = 3_600_000
 _OP_BODY_SIZE = 4096
 """The most bytes of queue offsets in an op message (transactionOpMsgMaxSize)."""
@@ -67,7 +77,7 @@ def is_transactional(message: Message) -> bool:
     A message that is tried again begins none: old clients leave the property on it (`SendMessageProcessor`).
     """
     properties = message.properties or {}
-    is_retry = message.reconsume_times > 0 and properties.get("DELAY", "0") not in {"0", ""}
+    is_retry = message.reconsume_times > 0 and properties.get(DELAY, "0") not in {"0", ""}
     return properties.get(TRANSACTION_PREPARED, "").lower() == "true" and not is_retry
 
 
@@ -97,7 +107,7 @@ class Transactions:
         self._time_out_ms = config.transaction_time_out or DEFAULT_TIME_OUT_MS
         self._check_max = config.transaction_check_max or DEFAULT_CHECK_MAX
         self._interval_s = (config.transaction_check_interval or DEFAULT_CHECK_INTERVAL_MS) / 1000
-        self._reserved_ms = (config.file_reserved_time or _RESERVED_HOURS) * _HOUR_MS
+        self._reserved_ms = (config.file_reserved_time or DEFAULT_FILE_RESERVED_HOURS) * _HOUR_MS
         # Half messages that have ended, and those whose committed message is being stored.
         self._ended: set[int] = set()
         self._ending: set[int] = set()
@@ -266,17 +276,15 @@ class Transactions:
 
     async def _read_first_offsets(self, begin: int) -> None:
         """Find the half messages that wait for a time of their own, and were put again by an earlier broker."""
-        store, offset = self._broker.store, begin
-        while True:
-            found = store.get_message(HALF_TOPIC, 0, offset, _AT_ONCE)
+        for _, found in self._pulls_of(HALF_TOPIC, begin):
             for half in found:
                 with contextlib.suppress(DamagedLogError):
                     first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), -1)
                     self._first_offsets.update({first} - {-1})
-            if found.next_offset == offset:
-                return
-            offset = found.next_offset
             await asyncio.sleep(0)
+
+    def _pulls_of(self, topic: str, begin: int) -> Iterator[tuple[int, GetResult]]:
+        return pulls_of(partial(self._broker.store.get_message, topic, 0), begin, at_once=_AT_ONCE)
 
     def _offset_of(self, topic: str) -> int:
         store = self._broker.store
@@ -284,9 +292,7 @@ class Transactions:
 
     async def _read_ops(self) -> None:
         """Take in the op messages that have come: this broker's own, and before the first round all."""
-        store = self._broker.store
-        while True:
-            found = store.get_message(OP_TOPIC, 0, self._op_offset, _AT_ONCE)
+        for _, found in self._pulls_of(OP_TOPIC, self._op_offset):
             for message in found:
                 try:
                     halves = ended_offsets(message.body) if message.tags == REMOVE_TAG else []
@@ -295,8 +301,6 @@ class Transactions:
                     continue
                 self._ended.update(halves)
                 self._ops.append(_Ends(message.queue_offset, halves))
-            if found.next_offset == self._op_offset:
-                return
             self._op_offset = found.next_offset
             await asyncio.sleep(0)
 

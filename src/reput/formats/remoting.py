@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
+from reput.formats.fastjson import write_fastjson
 from reput.formats.layout import Field, Layout
 
 MAX_FRAME_SIZE: Final = 16 << 20
@@ -88,11 +89,6 @@ def _json_reader() -> Callable[[bytes], Any]:
 
 
 read_json = _json_reader()
-
-
-def write_json(value: Any) -> bytes:
-    """Return JSON as RocketMQ writes it: no spaces, and UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 class FrameError(ValueError):
@@ -171,7 +167,7 @@ def _json_header(frame: RemotingFrame) -> bytes:
         values["remark"] = frame.remark
     if frame.fields:
         values["extFields"] = dict(frame.fields)
-    return write_json(values)
+    return write_fastjson(values)
 
 
 def _binary_header(frame: RemotingFrame) -> bytes:
@@ -285,7 +281,7 @@ def _texts(fields: dict[str, Any]) -> dict[str, str]:
     else:
         return fields
     return {
-        name: value if isinstance(value, str) else write_json(value).decode("utf-8", "replace")
+        name: value if isinstance(value, str) else write_fastjson(value).decode("utf-8", "replace")
         for name, value in fields.items()
         if value is not None
     }

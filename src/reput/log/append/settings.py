@@ -16,6 +16,7 @@ from reput.formats.record import BLANK_SIZE, LOCALHOST, MIN_RECORD_SIZE, Host
 
 PAGE_SIZE = 4096
 """Bytes of a page as RocketMQ counts them in its "least pages" settings."""
+DEFAULT_FILE_RESERVED_HOURS = 72
 
 
 class FlushDiskType(Enum):
@@ -52,7 +53,7 @@ class LogSettings:
     commit_commit_log_thorough_interval: int = 200
 
     delete_when: str = "04"  # hours of the local day, ";" between them
-    file_reserved_time: int = 72  # hours
+    file_reserved_time: int = DEFAULT_FILE_RESERVED_HOURS
     disk_max_used_space_ratio: int = 75
     disk_space_clean_forcibly_ratio: int = 85
     disk_space_warning_level_ratio: int = 90
