@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker import timers
 from reput.broker.codes import RequestCode, ResponseCode
 from reput.formats.properties import text_properties
-from reput.formats.system_topics import TIMER_TOPIC
+from reput.formats.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
 from reput.store.write import timer_files
 from support import golden
 from support.checked import assert_sound
@@ -179,3 +180,33 @@ def test_timers_of_rocketmq_are_delivered(tmp_path: Path, monkeypatch: pytest.Mo
             assert [one.unique_key for one in found] == wanted
     assert rows
     assert_sound(store, config)
+
+
+@pytest.mark.golden
+def test_what_waits_in_rocksdb_is_left_there_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Timer and half messages of RocketMQ's database stay in it, a warning says so, and new timer messages come."""
+    store = golden.unpack("pending-rocksdb", tmp_path)
+    config = reput.StoreConfig.from_properties(dict(line.split("=") for line in golden.CONFIG.split()))
+    with reput.MessageStore.open(store, config) as opened:
+        waiting = {timer.physical_offset for timer in opened.pending.timers()}
+        delivered = {queue: opened.max_offset("orders", queue) for queue in range(1, 4)}
+        half = {"REAL_TOPIC": "orders", "REAL_QID": "1", "UNIQ_KEY": "h", "__transactionId__": "h", "PGROUP": "pg"}
+        opened.put_message(reput.Message(DATABASE_HALF_TOPIC, b"half", properties=half), 0)
+        end = opened.max_offset("orders", 0)
+    caplog.set_level(logging.WARNING, "reput.broker")
+    with reput.serve(store, config=config) as broker, Client(broker.address) as client:
+        put_later(client, b"new", UNIQ_KEY="new", TIMER_DELAY_MS=1200)
+        assert bodies(held_pull(client, 0, end)) == [b"new"]
+    said = [line for line in caplog.messages if "rocksdbstore" in line]
+    assert len(said) == 1
+    assert "timer messages (timerRocksDBEnable) and half messages (transRocksDBEnable)" in said[0]
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert {timer.physical_offset for timer in opened.pending.timers()} == waiting
+        assert {queue: opened.max_offset("orders", queue) for queue in range(1, 4)} == delivered
+
+
+def test_a_plain_store_has_nothing_in_rocksdb_to_say(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A store without the database is served without the warning."""
+    with caplog.at_level(logging.WARNING, "reput.broker"), reput.serve(tmp_path / "store"):
+        pass
+    assert not [line for line in caplog.messages if "RocksDB" in line or "rocksdbstore" in line]

@@ -24,6 +24,8 @@ from reput.broker.timers import Timers
 from reput.broker.transactions import Transactions
 from reput.broker.unique_keys import UniqueKeys
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
+from reput.files.names import is_database
+from reput.formats import paths
 from reput.formats.record import encode_message_id
 from reput.formats.remoting import RemotingFrame
 from reput.store.metadata.tables import Table
@@ -74,7 +76,7 @@ class Broker:
         self.holds = Holds(self, loop)
         self.unique_keys = UniqueKeys(host.address)
         self.delays = DelayLevels(self, loop)
-        self.timers = Timers(self, loop)
+        self.timers = Timers(self, loop, _timers_in_database(store))
         self.transactions = Transactions(self, loop)
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self._host = host.encode()
@@ -242,6 +244,27 @@ class Broker:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
+
+
+def _timers_in_database(store: MessageStore) -> int:
+    """Return the queue offset up to which RocksDB has timer messages; the log says what stays there."""
+    folder = store.layout.root / paths.INDEX_DATABASE
+    if not is_database(folder):
+        # Nothing is loaded that only such stores need.
+        return 0
+    pending = store.pending
+    found = pending.in_database()
+    for damage in pending.damage:
+        log.error("what waits in RocksDB is not known: %s", damage)
+    works = ["timer messages (timerRocksDBEnable)"] if found.has_timers else []
+    works += ["half messages (transRocksDBEnable)"] if found.has_halves else []
+    if works:
+        log.warning(
+            "%s wait in %s: only RocketMQ's broker with that setting goes on with them; `reput pending` shows them",
+            " and ".join(works),
+            folder,
+        )
+    return found.timer_queue_offset
 
 
 def answer_of_error(error: ReputError) -> Answer:

@@ -66,16 +66,22 @@ _RECALL_TAG = "_RECALL_TAG_"
 
 
 class Timers:
-    """The timer messages of a broker. All methods but `persist` run in the loop's thread."""
+    """The timer messages of a broker. All methods but `persist` run in the loop's thread.
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+    Args:
+        broker: the broker.
+        loop: its loop.
+        first_queue_offset: the first message of the timer topic that is not in RocksDB, whose timers stay there.
+    """
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, first_queue_offset: int) -> None:
         config = broker.store.config
         self._broker = broker
         self._loop = loop
         self._max_delay_s = config.timer_max_delay_sec or DEFAULT_MAX_DELAY_S
         self.is_recall_enabled = config.recall_message_enable is True
         self._files: TimerFiles | None = None
-        self._queue_offset = 0
+        self._queue_offset = first_queue_offset
         self._read_time_ms = 0
         self._write_time_ms = 0
         # The messages of the time that is being given out, and that time's marks.
@@ -177,7 +183,7 @@ class Timers:
 
         store = self._broker.store
         self._files = files = TimerFiles(store.layout.root)
-        self._queue_offset = files.checkpoint.last_timer_queue_offset
+        self._queue_offset = max(self._queue_offset, files.checkpoint.last_timer_queue_offset)
         if files.last_unit is not None:
             last = store.message_at(files.last_unit.physical_offset)
             if last is not None and last.topic == TIMER_TOPIC:

@@ -7,7 +7,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reput.formats import paths, pop_database, timer_database, transaction_database
 from reput.formats.layout import INT64_MAX
@@ -28,6 +28,17 @@ from reput.store.read.view import StoreView
 
 if TYPE_CHECKING:
     from reput.store.pending.database_timers import DatabaseTimers
+
+
+class DatabaseWork(NamedTuple):
+    """Work that waits in RocksDB.
+
+    `timer_queue_offset` is the next message of the timer topic that its timers take in.
+    """
+
+    timer_queue_offset: int
+    has_timers: bool
+    has_halves: bool
 
 
 class PendingWork:
@@ -117,14 +128,33 @@ class PendingWork:
         view, damage = self._view, self.damage
         view.catch_up()
         yield from guarded(topic_halves(view, self._progress()), damage)
-        with family_of(view.layout.root / paths.INDEX_DATABASE, transaction_database.FAMILY, damage) as family:
-            if family is not None:
-                from reput.store.pending.database_halves import database_halves
-
-                yield from guarded(database_halves(view, family, damage), damage)
+        with contextlib.ExitStack() as opened:
+            yield from self._database_halves(opened)
         for timer in self._timers(INT64_MAX, []):
             if timer.topic == HALF_TOPIC:
                 yield half_of_timer(view, timer)
+
+    def _database_halves(self, opened: contextlib.ExitStack) -> Iterator[PendingTransaction]:
+        view, damage = self._view, self.damage
+        folder = view.layout.root / paths.INDEX_DATABASE
+        family = opened.enter_context(family_of(folder, transaction_database.FAMILY, damage))
+        if family is None:
+            return iter(())
+        from reput.store.pending.database_halves import database_halves
+
+        return guarded(database_halves(view, family, damage), damage)
+
+    def in_database(self) -> DatabaseWork:
+        """Return what RocksDB has, which only a broker with `timerRocksDBEnable` and `transRocksDBEnable` ends."""
+        self._view.catch_up()
+        with contextlib.ExitStack() as opened:
+            timers = self._database(opened)
+            rows = iter(()) if timers is None else guarded(timers.rows(INT64_MAX, {}), self.damage)
+            return DatabaseWork(
+                0 if timers is None else timers.queue_offset,
+                next(rows, None) is not None,
+                next(self._database_halves(opened), None) is not None,
+            )
 
     def pop(self, group: str | None = None, topic: str | None = None) -> Iterator[PendingPop]:
         """Iterate over the messages that pop consumers hold: given to a group, and neither acked nor put back yet.
