@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from reput.broker.codes import RequestCode
+from reput.broker.codes import RequestCode, ResponseCode
 from reput.formats import remoting as frames
 from reput.formats.record import Record, decode_record
 from reput.formats.remoting import FrameReader, RemotingFrame
@@ -87,6 +87,11 @@ class Client:
         consumers = [{"groupName": group, "subscriptionDataSet": subscriptions, **kind}]
         body = {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}
         return self.ask(RequestCode.HEART_BEAT, json.dumps(body).encode())
+
+    def make_group(self, group: str) -> None:
+        """Make a consumer group, as mqadmin does."""
+        body = json.dumps({"groupName": group}).encode()
+        assert self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body).code == ResponseCode.SUCCESS
 
     def produce(self, client_id: str, group: str) -> RemotingFrame:
         """Register as a producer."""

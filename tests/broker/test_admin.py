@@ -80,6 +80,7 @@ def test_a_deleted_topic_is_gone(broker: reput.RunningBroker, client: Client) ->
     client.put("orders", b"old")
     update(client, "other")
     client.put("other", b"kept")
+    client.make_group("g")
     client.ask(R.UPDATE_CONSUMER_OFFSET, consumerGroup="g", topic="orders", queueId=0, commitOffset=1)
     held = client.send(R.PULL_MESSAGE, **pull_fields("orders", 1, sysFlag=2 | 4, suspendTimeoutMillis=30_000))
     wait_until(lambda: len(broker._broker.holds) == 1)

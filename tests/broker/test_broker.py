@@ -293,13 +293,16 @@ def test_a_subscription_must_be_known(client: Client) -> None:
 
 
 def test_offsets_of_groups_and_queues(client: Client) -> None:
-    """14, 15, 29, 30 and 31: a young queue begins at 0, an empty one has no offset, a commit is answered back."""
+    """14, 15, 29, 30 and 31: a young queue begins at 0, an empty one has no offset, a group that exists commits."""
     asked = {"consumerGroup": "readers", "topic": "orders", "queueId": 0}
     assert client.ask(R.QUERY_CONSUMER_OFFSET, **asked).code == C.QUERY_NOT_FOUND
     for _ in range(3):
         client.put("orders")
     assert client.ask(R.QUERY_CONSUMER_OFFSET, **asked).fields["offset"] == "0"
     assert client.ask(R.QUERY_CONSUMER_OFFSET, setZeroIfNotFound=False, **asked).code == C.QUERY_NOT_FOUND
+    refused = client.ask(R.UPDATE_CONSUMER_OFFSET, commitOffset=2, **asked)
+    assert (refused.code, refused.remark) == (C.SUBSCRIPTION_GROUP_NOT_EXIST, "Group readers not exist!")
+    client.make_group("readers")
     assert client.ask(R.UPDATE_CONSUMER_OFFSET, commitOffset=2, **asked).code == C.SUCCESS
     assert client.ask(R.QUERY_CONSUMER_OFFSET, **asked).fields["offset"] == "2"
     assert client.ask(R.UPDATE_CONSUMER_OFFSET, commitOffset=-5, **asked).code == C.INVALID_PARAMETER

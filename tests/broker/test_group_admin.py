@@ -63,7 +63,8 @@ def by_queue(table: dict[str, Any]) -> dict[int, Any]:
 
 
 def commit(client: Client, offset: int, queue_id: int = 0, group: str = "team") -> RemotingFrame:
-    """Commit an offset."""
+    """Commit an offset of a group; make it first."""
+    client.make_group(group)
     asked = {"consumerGroup": group, "topic": "orders", "queueId": queue_id, "commitOffset": offset}
     return client.ask(R.UPDATE_CONSUMER_OFFSET, **asked)
 

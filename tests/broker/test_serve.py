@@ -140,6 +140,7 @@ def test_topics_groups_and_offsets_are_kept_where_the_broker_does(name: str, tmp
     before = {table: metadata_of(store).read(table) for table in Table}
     with reput.serve(store, topics={"served": 3}) as broker, Client(broker.address) as client:
         asked = {"consumerGroup": "readers", "topic": "served", "queueId": 2, "commitOffset": 0}
+        client.make_group("readers")
         assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **asked).code == ResponseCode.SUCCESS
     after = {table: metadata_of(store).read(table) for table in Table}
     for table, content in after.items():

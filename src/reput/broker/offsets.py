@@ -34,10 +34,11 @@ def query_consumer_offset(broker: Broker, request: Request) -> Answer:
 
 
 def update_consumer_offset(broker: Broker, request: Request) -> Answer:
-    """Commit an offset."""
+    """Commit an offset of a group that exists: a heartbeat makes a group, this does not."""
     group, topic, queue_id = request.text("consumerGroup"), request.text("topic"), request.int32("queueId")
     offset = request.int64("commitOffset")
-    broker.groups.find_or_create(group)
+    if broker.groups.find(group) is None:
+        refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
     if broker.topics.find(topic) is None:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     if not broker.store.commit_offset(group, topic, queue_id, offset):
