@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -149,6 +150,28 @@ def test_queues_in_files_beside_offsets_in_a_database(tmp_path: Path) -> None:
     as_json.persist()
     assert metadata_of(store, StoreConfig(store_type="default")).read(Table.OFFSETS).values["orders@billing"][0] == 6
     assert metadata_of(store, ROCKSDB).read(Table.OFFSETS).values["orders@billing"][0] == 5
+
+
+def test_stale_json_took_changes_beside_queues_in_files(tmp_path: Path) -> None:
+    """A database that is newer than the JSON beside queues in files refuses a change, until a storeType decides."""
+    store = golden.unpack("config-v1", tmp_path)
+    with_queues_in_files(store)
+    stale = store / "config" / "consumerOffset.json"
+    stale.write_bytes(encode(ConsumerOffsets({"orders@billing": {0: 1}}, None, DataVersion(1, 0, 1))))
+    two_days_ago = metadata_of(store, ROCKSDB).chosen.written_ms(Table.OFFSETS) / 1000 - 2 * 86_400
+    os.utime(stale, (two_days_ago, two_days_ago))
+    before = contents(store)
+    undecided = progress_of(store)
+    undecided.commit("billing", "orders", 0, 5)
+    with pytest.raises(ConfigError, match=r"consumerOffsets .*was written later.*--set storeType=default"):
+        undecided.persist()
+    assert contents(store) == before
+    for config in (ROCKSDB, StoreConfig(store_type="default")):
+        decided = progress_of(store, config)
+        decided.commit("billing", "orders", 0, 5)
+        decided.persist()
+        decided.close()
+        assert metadata_of(store, config).read(Table.OFFSETS).values["orders@billing"][0] == 5
 
 
 @pytest.mark.parametrize("counter", [0, 3])

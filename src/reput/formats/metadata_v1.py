@@ -48,12 +48,16 @@ OWN_VERSION_FAMILY = "kvDataVersion"
 """The family of the data version in a database of one table."""
 
 
+QUEUE_KINDS = TARGETS[ROCKSDB]
+"""The kinds of queues of a broker that keeps metadata here."""
+
+
 def is_used_with(queue_kinds: Sequence[str | None]) -> bool:
     """Return True if a broker with these kinds of queues keeps metadata in RocksDB (`isEnableRocksDBStore`).
 
     With double write the storeType is `default`.
     """
-    return tuple(queue_kinds) == TARGETS[ROCKSDB]
+    return tuple(queue_kinds) == QUEUE_KINDS
 
 
 def store_type_with(in_database: bool) -> str:

@@ -329,6 +329,32 @@ def test_a_lost_database_is_no_copy_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_a_store_with_metadata_in_rocksdb_got_queue_files(tmp_path: Path) -> None:
+    """Queues that were lost come back in RocksDB where the metadata is."""
+    store = golden.unpack("separate", tmp_path)
+    wanted = queues_of(store)
+    shutil.rmtree(store / paths.SEPARATE_QUEUE_FOLDER)
+    assert (store / "config" / "consumerOffsets").exists()
+    run = dry_rebuild(store, StoreConfig(), RebuildOptions(only="queue"))
+    assert any("storeType=defaultRocksDB (no queues are there" in text for text in run.assumed)
+    report = reput.rebuild(store, spark=False, only="queue")
+    assert any("storeType=defaultRocksDB (no queues are there" in text for text in report.assumed)
+    assert queues_of(store) == wanted
+    assert_sound(store)
+
+
+@pytest.mark.golden
+def test_a_writer_made_queue_files_beside_metadata_in_rocksdb(tmp_path: Path) -> None:
+    """A writer of such a store makes a database, too."""
+    store = golden.unpack("separate", tmp_path)
+    shutil.rmtree(store / paths.SEPARATE_QUEUE_FOLDER)
+    with reput.MessageStore.open(store) as opened:
+        assert opened.put_message(reput.Message("orders", b"next")).end_offset
+    assert (store / paths.CONSUME_QUEUE / "CURRENT").exists()
+    assert not (store / paths.CONSUME_QUEUE / "orders").exists()
+
+
+@pytest.mark.golden
 def test_lost_light_queues_are_missed(tmp_path: Path) -> None:
     """A light queue that lost its entries is damage: no list of topics says that it was deleted."""
     store = golden.unpack("lmq-rocksdb", tmp_path)

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
-from reput.formats import own
+from reput.formats import metadata_v1, own
 from reput.formats.lite_topics import is_light
 from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
 from reput.formats.record import LMQ_PREFIX
@@ -56,6 +56,7 @@ from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced
 from reput.store.disk.settings import StoreSettings, resolve_settings
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.topics import Topics, topics_of
+from reput.store.metadata.v1 import V1Databases
 
 
 class Purpose(Enum):
@@ -84,6 +85,7 @@ class Purpose(Enum):
 
 
 _BUILDS = frozenset({Purpose.BUILD, Purpose.BUILD_SOME, Purpose.BUILD_INDEX})
+_MAKES_QUEUES = _BUILDS | {Purpose.WRITE, Purpose.FOLLOW}
 _NEEDS_PRESENT_KINDS_ONLY = frozenset({Purpose.LOOK, Purpose.CHECK})
 
 
@@ -259,13 +261,25 @@ class StoreOnDisk:
         if self.purpose in _NEEDS_PRESENT_KINDS_ONLY:
             names = present
         elif self.purpose in _BUILDS:
-            names = [*self.built] or named or present or [*DEFAULT_KINDS]
+            names = [*self.built] or named or present or [*self._first_kinds]
         else:
             names = [*named, *(name for name in present if name not in named)]
             if self.purpose is Purpose.READ:
                 names = [name for name in names if name not in self.unreadable]
-            names = names or [*DEFAULT_KINDS]
+            names = names or [*self._first_kinds]
         return kinds_named(names, self.layout, self.settings.queue_file_size)
+
+    @cached_property
+    def _first_kinds(self) -> tuple[str, ...]:
+        """The kinds that a job makes in a store that has no queues, if no setting names one.
+
+        Metadata in RocksDB of version 1 shows that the broker had its queues there, too (`isEnableRocksDBStore`).
+        Version 2 does not depend on the storeType, and shows nothing.
+        """
+        has_queues = bool(self.present) or self.batches.is_present()
+        if has_queues or self.config.store_type is not None or self.purpose not in _MAKES_QUEUES:
+            return DEFAULT_KINDS
+        return metadata_v1.QUEUE_KINDS if isinstance(self.metadata.chosen, V1Databases) else DEFAULT_KINDS
 
     @property
     def placement(self) -> QueuePlacement:
@@ -279,6 +293,9 @@ class StoreOnDisk:
     @cached_property
     def _placed(self) -> FoundPlacement:
         names = self.named_kinds or [kind.name for kind in self.present]
+        if not names and not self.built and self._first_kinds != DEFAULT_KINDS:
+            what = f"no queues are there, and {self.metadata.chosen.words} has the metadata"
+            return FoundPlacement(assumed=(f"{metadata_v1.store_type_with(True)} ({what})",))
         if len(names) < 2:
             return FoundPlacement()
         return resolved_placement(self.config, lambda: self.placement_shown, self.topics.lite)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reput.errors import ConfigError
+from reput.formats import metadata_v1
 from reput.formats.data_version import DataVersion
 from reput.store.metadata.configurations import Configurations
 from reput.store.metadata.database_homes import OpenDatabases, V1Home, V2Home
@@ -18,7 +19,7 @@ from reput.store.metadata.v2 import V2Database
 
 
 class NoHome(TableHome):
-    """A table in a place that a broker with these settings does not read: it is not changed there."""
+    """A table in a place that a broker with these settings does not read, or may not read: it is not changed there."""
 
     def __init__(self, metadata: Metadata, table: Table) -> None:
         self._metadata = metadata
@@ -35,6 +36,14 @@ class NoHome(TableHome):
             ConfigError: always.
         """
         metadata, what = self._metadata, self._table.value
+        newer = metadata.contradicting
+        if newer is not None:
+            raise ConfigError(
+                f"{metadata.place(self._table)}: {what} count here as the queues are in files, and "
+                f"{newer.place(self._table)} ({newer.words}) was written later, so a broker may read that alone. "
+                "Nothing was changed. Give the settings of the broker that has this store: --config broker.conf, or "
+                f"--set {metadata_v1.store_type_with(True)} or --set {metadata_v1.store_type_with(False)}"
+            )
         raise ConfigError(
             f"{metadata.place(self._table)}: {what} are here, and a broker with {metadata.deciding} looks in "
             f"{metadata.wanted(self._table)}, which is not there, and takes in none of these. Nothing was changed. "
@@ -67,7 +76,9 @@ class MetadataHomes:
         expected, source = metadata.expected, metadata.source(table)
         is_there, is_anywhere = expected.is_present(table), source.is_present(table)
         if expected is metadata.json:
-            is_decided = source is metadata.json or metadata.config.store_type is not None
+            is_decided = metadata.config.store_type is not None or (
+                source is metadata.json and metadata.contradicting is None
+            )
             return self._json(table, metadata.wanted(table)) if is_decided else NoHome(metadata, table)
         if isinstance(expected, V2Database):
             may_write = is_there or not is_anywhere

@@ -92,6 +92,17 @@ class Metadata:
         return self.expected if self.expected in self.present or not self.present else _written_last(self.present)
 
     @cached_property
+    def contradicting(self) -> MetadataSource | None:
+        """A database that was written after the JSON that counts by the kind of the queues alone; None for none.
+
+        Queues that were built in another kind than the broker has show the wrong place.
+        """
+        if self.config.store_type is not None or self.chosen is not self.json:
+            return None
+        last = _written_last(self.present or (self.json,))
+        return last if isinstance(last, V1Databases) else None
+
+    @cached_property
     def _in_database(self) -> bool | None:
         """True for a broker that keeps metadata in RocksDB with version 1; None if nothing shows it."""
         given = self.config.store_type
