@@ -128,7 +128,7 @@ def test_a_timer_survives_a_kill(tmp_path: Path) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         with Client(json.loads(process.stdout.readline())["address"]) as client:
-            due_ms = now_ms() + 3000
+            due_ms = now_ms() + 6000
             put_later(client, b"meanwhile", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
             put_later(client, b"later", TIMER_DELIVER_MS=due_ms + 3000, UNIQ_KEY="u2")
             wait_until(lambda: pending(store) == [("u1", "wheel"), ("u2", "wheel")])

@@ -234,19 +234,20 @@ class Timers:
             return
         self._end_wait()
         store = self._broker.store
+        wait_s, is_asked = _AGAIN_S, False
         try:
             if store.is_tail_full:
                 self._broker.ask_for_indexes()
-                wait_s = _AGAIN_S
             else:
-                wait_s = self._step()
+                wait_s, is_asked = self._step(), True
         except ReputError as error:
             log.error("timer messages are not delivered now: %s", error)  # noqa: TRY400 - the text says it all
             wait_s = _LONGEST_WAIT_S
         self._timer = self._loop.call_later(wait_s, self._look)
-        if wait_s > 0:
-            arrived = partial(self._broker.soon, self._look)
-            self._waiter = store.on_arrival(TIMER_TOPIC, 0, store.max_offset(TIMER_TOPIC, 0), arrived)
+        if is_asked and wait_s > 0:
+            # From the offset that the step has read up to: a message may have come since.
+            next_offset = 0 if self._files is None else self._queue_offset
+            self._waiter = store.on_arrival(TIMER_TOPIC, 0, next_offset, partial(self._broker.soon, self._look))
 
     def _end_wait(self) -> None:
         if self._timer is not None:
