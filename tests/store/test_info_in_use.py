@@ -83,7 +83,7 @@ def test_a_long_tail_is_counted_in_part(tmp_path: Path, monkeypatch: pytest.Monk
         assert run(["info", str(tmp_path / "s")]) == 0
 
 
-@pytest.mark.parametrize("name", ["file", "both"])
+@pytest.mark.parametrize("name", ["file", "double"])
 def test_a_writer_that_never_rests(name: str, tmp_path: Path) -> None:
     """Whenever one looks at a store whose writer puts and indexes all the time, nothing false is said."""
     path = tmp_path / "store"

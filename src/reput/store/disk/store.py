@@ -345,10 +345,24 @@ class StoreOnDisk:
         named = [name for name in self.named_kinds if name not in DEFAULT_KINDS]
         if has_queues or not named or not any(file.data_end > file.start for file in self.log.files):
             return ""
+        # A writer may have made the database since its place was looked at.
+        if self._promises_no_queue or fs.exists(self._as_said.queue_database):
+            return ""
         return (
             f"{self._as_said.queue_database}: there is no database of queues, which the settings name, and the log has "
             "messages: it is lost, or was never there. `reput rebuild --only queue` builds it from the log"
         )
+
+    @property
+    def _promises_no_queue(self) -> bool:
+        """True if a writer of ours has just begun: it promises queues by its frontier, and no record is below it yet."""
+        try:
+            frontier = self.frontier
+        except DamagedStoreError:
+            return False
+        if frontier is None:
+            return fs.exists(self.layout.watermarks)
+        return frontier.queue_offset <= self.log.min_offset
 
     @cached_property
     def reading(self) -> ReadableQueues:
