@@ -102,6 +102,30 @@ def test_checkpoints_less_acks_are_in_flight(tmp_path: Path) -> None:
     assert_sound(root)
 
 
+def test_true_lag_counted_messages_twice_and_some_that_do_not_exist(tmp_path: Path) -> None:
+    """A message in flight above the committed offset is in the lag already; one that the queue lacks is in none."""
+    with waiting_store(tmp_path) as store:
+        for _ in range(10):
+            put(store, "orders")
+        put(store, REVIVE, checkpoint(2, 0, 2, 6, 90), tags="ck")
+        store.commit_offset("billing", "orders", 0, 4)
+        put(store, REVIVE, checkpoint(50, 0, group="ahead"), tags="ck")
+        store.commit_offset("ahead", "orders", 0, 60)
+    rows, lags, _ = pop_of(tmp_path / "store")
+
+    assert [(row.offset, row.state) for row in rows] == [
+        (2, RecordState.VERIFIED),
+        (4, RecordState.VERIFIED),
+        (8, RecordState.VERIFIED),
+        (92, RecordState.MISSING),
+        (50, RecordState.MISSING),
+    ]
+    assert lags == [
+        PopLag("ahead", "orders", 0, 60, 10, 0, 1, 0),
+        PopLag("billing", "orders", 0, 4, 10, 6, 4, 7),
+    ]
+
+
 def test_checkpoints_that_were_done_do_not_count(tmp_path: Path) -> None:
     """The offset of the broker's own group is that of the last checkpoint that it has put back."""
     with waiting_store(tmp_path) as store:

@@ -192,6 +192,18 @@ def test_a_damaged_unit_loses_its_slot_only(root: Path) -> None:
     assert "at 0 (log offset 0)" in damage[0]
 
 
+def test_a_short_timer_log_gave_a_line_a_slot(root: Path) -> None:
+    """A file that lost its end is one damage, with the number of its slots and the first; other seconds are whole."""
+    log = root / timer_log.FOLDER / paths.offset_name(0)
+    os.truncate(log, UNIT_SIZE + 10)
+    rows, (damage,), _ = timers_of(root)
+
+    assert rows == []
+    first = f"slot at {DUE_MS // 1000 % SLOTS * SLOT.size}, time {DUE_MS}:"
+    assert damage.startswith(f"{log}: units of 3 slots cannot be read. The first is {root / 'timerwheel'}: {first}")
+    assert "Their other messages are unknown" in damage
+
+
 def test_a_chain_that_turns_back_ends(root: Path, timers: list[PutTimer]) -> None:
     """A unit that refers to itself or to a later one is damage, and no endless loop."""
     path = root / timer_log.FOLDER / paths.offset_name(0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reput.errors import ConfigError
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from reput.files.database import Family
 
 QueueOfGroup = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The number of messages in flight of a group and queue, and of those that its committed offset has passed.
+
+    A message that the queue does not have is in `number` alone: no consumer can get it.
+    """
+
+    committed: int
+    number: int = 0
+    passed: int = 0
 
 
 def of_checkpoint(view: StoreView, held: Held) -> PendingPop:
@@ -85,19 +97,25 @@ def _look(view: StoreView, record: PopRecord) -> tuple[int | None, RecordState, 
     return physical_offset, verified.state, verified.reason
 
 
-def counted(rows: Iterable[PendingPop], counts: Counter[QueueOfGroup]) -> Iterator[PendingPop]:
-    """Yield rows, and count the messages in flight of each group and queue that its committed offset has passed."""
+def counted(
+    rows: Iterable[PendingPop], progress: Callable[[], ConsumerProgress], counts: dict[QueueOfGroup, InFlight]
+) -> Iterator[PendingPop]:
+    """Yield rows, and count the messages in flight of each group and queue."""
     for row in rows:
         if row.source != ORDERLY:
-            counts[row.group, row.topic, row.queue_id] += 1
+            key = row.group, row.topic, row.queue_id
+            if key not in counts:
+                counts[key] = InFlight(progress().query(*key))
+            counts[key].number += 1
+            counts[key].passed += row.offset < counts[key].committed and row.state is not RecordState.MISSING
         yield row
 
 
-def lags(view: StoreView, progress: ConsumerProgress, counts: Counter[QueueOfGroup]) -> list[PopLag]:
+def lags(view: StoreView, counts: dict[QueueOfGroup, InFlight]) -> list[PopLag]:
     """Return the lag of each group and queue with messages in flight."""
     found = []
     for (group, topic, queue_id), in_flight in sorted(counts.items()):
-        committed = progress.query(group, topic, queue_id)
+        committed = in_flight.committed
         try:
             end = view.max_offset(topic, queue_id)
         except ConfigError:
@@ -112,8 +130,8 @@ def lags(view: StoreView, progress: ConsumerProgress, counts: Counter[QueueOfGro
                 None if committed == UNKNOWN else committed,
                 end,
                 lag,
-                in_flight,
-                None if lag is None else lag + in_flight,
+                in_flight.number,
+                None if lag is None else lag + in_flight.passed,
             )
         )
     return found

@@ -32,8 +32,9 @@ class PendingPop(NamedTuple):
 class PopLag(NamedTuple):
     """The lag of a group in a queue that has messages in flight.
 
-    `lag` counts the messages above the committed offset, which a pop moves at once. `true_lag` adds those in flight. A
-    pop of an orderly consumer does not move the offset, so its messages are in `lag` and not in `in_flight`.
+    `lag` counts the messages above the committed offset, which a pop moves at once. `true_lag` adds those in flight
+    below it that the queue has; `in_flight` counts all. A pop of an orderly consumer does not move the offset, so its
+    messages are in `lag` and not in `in_flight`.
     """
 
     group: str

@@ -47,6 +47,11 @@ class TimerLogReader:
             raise DamagedStoreError(f"{place(self.files, position)}: no unit of the timer log is here")
         return unit
 
+    def file_at(self, position: int) -> Path:
+        """Return the file that has a position, or that should have: the one before it; the folder if none is."""
+        before = [file.path for file in self.files.files if file.start <= position]
+        return before[-1] if before else self.files.folder
+
     def units_from(self, position: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.void]]]:
         """Yield positions and units of each file, from the file that holds a position to the last unit.
 

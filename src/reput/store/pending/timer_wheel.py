@@ -26,6 +26,25 @@ _MOST_MS = 60_000
 _ASKED = 64
 
 
+class SlotDamage(NamedTuple):
+    """The first unit of a slot that cannot be read. `file`: of the timer log; `where`: the slot, with its wheel."""
+
+    file: Path
+    where: str
+    what: str
+
+    def text(self, slots: int) -> str:
+        """Return the damage in words; `slots`: the number of slots that have damage in this file."""
+        if slots == 1:
+            about = f"{self.where}: {self.what}. Its"
+        else:
+            about = f"{self.file}: units of {slots} slots cannot be read. The first is {self.where}: {self.what}. Their"
+        return (
+            f"{about} other messages are unknown: RocketMQ will not deliver them. "
+            "`reput get -t rmq_sys_wheel_timer` shows all timer messages of the log"
+        )
+
+
 class SlotUnits(NamedTuple):
     """The units of a slot, oldest first: positions in the timer log; `damage` says what could not be read.
 
@@ -35,7 +54,7 @@ class SlotUnits(NamedTuple):
     time_ms: int
     positions: array[int]
     marks: array[int]
-    damage: str | None
+    damage: SlotDamage | None
 
 
 def read_timer_checkpoint(root: Path) -> TimerCheckpoint | None:
@@ -113,11 +132,12 @@ class WheelReader:
             try:
                 unit = self._unit_of(time, position)
             except DamagedStoreError as error:
-                damage = self._damage(time, str(error))
+                damage = self._damage(time, position, str(error))
                 break
             (marks if unit.is_delete_mark else positions).append(position)
             if unit.previous_position >= position:
-                damage = self._damage(time, f"the unit at {position} refers to a later one, {unit.previous_position}")
+                what = f"the unit at {position} refers to a later one, {unit.previous_position}"
+                damage = self._damage(time, position, what)
                 break
             position = unit.previous_position
         positions.reverse()
@@ -131,12 +151,9 @@ class WheelReader:
             raise DamagedStoreError(f"the unit at {position} of the timer log is of another time, {unit.time}")
         return unit
 
-    def _damage(self, time: int, what: str) -> str:
-        at = time % SLOTS * SLOT.size
-        return (
-            f"{self.path}: slot at {at}, time {time * self.precision_ms}: {what}. Its other messages are unknown: "
-            "RocketMQ will not deliver them. `reput get -t rmq_sys_wheel_timer` shows all timer messages of the log"
-        )
+    def _damage(self, time: int, position: int, what: str) -> SlotDamage:
+        where = f"{self.path}: slot at {time % SLOTS * SLOT.size}, time {time * self.precision_ms}"
+        return SlotDamage(self.log.file_at(position), where, what)
 
 
 class _WheelSlots(NamedTuple):

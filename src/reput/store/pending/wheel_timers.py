@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
+from pathlib import Path
 
 from reput.errors import DamagedStoreError
 from reput.formats import properties as props
@@ -15,6 +17,7 @@ from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_queue import is_marked
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.timer_wheel import (
+    SlotDamage,
     WheelReader,
     find_wheel,
     has_timer_log,
@@ -73,6 +76,9 @@ class WheelTimers:
         """
         if self._wheel is None or self._log is None:
             return
+        # A file that lost its end has units of very many slots.
+        first: dict[Path, SlotDamage] = {}
+        slots: Counter[Path] = Counter()
         for slot in takewhile(lambda slot: slot.time_ms <= until_ms, self._wheel.slots()):
             units = map(self._log.unit_at, slot.marks)
             marked = {key for unit in units if (key := self._marked_key(unit)) is not None}
@@ -80,7 +86,9 @@ class WheelTimers:
             for position in slot.positions:
                 yield self._row(self._log.unit_at(position), marked)
             if slot.damage is not None:
-                self._damage.append(slot.damage)
+                first.setdefault(slot.damage.file, slot.damage)
+                slots[slot.damage.file] += 1
+        self._damage += [one.text(slots[file]) for file, one in first.items()]
 
     def close(self) -> None:
         """Release the files."""

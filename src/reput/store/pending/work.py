@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +15,7 @@ from reput.store.pending.databases import family_of, guarded
 from reput.store.pending.delay_levels import delayed
 from reput.store.pending.half_row import PendingTransaction
 from reput.store.pending.orderly import held_in_order
-from reput.store.pending.pop import QueueOfGroup, counted, lags, of_checkpoint, of_database, of_orderly
+from reput.store.pending.pop import InFlight, QueueOfGroup, counted, lags, of_checkpoint, of_database, of_orderly
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import held_by_checkpoints
 from reput.store.pending.timer_queue import TimerQueue
@@ -57,7 +56,7 @@ class PendingWork:
         self._progress = progress
         self.damage: list[str] = []
         self.notes: list[str] = []
-        self._counts: Counter[QueueOfGroup] = Counter()
+        self._counts: dict[QueueOfGroup, InFlight] = {}
 
     def timers(self, topic: str | None = None, until_ms: int | None = None) -> Iterator[PendingTimer]:
         """Iterate over the timer messages, and the messages of delay levels, that have not been delivered.
@@ -175,7 +174,7 @@ class PendingWork:
         """
         self._counts.clear()
         rows = (row for row in self._pop() if group in {None, row.group} and topic in {None, row.topic})
-        return counted(rows, self._counts)
+        return counted(rows, self._progress, self._counts)
 
     def _pop(self) -> Iterator[PendingPop]:
         view, damage = self._view, self.damage
@@ -189,12 +188,8 @@ class PendingWork:
             yield of_orderly(view, record)
 
     def lags(self) -> list[PopLag]:
-        """Return the lag of each group and queue of which `pop` has given rows, with the number of messages in flight.
-
-        Raises:
-            DamagedStoreError: The group offsets are damaged.
-        """
-        return lags(self._view, self._progress(), self._counts)
+        """Return the lag of each group and queue of which `pop` has given rows, and the messages in flight."""
+        return lags(self._view, self._counts)
 
 
 def _given_out(timer: PendingTimer) -> int:
