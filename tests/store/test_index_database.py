@@ -121,6 +121,16 @@ def test_a_damaged_database_leaves_the_rest_readable(tmp_path: Path) -> None:
             store.query_message(topic, "k0")
 
 
+def test_info_named_a_damaged_database_out_of_date_too(tmp_path: Path) -> None:
+    """The damage says what helps; nothing is known of how far such a database goes."""
+    path = golden.unpack(ALONE, tmp_path)
+    (path / paths.INDEX_DATABASE / "CURRENT").unlink()
+    found = reput.info(path)
+    assert len(found.damage) == 1
+    assert str(path / paths.INDEX_DATABASE) in found.damage[0]
+    assert not [text for text in found.out_of_date if text.startswith("index")]
+
+
 def test_reading_leaves_nothing_in_the_store(tmp_path: Path) -> None:
     """A search changes no file of the database and adds none."""
     path = golden.unpack(ALONE, tmp_path)

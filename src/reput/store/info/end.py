@@ -331,9 +331,10 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
         # Of the kinds only a database can be there without a queue.
         none = "the database of queues is empty, as after a kill before its first flush"
         queues = "no queue has an entry" if info.topics else none if info.queue_kinds else "no queues"
-    is_damaged = info.index_database is not None and info.index_database.damage
-    may_lack = ends.index_start < 0 and config.message_index_enable is not False and not is_damaged
-    if may_lack and not _needs_no_item(info, use):
+    # The damage of a database of the index is reported with its remedy.
+    is_unknown = ends.index_start < 0 and info.index_database is not None and bool(info.index_database.damage)
+    may_lack = config.message_index_enable is not False and not is_unknown
+    if may_lack and ends.index_start < 0 and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:
         remedy = _remedy(info, use, info.log.min_offset, 0, "")
@@ -355,7 +356,7 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
             info.notes.append(f"index: {index}; {NO_INDEX_FILE_NEEDED}")
             return
         info.out_of_date.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
-    elif walked.first_not_indexed >= 0 and config.message_index_enable is not False:
+    elif walked.first_not_indexed >= 0 and may_lack:
         ends_with = f"ends with the record at log offset {ends.index_start}" if ends.index_start >= 0 else "has no item"
         remedy = _remedy(info, use, walked.first_not_indexed, walked.queued_to, "index")
         info.out_of_date.append(
