@@ -293,6 +293,44 @@ def test_absent_tables_are_named(tmp_path: Path) -> None:
     assert "metadata    no groups: config/subscriptionGroups is not there\n" in shown
 
 
+@pytest.mark.parametrize("name", ["config-v1", "config-v1-single"])
+def test_info_was_silent_if_all_metadata_was_missing(name: str, tmp_path: Path) -> None:
+    """Queues in RocksDB show that a broker had databases of metadata: each table that is nowhere is named."""
+    store = golden.unpack(name, tmp_path)
+    for place in {metadata_of(store).place(table) for table in Table}:
+        shutil.rmtree(place)
+    found = reput.info(store).metadata
+    assert (list(found.absent), found.tables, found.is_plain) == (["topics", "groups", "offsets"], {}, False)
+    shown = CliRunner().invoke(info, [str(store)], standalone_mode=False).output
+    assert [line.split(": ")[0] for line in shown.splitlines() if line.startswith("metadata")] == [
+        f"metadata    no {table.value}" for table in Table
+    ]
+
+
+def test_a_json_store_without_offsets_is_named(tmp_path: Path) -> None:
+    """A broker that has groups writes offsets too; an embedded store has no file of topics, and nothing is said."""
+    store = golden.unpack("json", tmp_path)
+    for path in (store / "config").glob("consumerOffset.json*"):
+        path.unlink()
+    shown = CliRunner().invoke(info, [str(store)], standalone_mode=False).output
+    assert "metadata    no offsets: config/consumerOffset.json is not there\n" in shown
+    with reput.MessageStore.open(tmp_path / "embedded", create=True) as made:
+        made.put_message(reput.Message("orders", b"1"))
+        made.commit_offset("billing", "orders", 0, 1)
+    found = reput.info(tmp_path / "embedded").metadata
+    assert {"topics", "groups"} <= found.absent.keys()
+    assert found.is_plain
+    assert "metadata" not in CliRunner().invoke(info, [str(tmp_path / "embedded")], standalone_mode=False).output
+
+
+def test_info_named_one_damaged_database_once_a_table(tmp_path: Path) -> None:
+    """A database that has all tables is one damage."""
+    store = golden.unpack("config-v2", tmp_path)
+    place = damaged(store, Table.TOPICS)
+    (text,) = reput.info(store).damage
+    assert str(place) in text
+
+
 def damaged(store: Path, table: Table) -> Path:
     """Damage the place of a table; return it."""
     place = metadata_of(store).place(table)
@@ -335,6 +373,11 @@ def test_check_names_values_that_are_not_the_brokers(tmp_path: Path) -> None:
     assert (found.rule, found.severity, found.file, found.count) == ("metadata-value-wrong", "damage", str(place), 2)
     assert "a@g" in found.detail
     assert report.exit_code == 1
+    # `info` agrees.
+    described = reput.info(store)
+    assert described.damage == [found.detail]
+    assert found.detail not in described.notes
+    assert CliRunner().invoke(info, [str(store)], standalone_mode=False).return_value == 1
 
 
 def test_errors_named_a_folder_of_links(tmp_path: Path) -> None:

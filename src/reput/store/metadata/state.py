@@ -40,18 +40,22 @@ class SourceState:
 class MetadataState:
     """The places of each table, those that count first; `notes` on what a broker does, `damage` of what counts.
 
-    `absent`: the place where a broker looks for a table that is nowhere.
+    `absent`: the place where a broker looks for a table that is nowhere. `lacks_tables`: a broker had these tables, as
+    databases and groups show; an embedded store has only what was set.
     """
 
     tables: dict[str, list[SourceState]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
+    lacks_tables: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """True if all is in JSON, and nothing is there twice."""
-        return all(len(places) == 1 and places[0].source == JsonFiles.name for places in self.tables.values())
+        """True if all is in JSON, nothing is there twice, and nothing is missing that a broker had."""
+        return not self.lacks_tables and all(
+            len(places) == 1 and places[0].source == JsonFiles.name for places in self.tables.values()
+        )
 
 
 def metadata_state(metadata: Metadata) -> MetadataState:
@@ -67,6 +71,8 @@ def metadata_state(metadata: Metadata) -> MetadataState:
             state.tables[table.value] = [_state(source, table, counts=True)]
         else:
             state.tables[table.value] = _places(metadata, table, sources, state)
+    is_of_broker = metadata.expected.is_database or Table.GROUPS.value in state.tables
+    state.lacks_tables = is_of_broker and bool(state.absent)
     return state
 
 
@@ -76,9 +82,14 @@ def _places(metadata: Metadata, table: Table, sources: list[MetadataSource], sta
     try:
         counting = metadata.read(table)
         shown = _parts_shown(metadata, table)
-        state.notes += counting.notes
+        # A broker may not start with values that are not its own: `check` reports them as damage, too.
+        wrong = {note for part in metadata.parts(table) if part.content.left_out for note in part.content.notes}
+        state.notes += [note for note in counting.notes if note not in wrong]
+        state.damage += [note for note in counting.notes if note in wrong]
     except DamagedStoreError as error:
-        state.damage.append(str(error))
+        # One database may have all tables.
+        if str(error) not in state.damage:
+            state.damage.append(str(error))
         shown = [_state(metadata.source(table), table, counts=True)]
     places = {one.place for one in shown}
     for other in sources:
