@@ -6,6 +6,7 @@
     ├── AccessError             rights are missing
     ├── StoreLockedError        a live broker or another reput process owns the store
     ├── UnsupportedStoreError   a kind of store that reput recognises and cannot build yet
+    │   └── NewerDatabaseError  a newer RocksDB or a newer broker wrote a database; it is a DamagedStoreError, too
     ├── NoSpaceError            the disk cannot hold what has to be written
     ├── PutError                a message was not stored (`result.raise_for_status()`)
     │   └── DiskFullError       because the disk is full; it is a NoSpaceError, too
@@ -117,6 +118,12 @@ class DamagedStoreError(ReputError):
     """The store's bytes are wrong."""
 
     exit_code = 1
+
+
+class NewerDatabaseError(UnsupportedStoreError, DamagedStoreError):
+    """A newer RocksDB or a newer broker wrote a database: reput cannot read it, though nothing in it is damaged."""
+
+    exit_code = 2
 
 
 class DamagedLogError(DamagedStoreError):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.errors import DamagedStoreError, ReputError
-from reput.files.database import REBUILD_QUEUES
+from reput.errors import DamagedStoreError, NewerDatabaseError, ReputError
+from reput.files.database import REBUILD_QUEUES, DatabaseOwner, copy_database
+from reput.files.fs import owner_of
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden
 
@@ -48,7 +49,7 @@ def changed(pattern: str, change: Callable[[bytes], bytes]) -> Callable[[Path], 
     return damage
 
 
-IN_PART = [without("*.sst"), without("MANIFEST-*"), without("CURRENT")]
+IN_PART = [without("*.sst"), without("MANIFEST-*"), without("CURRENT"), without("*.log")]
 DAMAGED = [
     changed("*.sst", lambda data: bytes([data[0] ^ 255]) * 64 + data[64:]),
     changed("*.sst", lambda data: data[:-30]),
@@ -57,7 +58,7 @@ DAMAGED = [
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("damage", IN_PART, ids=["table", "manifest", "current"])
+@pytest.mark.parametrize("damage", IN_PART, ids=["table", "manifest", "current", "write-ahead log"])
 def test_a_copy_in_part_is_named(damage: Callable[[Path], None], tmp_path: Path) -> None:
     """If files are missing, the error says so and advises another copy; a rebuild is what helps otherwise."""
     folder = damaged_copy(tmp_path, damage)
@@ -67,6 +68,50 @@ def test_a_copy_in_part_is_named(damage: Callable[[Path], None], tmp_path: Path)
         raised.value
     )
     assert REBUILD_QUEUES in str(raised.value)
+    assert "Corruption" not in str(raised.value)
+    assert "may be corrupted" not in str(raised.value)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", [*golden.STORES, *golden.STORES_55])
+def test_every_database_of_a_broker_has_a_write_ahead_log(name: str) -> None:
+    """A database that a broker left, or that was killed with it, is no copy in part."""
+    for current in golden.shared(name).rglob("CURRENT"):
+        assert any(current.parent.glob("*.log")), current.parent
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_every_database_of_reput_has_a_write_ahead_log(is_written: bool, tmp_path: Path) -> None:
+    """A database that reput makes, fills, opens again or copies can be read."""
+    folder, copy = tmp_path / "database", tmp_path / "copy"
+    for _ in range(2):
+        with DatabaseOwner(folder, ["default"], tmp_path / "logs", owner_of(tmp_path)) as owner:
+            if is_written:
+                batch = owner.batch()
+                batch.put("default", b"key", b"value")
+                owner.write(batch)
+                owner.compact("default")
+        copy_database(folder, copy, owner_of(tmp_path))
+        for place in (folder, copy):
+            assert databases.content_of(place, ["default"]) == {"default": {b"key": b"value"} if is_written else {}}
+        shutil.rmtree(copy)
+
+
+def of_version(version: int) -> Callable[[bytes], bytes]:
+    """Give a table another version of its format, which the footer has before its last 8 bytes."""
+    return lambda data: data[:-12] + version.to_bytes(4, "little") + data[-8:]
+
+
+@pytest.mark.golden
+def test_tables_of_a_newer_rocksdb_were_called_damaged(tmp_path: Path) -> None:
+    """A table in a format that RocksDB does not know is a newer one's: no copy helps."""
+    folder = damaged_copy(tmp_path, changed("*.sst", of_version(9)))
+    with pytest.raises(NewerDatabaseError, match="written by a newer RocksDB than reput reads") as raised:
+        read_whole(folder)
+    assert str(raised.value).startswith(f"{folder}: cannot open: ")
+    assert REBUILD_QUEUES not in str(raised.value)
+    assert "may be corrupted" not in str(raised.value)
+    assert raised.value.exit_code == 2
 
 
 @pytest.mark.golden

@@ -17,7 +17,7 @@ import reput
 from reput.cli.info import info
 from reput.cli.progress.command import progress
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
+from reput.errors import ConfigError, DamagedStoreError, NewerDatabaseError, StoreLockedError
 from reput.files.database import DatabaseOwner
 from reput.files.fs import owner_of
 from reput.formats import metadata_v1, metadata_v2
@@ -142,7 +142,7 @@ def test_a_live_broker(store: Path) -> None:
 
 
 @all_kinds
-@pytest.mark.parametrize("missing", ["CURRENT", "MANIFEST", ".sst"])
+@pytest.mark.parametrize("missing", ["CURRENT", "MANIFEST", ".sst", ".log"])
 def test_half_a_database(store: Path, missing: str) -> None:
     """A database that is only half there is damage with its name; the messages can be read, and nothing is written."""
     place = database(store)
@@ -220,6 +220,41 @@ def test_a_newer_layout(tmp_path: Path) -> None:
     assert "orders" not in content.values
     assert "orders: its value has type 2; RocketMQ 5.5.1 writes type 1 (JSON)" in content.notes[0]
     assert "payments" in content.values
+
+
+def test_keys_of_another_layout_were_passed_over_in_silence(tmp_path: Path) -> None:
+    """Keys that no table has are named once for the whole database; the tables are read all the same."""
+    store = golden.unpack("config-v2", tmp_path)
+    before = {table: dict(metadata_of(store).read(table).values) for table in Table}
+    keys = [b"", b"\x01", b"\x01\x00\x03\x07key", b"\x01\x00\x09\x02key", b"\x09\x00\x01\x01key"]
+    with opened_to_write(database(store), ["default"], tmp_path / "logs") as owner:
+        batch = owner.batch()
+        batch.put_all("default", keys, [b"value"] * len(keys))
+        owner.write(batch)
+    assert {table: dict(metadata_of(store).read(table).values) for table in Table} == before
+    (note,) = [note for note in reput.info(store).notes if "layout" in note]
+    assert note.startswith(
+        f"{database(store)}: 5 keys of a layout that reput does not know, such as b''; a newer broker"
+    )
+
+
+def test_a_database_of_another_layout_was_read_as_empty(tmp_path: Path) -> None:
+    """A database of version 2 without any key of a table is a newer broker's; the messages can be read."""
+    store = golden.unpack("config-v2", tmp_path)
+    records = _records(store)
+    place = database(store)
+    with opened_to_write(place, ["default"], tmp_path / "logs") as owner:
+        batch = owner.batch()
+        for key, value in records.items():
+            batch.delete("default", key)
+            batch.put("default", b"\x02" + key[1:], value)
+        owner.write(batch)
+    for table in Table:
+        with pytest.raises(NewerDatabaseError, match=f"{place}: {len(records)} keys of a layout"):
+            metadata_of(store).read(table)
+    info = reput.info(store)
+    assert [str(place) in text for text in info.damage] == [True]
+    assert info.queue_messages > 0
 
 
 def test_both_are_missing(tmp_path: Path) -> None:

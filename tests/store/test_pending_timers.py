@@ -298,6 +298,18 @@ def test_values_of_another_message_and_garbage_are_named(tmp_path: Path, timers:
     assert "7 bytes" in damage[0]
 
 
+def test_a_key_without_a_time_was_passed_over_in_silence(tmp_path: Path, timers: list[PutTimer]) -> None:
+    """A key that is too short for a time is damage, before and after the keys that have one."""
+    mark = {TIMELINE_KEY: encode_timer_mark(DUE_MS)}
+    entries = {**database_of(timers), **mark, b"": b"x", b"\x00\x00\x01": bytes(12), b"abc": b"def"}
+    write_database(tmp_path / "store" / paths.INDEX_DATABASE, {"timer": entries})
+    rows, damage, _ = timers_of(tmp_path / "store")
+
+    assert len(rows) == 4
+    for text, key in zip(damage, ("of no bytes", "000001", "616263"), strict=True):
+        assert f"timer key {key}: no timer message; RocketMQ passes over it" in text
+
+
 def test_a_database_that_is_no_database_is_named_and_the_rest_still_read(root: Path) -> None:
     """A half-copied database is damage with its folder; the wheel is read all the same."""
     folder = root / paths.INDEX_DATABASE

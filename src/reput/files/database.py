@@ -24,6 +24,7 @@ from reput.errors import (
     ClosedError,
     DamagedStoreError,
     ForkedStoreError,
+    NewerDatabaseError,
     NoSpaceError,
     ReputError,
     StoreLockedError,
@@ -41,6 +42,8 @@ _TRIES = 20
 _SHADOW_PREFIX = "reput-rocksdb-"
 _LINKS = re.compile(rf"\S*/{_SHADOW_PREFIX}[^/\s]+/db/")
 """The path of a reader's folder of links in RocksDB's errors, which name files of the database."""
+_REPEATED = re.compile(r"^(Corruption: )+| The file \S.* may be corrupted$")
+"""What RocksDB says of every error while it reads a MANIFEST, which need not be at fault."""
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
 _NOT_COPIED = ("LOCK", "LOG")
@@ -63,6 +66,7 @@ def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) ->
     Raises:
         StoreLockedError: Another process, or this one, has the database open for writing.
         DamagedStoreError: Its files are damaged.
+        NewerDatabaseError: A newer RocksDB wrote them.
         NoSpaceError, AccessError: The system refuses something.
     """
     try:
@@ -76,13 +80,23 @@ def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) ->
         if type(error) is not Exception:
             raise
         reason = _LINKS.sub(lambda _: f"{place}/", " ".join(str(error).split()).rstrip(". "))
-        raise _translated(f"{place}: cannot {doing}: {reason}", reason, remedy) from error
+        raise _translated(f"{place}: cannot {doing}", reason, remedy) from error
 
 
-def _translated(text: str, reason: str, remedy: str) -> ReputError:
+def _in_part(doing: str, reason: str, remedy: str) -> DamagedStoreError:
+    return DamagedStoreError(f"{doing}: {_REPEATED.sub('', reason)}. {_IN_PART}. If they are lost: {remedy}")
+
+
+def _translated(doing: str, reason: str, remedy: str) -> ReputError:
     lower = reason.lower()
     if "no such file" in lower or "does not exist" in lower:
-        return DamagedStoreError(f"{text}. {_IN_PART}. If they are lost: {remedy}")
+        return _in_part(doing, reason, remedy)
+    if "unsupported format_version" in lower or "unknown footer" in lower:
+        return NewerDatabaseError(
+            f"{doing}: {_REPEATED.sub('', reason)}. It is written by a newer RocksDB than reput reads: read it with a "
+            "newer reput"
+        )
+    text = f"{doing}: {reason}"
     if "lock" in lower and ("hold" in lower or "lock file" in lower):
         return StoreLockedError(f"{text}. A broker or another reput process has it open: stop it, or wait for it")
     if "no space" in lower:
@@ -191,6 +205,7 @@ class DatabaseReader(Closing):
 
     Raises:
         DamagedStoreError: Files are missing or damaged, or a family of `families` is missing.
+        NewerDatabaseError: A newer RocksDB wrote it.
     """
 
     def __init__(
@@ -214,6 +229,7 @@ class DatabaseReader(Closing):
         for attempt in range(_TRIES):
             shown = self._link()
             try:
+                self._expect_a_log(shown)
                 names = [*families, *self._found_optional()]
                 handle = self._opened(names)
             except DamagedStoreError:
@@ -226,6 +242,18 @@ class DatabaseReader(Closing):
             # The open may have missed a table that was added meanwhile.
             handle.close()
         raise self._too_busy()
+
+    def _expect_a_log(self, names: set[str]) -> None:
+        """Refuse a database without its write-ahead log (WAL), which RocksDB takes for whole.
+
+        RocksDB makes a new log before it removes an old one, and leaves one when it closes (`DBImpl::Open`,
+        `DBImpl::SwitchMemtable`).
+
+        Raises:
+            DamagedStoreError: There is no log.
+        """
+        if "CURRENT" in names and not any(name.endswith(".log") for name in names):
+            raise _in_part(f"{self.folder}: cannot open", "there is no write-ahead log (*.log)", self._remedy)
 
     def _found_optional(self) -> list[str]:
         if not self._optional:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
@@ -92,6 +92,20 @@ def data_range(table: TableId) -> tuple[bytes, bytes]:
         KEY_START.struct.pack(TABLE_PREFIX, table, RecordPrefix.DATA),
         KEY_START.struct.pack(TABLE_PREFIX, table, RecordPrefix.DATA + 1),
     )
+
+
+def table_range(table: TableId) -> tuple[bytes, bytes]:
+    """Return the keys [begin, end) of a table, its data version among them."""
+    return KEY_START.struct.pack(TABLE_PREFIX, table, RecordPrefix.DATA_VERSION), data_range(table)[1]
+
+
+def unknown_ranges() -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Yield the keys [begin, end) of no table; None where the first ones begin, and where the last ones end."""
+    begin = None
+    for table in TableId:
+        yield begin, table_range(table)[0]
+        begin = table_range(table)[1]
+    yield begin, None
 
 
 def version_key(table: TableId) -> bytes:

@@ -59,9 +59,14 @@ def is_timer_checkpoint(key: bytes) -> bool:
     return key in _CHECKPOINTS
 
 
+def has_time(key: bytes) -> bool:
+    """Return True if a key is long enough for the time of a message."""
+    return len(key) >= _TIME.size
+
+
 def decode_timer_entry(key: bytes, value: bytes) -> TimerEntry | None:
     """Return the message of a key and a value; None for bytes that a broker does not take for one."""
-    if len(key) < _TIME.size or len(value) != TIMER_VALUE.size:
+    if not has_time(key) or len(value) != TIMER_VALUE.size:
         return None
     return TimerEntry(_TIME.unpack_from(key)[0], key[_TIME.size :], *TIMER_VALUE.struct.unpack(value))
 

@@ -355,7 +355,7 @@ class StoreOnDisk:
 
     @property
     def _promises_no_queue(self) -> bool:
-        """True if a writer of ours has just begun: it promises queues by its frontier, and no record is below it yet."""
+        """True if a writer of ours has just begun: its frontier promises queues, and has passed no record yet."""
         try:
             frontier = self.frontier
         except DamagedStoreError:

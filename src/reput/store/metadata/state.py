@@ -84,12 +84,11 @@ def _places(metadata: Metadata, table: Table, sources: list[MetadataSource], sta
         shown = _parts_shown(metadata, table)
         # A broker may not start with values that are not its own: `check` reports them as damage, too.
         wrong = {note for part in metadata.parts(table) if part.content.left_out for note in part.content.notes}
-        state.notes += [note for note in counting.notes if note not in wrong]
+        # One database may have all tables, and say the same of each.
+        state.notes += [note for note in counting.notes if note not in wrong and note not in state.notes]
         state.damage += [note for note in counting.notes if note in wrong]
     except DamagedStoreError as error:
-        # One database may have all tables.
-        if str(error) not in state.damage:
-            state.damage.append(str(error))
+        state.damage += [text for text in [str(error)] if text not in state.damage]
         shown = [_state(metadata.source(table), table, counts=True)]
     places = {one.place for one in shown}
     for other in sources:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reput.errors import NewerDatabaseError
 from reput.formats import metadata_v2 as v2
 from reput.formats.consumer_offset import key_of
 from reput.formats.metadata_v2 import TableId
@@ -40,16 +42,40 @@ class V2Database(MetadataSource):
 
         Raises:
             DamagedStoreError: the database is damaged, or only half there.
+            NewerDatabaseError: it has keys, and none of a layout that reput knows.
         """
         from reput.files.database import DatabaseReader
 
         place = self.place(table)
         with DatabaseReader(place, (v2.FAMILY,), remedy=REMEDY) as database:
             family = database.families[v2.FAMILY]
+            unknown = list(_unknown(family, place))
             values, left_out = _data(family, place, table)
             stored = family.get(v2.version_key(TABLE_IDS[table]))
         version = left_out.version(lambda: v2.decode_version(stored, str(place)))
-        return Content(place, values, version, tuple(left_out.notes()), left_out.number)
+        return Content(place, values, version, (*unknown, *left_out.notes()), left_out.number)
+
+
+def _unknown(family: Family, place: Path) -> Iterator[str]:
+    """Yield a note if there are keys of another layout.
+
+    Raises:
+        NewerDatabaseError: there are no others.
+    """
+    number, first = 0, b""
+    for begin, end in v2.unknown_ranges():
+        for key, _ in family.walk(begin, end):
+            first = first if number else key
+            number += 1
+    if not number:
+        return
+    text = (
+        f"{place}: {number} keys of a layout that reput does not know, such as {first[:60]!r}; a newer broker may have "
+        "written them"
+    )
+    if not any(True for table in TableId for _ in family.walk(*v2.table_range(table))):
+        raise NewerDatabaseError(f"{text}. There are no others: read it with a newer reput")
+    yield f"{text}. They are left out"
 
 
 def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], LeftOut]:

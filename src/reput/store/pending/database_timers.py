@@ -14,6 +14,7 @@ from reput.formats.timer_database import (
     TimerEntry,
     decode_checkpoint_value,
     decode_timer_entry,
+    has_time,
     is_timer_checkpoint,
     timer_key,
 )
@@ -21,6 +22,8 @@ from reput.store.pending.timer_queue import is_marked
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import Verified, verify
 from reput.store.read.view import StoreView
+
+_NAMED = 5
 
 
 class DatabaseTimers:
@@ -39,8 +42,14 @@ class DatabaseTimers:
 
     def rows(self, until_ms: int, marks: Mapping[int, set[str]]) -> Iterator[PendingTimer]:
         """Yield the messages that are due at a time or before, by that time; `marks` as for the wheel."""
+        begin = timer_key(max(0, self.timeline_ms or 0))
         odd = 0
-        for key, value in self._family.walk(timer_key(max(0, self.timeline_ms or 0))):
+        # Messages before `begin` have been delivered, but a key without a time may be there, too.
+        for key, _ in self._family.walk(None, begin):
+            if not has_time(key):
+                odd += 1
+                self._name_odd(odd, f"timer key {key.hex() or 'of no bytes'}: no timer message")
+        for key, value in self._family.walk(begin):
             entry = None if is_timer_checkpoint(key) else decode_timer_entry(key, value)
             if entry is not None and entry.deliver_timestamp > until_ms:
                 break
@@ -48,11 +57,16 @@ class DatabaseTimers:
                 yield self._row(entry, marks.get(entry.deliver_timestamp, set()))
             elif not is_timer_checkpoint(key):
                 odd += 1
-                if odd == 1:
-                    self._damage.append(
-                        f"{self._family.place}: timer key {key[:40].hex()}: its value has {len(value)} bytes, which is "
-                        "no timer message; RocketMQ passes over it"
-                    )
+                what = (
+                    f"its value has {len(value)} bytes, which is no timer message"
+                    if has_time(key)
+                    else "no timer message"
+                )
+                self._name_odd(odd, f"timer key {key[:40].hex()}: {what}")
+
+    def _name_odd(self, number: int, text: str) -> None:
+        if number <= _NAMED:
+            self._damage.append(f"{self._family.place}: {text}; RocketMQ passes over it")
 
     def _row(self, entry: TimerEntry, marked: set[str]) -> PendingTimer:
         verified = _compared(verify(self._view, entry.physical_offset, entry.size, (TIMER_TOPIC,)), entry, marked)
