@@ -361,7 +361,7 @@ class StoreOnDisk:
         except DamagedStoreError:
             return False
         if frontier is None:
-            return fs.exists(self.layout.watermarks)
+            return fs.exists(self.layout.own(own.WATERMARKS_NAME))
         return frontier.queue_offset <= self.log.min_offset
 
     @cached_property
