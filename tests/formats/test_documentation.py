@@ -48,9 +48,10 @@ def test_every_property_is_in_it() -> None:
     """Each property that the code names is in the table."""
     named = {value for name, value in vars(record.props).items() if name.isupper() and isinstance(value, bytes)}
 
-    assert named - {record.props.KEY_SEPARATOR, record.props.QUEUE_SEPARATOR} == {
-        name for name, _ in formats.PROPERTY_NAMES
+    separators = {
+        getattr(record.props, name) for name in ("KEY_SEPARATOR", "QUEUE_SEPARATOR", "NAME_END", "PROPERTY_END")
     }
+    assert named - separators == {name for name, _ in formats.PROPERTY_NAMES}
 
 
 def test_tables_are_whole() -> None:
