@@ -16,6 +16,7 @@ import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker import timers
 from reput.broker.codes import RequestCode, ResponseCode
+from reput.formats import timer_checkpoint, timer_wheel
 from reput.formats.properties import text_properties
 from reput.formats.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
 from reput.store.write import timer_files
@@ -142,6 +143,28 @@ def test_a_timer_survives_a_kill(tmp_path: Path) -> None:
         time.sleep(0.3)
         assert bodies(client.pull("orders")) == [b"meanwhile", b"later"]
     assert_sound(store)
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "checkpoint and wheel"])
+def test_timers_survive_a_kill_before_the_first_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Messages in the wheel that were due while no broker ran come from the next one, also without a checkpoint."""
+    path, due_ms = tmp_path / "store", now_ms() // 1000 * 1000 + 60_000
+    with reput.serve(path, topics=["orders"]) as broker, Client(broker.address) as client:
+        put_later(client, b"first", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
+        put_later(client, b"second", TIMER_DELIVER_MS=due_ms + 5000, UNIQ_KEY="u2")
+        wait_until(lambda: pending(path) == [("u1", "wheel"), ("u2", "wheel")])
+    (path / "config" / timer_checkpoint.FILE_NAME).unlink()
+    if "wheel" in lost:
+        (path / timer_wheel.FILE_NAME).unlink()
+    set_clock(monkeypatch, due_ms + 2000)
+    with reput.serve(path) as broker, Client(broker.address) as client:
+        assert bodies(held_pull(client)) == [b"first"]
+        wait_until(lambda: pending(path) == [("u2", "wheel")])
+        set_clock(monkeypatch, due_ms + 8000)
+        assert bodies(held_pull(client, offset=1)) == [b"second"]
+    assert_sound(path)
 
 
 def test_a_message_that_is_due_late_is_put_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

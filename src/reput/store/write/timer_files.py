@@ -77,7 +77,6 @@ class TimerFiles:
         self._folder = root / timer_log.FOLDER
         self._checkpoint_path = root / paths.CONFIG / timer_checkpoint.FILE_NAME
         found = read_timer_checkpoint(root)
-        self.checkpoint = found or TimerCheckpoint(last_read_time_ms=_now_ms() // PRECISION_MS * PRECISION_MS)
         fs.make_dirs(self._folder, self._owner)
         fs.make_dirs(self._checkpoint_path.parent, self._owner)
         self._reader = TimerLogReader(root)
@@ -85,6 +84,9 @@ class TimerFiles:
         self._log_size = files.file_size if files.files else log_file_size
         self._wheel_path = root / timer_wheel.FILE_NAME
         newest = find_wheel(root)
+        # Without a checkpoint a broker was killed in its first second, and all in its wheel is still due.
+        begun_ms = 0 if newest is not None or files.files else _now_ms() // PRECISION_MS * PRECISION_MS
+        self.checkpoint = found or TimerCheckpoint(last_read_time_ms=begun_ms)
         if newest is not None and newest != self._wheel_path:
             fs.copy_file(newest, self._wheel_path, self._owner)
         if newest is not None and WheelReader(newest, self._reader, self.checkpoint).precision_ms != PRECISION_MS:
