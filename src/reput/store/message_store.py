@@ -517,12 +517,8 @@ class LocalStore(ProgressCalls, Reading):
         self._stop.set()
         self._house_calls.set()
         try:
-            if self._reopening is not None:
-                self._reopening.close()
-            if self._housekeeper is not None:
-                self._housekeeper.join()
+            self._end_threads()
             if self._writing is not None:
-                self._writing.flush_service.close()
                 try:
                     is_incomplete = self._writing.close_log()
                 finally:
@@ -532,6 +528,17 @@ class LocalStore(ProgressCalls, Reading):
                     fs.remove_file(self.layout.abort)
         finally:
             self._let_go()
+
+    def _end_threads(self) -> None:
+        try:
+            if self._reopening is not None:
+                self._reopening.close()
+            if self._housekeeper is not None:
+                self._housekeeper.join()
+        finally:
+            # Also after an interrupt: nothing else would ever end the flushing thread.
+            if self._writing is not None:
+                self._writing.flush_service.close()
 
     def _let_go(self) -> None:
         try:
