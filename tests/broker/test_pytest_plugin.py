@@ -31,10 +31,10 @@ def test_two(rocketmq_broker, rocketmq_topics):
 
 
 def test_tests_of_others_get_a_broker_and_topics(tmp_path: Path) -> None:
-    """All tests of a run share the broker; each gets topics of its own."""
+    """Once reput is installed pytest has its fixtures: all tests of a run share the broker; each has its own topics."""
     tests = tmp_path / "test_theirs.py"
     tests.write_text(THEIR_TESTS)
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "reput.broker.pytest_plugin", str(tests)]
+    words = [sys.executable, "-m", "pytest", "-q", str(tests)]
     run = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert run.returncode == 0, run.stdout
     assert "2 passed" in run.stdout
