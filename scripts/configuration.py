@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from reput.broker import timers, transactions
+from reput.broker.services import timers, transactions
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
 from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file, queue_kinds

@@ -1,6 +1,7 @@
 """Fixtures of all tests, and the order in which groups of tests run.
 
-Folders mirror src/reput. A folder stays flat where most of its tests are about several modules, as in store/ and cli/.
+Folders mirror src/reput. A folder stays flat where most of its tests are about several modules, as in store/,
+broker/ and cli/.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "reput"
@@ -46,6 +46,7 @@ LEVELS = {
 # The folders inside a room, likewise: a module imports its own folder and those of a lower level.
 # Modules of a room that lie in no folder are above them, but for those of `cli`, which its folders share.
 FOLDER_LEVELS = {
+    "broker": {"wire": 0, "state": 1, "services": 2, "handlers": 3, "": 4},
     "cli": {"shared": 0, "dump": 1, "get": 1, "pending": 1, "progress": 1, "put": 1, "": 2},
     "connect": {"options": 0, "cut": 1, "scan": 2, "sink": 2, "": 3},
     "kernels": {"layouts": 0, "reference": 1, "compiled": 1, "": 2},
@@ -397,6 +398,9 @@ def test_folders_keep_their_levels(room: str) -> None:
         ("pipeline/build", "x.py", "from reput.pipeline.build.rebuild import rebuild", False),
         ("store", "read/x.py", "from reput.store import message_store", False),
         ("store", "message_store.py", "from reput.store.read.view import StoreView", True),
+        ("broker", "handlers/x.py", "from reput.broker.services.broker import Broker", True),
+        ("broker", "services/x.py", "if TYPE_CHECKING:\n    from reput.broker.handlers import sends", False),
+        ("broker", "wire/x.py", "from reput.broker.server import BrokerServer", False),
         ("cli", "get/x.py", "from reput.cli.shared import output", True),
         ("cli", "get/x.py", "from reput.cli.put.lines import read_lines", False),
     ],
@@ -404,6 +408,45 @@ def test_folders_keep_their_levels(room: str) -> None:
 def test_arrows_between_folders_are_seen(room: str, module: str, line: str, allowed: bool) -> None:
     """The rule above finds an arrow up in any form of import."""
     assert (not list(folder_arrows_up(room, f"{room}/{module}", ast.parse(line)))) == allowed
+
+
+def test_no_module_needs_itself() -> None:
+    """Imports make no circle, in any module, folder or room; those for type checkers count, too."""
+    names = {".".join(("reput", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in modules()}
+    names = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    needs = {name: modules_named(parsed(path), names.keys()) - {name, "reput"} for name, path in names.items()}
+    assert circle_of(needs) == []
+
+
+def modules_named(tree: ast.Module, names: Collection[str]) -> set[str]:
+    """The modules among `names` that a module imports."""
+    found = set()
+    for node in walked(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in names:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner.intersection(names) | ({node.module} if inner.difference(names) else set())
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}.intersection(names)
+    return found
+
+
+def circle_of(needs: Mapping[str, set[str]]) -> list[str]:
+    """The names of a circle, and those above it; nothing if there is an order."""
+    left = {name: needed & needs.keys() for name, needed in needs.items()}
+    while ready := [name for name, needed in left.items() if not needed & left.keys()]:
+        for name in ready:
+            del left[name]
+    return sorted(left)
+
+
+def test_circles_are_seen() -> None:
+    """The rule above finds a circle of any length, and lets an order pass."""
+    names = {"a", "b", "b.c"}
+    line = "if TYPE_CHECKING:\n    from b import c\n"
+    assert modules_named(ast.parse(line), names) == {"b.c"}
+    assert modules_named(ast.parse("from b import x"), names) == {"b"}
+    assert circle_of({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()}) == ["a", "b", "c"]
+    assert circle_of({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_a_class_name_is_one_thing() -> None:

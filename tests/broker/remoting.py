@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats import remoting as frames
 from reput.formats.record import Record, decode_record
 from reput.formats.remoting import FrameReader, RemotingFrame

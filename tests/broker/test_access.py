@@ -8,8 +8,8 @@ import pytest
 
 import reput
 from broker.remoting import Client, send_fields
-from reput.broker.access import AccessKeys, read_access_keys, signature_of
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.access import AccessKeys, read_access_keys, signature_of
+from reput.broker.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
-from reput.broker.bodies import QueueName, write_queue_table
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.bodies import QueueName, write_queue_table
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.record import decode_message_id
 
 if TYPE_CHECKING:

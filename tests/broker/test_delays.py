@@ -13,7 +13,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.properties import text_properties
 from reput.formats.system_topics import SCHEDULE_TOPIC
 from support.checked import assert_sound

@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, pull_fields
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats import remoting as frames
 from reput.formats.fastjson import parse_fastjson, parse_object_keyed
 from reput.formats.hashing import java_string_hash
@@ -281,7 +281,7 @@ def test_a_call_ends_when_the_consumer_goes(client: Client, member: Client) -> N
 
 def test_a_call_ends_in_time(client: Client, member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A consumer that does not answer: 207, when its time is over."""
-    monkeypatch.setattr("reput.broker.client_calls.ANSWER_LIMIT_S", 0.05)
+    monkeypatch.setattr("reput.broker.wire.client_calls.ANSWER_LIMIT_S", 0.05)
     assert member.asked is not None
     answer = client.ask(R.GET_CONSUMER_RUNNING_INFO, consumerGroup="team", clientId="c1")
     assert answer.code == C.CONSUME_MSG_TIMEOUT
@@ -289,7 +289,7 @@ def test_a_call_ends_in_time(client: Client, member: Client, monkeypatch: pytest
 
 def test_calls_that_wait_are_bounded(client: Client, member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound a call is refused."""
-    monkeypatch.setattr("reput.broker.client_calls.MAX_WAITING", 0)
+    monkeypatch.setattr("reput.broker.wire.client_calls.MAX_WAITING", 0)
     assert member.asked is not None
     answer = client.ask(R.GET_CONSUMER_RUNNING_INFO, consumerGroup="team", clientId="c1")
     assert answer.code == C.SYSTEM_BUSY

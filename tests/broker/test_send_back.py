@@ -10,7 +10,7 @@ import pytest
 import reput
 from broker.remoting import Client
 from broker.test_broker import batch, records
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.properties import text_properties
 from reput.formats.record import decode_message_id
 from support.checked import assert_sound

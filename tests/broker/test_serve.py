@@ -15,8 +15,9 @@ import pytest
 import reput
 from broker.remoting import Client
 from reput.broker import serve
-from reput.broker.codes import RequestCode, ResponseCode
-from reput.broker.consumers import LOCK_LIFE_S, ClientQueue, QueueLocks
+from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
+from reput.broker.wire.bodies import QueueName
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.store.metadata.tables import Table
 from support import golden
 from support.checked import assert_sound
@@ -184,7 +185,7 @@ def test_a_lock_that_is_not_renewed_is_free() -> None:
     """After a minute without renewal another client gets the queue."""
     now = 0.0
     locks = QueueLocks(lambda: now)
-    queue = ClientQueue("reput", 0, "orders")
+    queue = QueueName("reput", 0, "orders")
     assert locks.lock("g", "a", [queue]) == [queue]
     now = LOCK_LIFE_S
     assert locks.lock("g", "b", [queue]) == []

@@ -14,8 +14,8 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
-from reput.broker import timers
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.services import timers
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats import timer_checkpoint, timer_wheel
 from reput.formats.properties import text_properties
 from reput.formats.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC

@@ -12,7 +12,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, records, send_fields, wait_until
-from reput.broker.codes import RequestCode, ResponseCode
+from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.properties import text_properties
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
 from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP

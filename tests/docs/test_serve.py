@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reput.broker.codes import RequestCode
-from reput.broker.handlers import HANDLERS
-from reput.broker.sends import SEND_CODES
+from reput.broker.handlers.sends import SEND_CODES
+from reput.broker.handlers.table import HANDLERS
+from reput.broker.wire.codes import RequestCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "serve.md"
 ROW = re.compile(r"^\|[^|]*\|([ \d,]*(?:and others)? *)\| (served|refused)", re.MULTILINE)

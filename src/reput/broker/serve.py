@@ -11,14 +11,14 @@ import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from reput.api import config_from
-from reput.broker.access import AccessKeys, read_access_keys
-from reput.broker.broker import Broker
-from reput.broker.codes import RefusedError
+from reput.broker.server import BrokerServer
+from reput.broker.services.broker import Broker
+from reput.broker.wire.access import AccessKeys, read_access_keys
+from reput.broker.wire.codes import RefusedError
+from reput.broker.wire.listener import LOCALHOST, listen, new_loop
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
 from reput.embedded import MessageStore
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError
@@ -28,8 +28,6 @@ from reput.formats.record import Host
 from reput.kernels import are_cached, small_work
 
 log = logging.getLogger("reput.broker")
-LOCALHOST = "127.0.0.1"
-_BACKLOG = 1024
 _STOP_S = 30.0
 
 
@@ -64,10 +62,11 @@ class RunningBroker(Closing):
             with small_work():
                 self._store = MessageStore.open(path, config, create=True)
             self._resources.callback(self._store.close)
-            self._loop = _new_loop()
+            self._loop = new_loop()
             self._resources.callback(self._loop.close)
             own_host = Host(ipaddress.ip_address(host).packed, port)
-            self._broker = Broker(self._store, own_host, self._loop, access_keys)
+            self._broker = Broker(self._store, own_host, self._loop)
+            self._server = BrokerServer(self._broker, self._loop, access_keys)
             self._stop = asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
             self._ready: Future[None] = Future()
@@ -148,12 +147,12 @@ class RunningBroker(Closing):
             self._ready.set_exception(error)
 
     async def _serve(self) -> None:
-        server = await self._loop.create_server(self._broker.connection, sock=self._listener)
-        self._broker.start()
+        listening = await self._loop.create_server(self._server.connection, sock=self._listener)
+        self._server.start()
         self._ready.set_result(None)
         await self._stop.wait()
-        server.close()
-        await self._broker.stop()
+        listening.close()
+        await self._server.stop()
 
     def close(self) -> None:
         """Answer what was asked, close all connections, and close the store; a second call does nothing."""
@@ -206,7 +205,8 @@ def serve(
         if not isinstance(topic, str) or type(queues) is not int:
             raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
     keys = _access_keys(access_keys)
-    listener = _listen(host, port, allow_remote=allow_remote)
+    # Before the store is opened: its records have the port.
+    listener = listen(host, port, allow_remote=allow_remote)
     scratch = ScratchFolder("reput-serve-") if path is None else None
     root = scratch.path / "store" if scratch is not None else Path(path or "")
     own_port = listener.getsockname()[1]
@@ -228,37 +228,3 @@ def _access_keys(given: Mapping[str, str] | str | Path | None) -> AccessKeys | N
     if given is None:
         return None
     return AccessKeys(given if isinstance(given, Mapping) else read_access_keys(given))
-
-
-def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
-    """Bind before the store is opened: its records have the port."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        raise ConfigError(f"host {host!r:.80}: give an IPv4 address, such as {LOCALHOST}") from None
-    if address.version != 4:
-        raise ConfigError(f"host {host}: give an IPv4 address; message ids of IPv6 addresses are not served")
-    if not address.is_loopback and not allow_remote:
-        raise ConfigError(
-            f"host {host}: other machines reach that address, and without access keys anyone there could read and "
-            "write the store. Allow it with --allow-remote (allow_remote=True), or listen on 127.0.0.1"
-        )
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"port {port}: give 0 to 65535")
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return listener
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's loop where it is installed, else asyncio's."""
-    if find_spec("uvloop") is None:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
-    return loop

@@ -1,56 +1,37 @@
-"""Sends: single messages, batches, and one-way. Single sends that come in one read go to the store together.
+"""Requests of producers: single messages, batches, ends of transactions, recalls.
 
-Source: `SendMessageProcessor`, `AbstractSendMessageProcessor`, `SendMessageRequestHeaderV2`.
+Single sends that come in one read go to the store together.
+
+Source: `SendMessageProcessor`, `AbstractSendMessageProcessor`.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reput.broker.codes import RequestCode, ResponseCode, refuse
-from reput.broker.configuration import CLUSTER, MAX_QUEUES, NOT_FOR_SENDERS, check_topic
-from reput.broker.requests import Answer
-from reput.broker.send_back import own_topic, place_retry
-from reput.broker.timers import TIMES
-from reput.broker.transactions import half_of, is_transactional
+from reput.broker.handlers.send_header import SendHeader, header_of
+from reput.broker.services.timers import TIMES
+from reput.broker.services.transactions import half_of, is_transactional
+from reput.broker.state.configuration import CLUSTER
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.property_names import DELAY, UNIQUE_KEY
-from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
-from reput.formats.system_topics import RETRY_PREFIX
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
     from reput.log.encode.message import PutResult
 
 SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 REGION: Final = "DefaultRegion"
-_SHORT_NAMES: Final = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsumeTimes": "j",
-    "maxReconsumeTimes": "l",
-    "batch": "m",
-}
-"""The letters of the second version's header."""
-_LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
-_KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | COMPRESSION_MASK
-"""The bits of sysFlag that a sender sets; the others are the store's."""
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
 _ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": CLUSTER}
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -84,63 +65,6 @@ class Send(NamedTuple):
     queue_id: int
     asked_queue_id: int
     further: Mapping[str, str] = _NOTHING
-
-
-class SendHeader(NamedTuple):
-    """The header of a send, of either version."""
-
-    topic: str
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
-    properties: Mapping[str, str]
-    reconsume_times: int
-    is_batch: bool
-
-
-def header_of(broker: Broker, request: Request) -> SendHeader:
-    """Return the header of a send whose topic is there now; a new topic is made as the header asks."""
-    code = request.frame.code
-    names = _LONG_NAMES if code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
-    request.text(names["producerGroup"])
-    topic = check_topic(request.text(names["topic"]))
-    default_topic = request.text(names["defaultTopic"])
-    wanted_queues = request.int32(names["defaultTopicQueueNums"])
-    queue_id = request.int32(names["queueId"])
-    sys_flag = request.int32(names["sysFlag"])
-    born = request.int64(names["bornTimestamp"])
-    flag = request.int32(names["flag"])
-    if topic in NOT_FOR_SENDERS:
-        refuse(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
-    if topic.startswith(RETRY_PREFIX):
-        own_topic(broker, topic, 1)
-    config = broker.topics.find_or_create(topic, default_topic, wanted_queues)
-    queues = min(max(config.get("readQueueNums", 1), config.get("writeQueueNums", 1)), MAX_QUEUES)
-    if queue_id >= queues:
-        refuse(
-            ResponseCode.INVALID_PARAMETER,
-            f"request queueId[{queue_id}] is illegal, {config} Producer: {request.connection.peer}",
-        )
-    if queue_id < 0:
-        queue_id = random.randrange(queues)
-    properties = text_properties(request.fields.get(names["properties"], "").encode("utf-8", "replace"))
-    header = SendHeader(
-        topic,
-        queue_id,
-        sys_flag & _KEPT_FLAGS,
-        born,
-        flag,
-        properties,
-        request.int32(names["reconsumeTimes"], 0),
-        request.flag(names["batch"]) or code == RequestCode.SEND_BATCH_MESSAGE,
-    )
-    if not topic.startswith(RETRY_PREFIX):
-        return header
-    if header.is_batch:
-        refuse(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
-    most_tries = names["maxReconsumeTimes"]
-    return place_retry(broker, header, request.int32(most_tries) if most_tries in request.fields else None)
 
 
 def _message(request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]) -> Message:
@@ -270,3 +194,13 @@ def _refusal(broker: Broker, status: PutStatus, reason: str) -> Answer:
     broker.statistics.refused_sends += 1
     code, words = _CODES[status]
     return Answer(code, f"{words}: {reason}" if reason else words)
+
+
+def end_transaction(broker: Broker, request: Request) -> Answer | None:
+    """Commit a transaction or roll it back."""
+    return broker.transactions.end(request)
+
+
+def recall_message(broker: Broker, request: Request) -> Answer:
+    """Recall a timer message."""
+    return broker.timers.recall(request)

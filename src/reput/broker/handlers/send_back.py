@@ -13,17 +13,16 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.configuration import WRITE
-from reput.broker.delays import copy_of
-from reput.broker.requests import Answer
+from reput.broker.handlers.send_header import own_topic
+from reput.broker.services.delivery import copy_of
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.property_names import CRC32, DELAY, WAIT
 from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
-    from reput.broker.sends import SendHeader
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 RETRY_TOPIC: Final = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
@@ -56,28 +55,3 @@ def send_back(broker: Broker, request: Request) -> Answer:
     if not result.status.is_stored:
         refuse(ResponseCode.SYSTEM_ERROR, result.status.value)
     return Answer()
-
-
-def place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> SendHeader:
-    """Return the header of a message that a client sends to a retry topic.
-
-    It becomes a dead letter after more than `most_tries` (None: the group's own number), and if the group consumes in
-    order: its clients have tried often enough by themselves.
-    """
-    group = header.topic.removeprefix(RETRY_PREFIX)
-    config = broker.groups.find_or_create(group)
-    most = config.get("retryMaxTimes", 16) if most_tries is None else most_tries
-    if header.reconsume_times <= most and not broker.locks.has_locks(group):
-        return header
-    topic = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
-    return header._replace(topic=topic, queue_id=0, properties={**header.properties, DELAY: "-1"})
-
-
-def own_topic(broker: Broker, topic: str, queues: int) -> str:
-    """Return a topic of a group, which is made if there is none; refuse if it may not be written."""
-    config = broker.topics.find(topic)
-    if config is None:
-        broker.topics.create(topic, queues, queues)
-    elif not config.get("perm", 0) & WRITE:
-        refuse(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
-    return topic

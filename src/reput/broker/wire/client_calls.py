@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from reput.formats.remoting import IS_ONE_WAY, RemotingFrame
 
 if TYPE_CHECKING:
-    from reput.broker.connection import Connection
+    from reput.broker.wire.connection import Connection
 
 ANSWER_LIMIT_S: Final = 10.0
 """The longest wait for a client's answer (`Broker2Client.callClient`)."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.requests import Answer
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.layout import INT64_MAX
 from reput.formats.property_names import REAL_TOPIC
 from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
     from reput.store.read.message import StoredMessage
 
 MAX_FOUND: Final = 64

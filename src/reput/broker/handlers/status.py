@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from reput.broker.requests import Answer
+from reput.broker.wire.answers import Answer
 from reput.files import fs
 from reput.formats.fastjson import write_fastjson
 from reput.formats.system_topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 VERSION_WORDS = "V5_5_0"
 """The name of the version in frames (`frames.VERSION`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput.broker import (
+from reput.broker.handlers import (
     group_admin,
     group_offsets,
     groups,
@@ -15,16 +15,16 @@ from reput.broker import (
     queries,
     routes,
     send_back,
+    sends,
     status,
-    timers,
     topics,
-    transactions,
 )
-from reput.broker.codes import RequestCode
+from reput.broker.wire.codes import RequestCode
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Answer, Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.answers import Answer
+    from reput.broker.wire.requests import Request
 
 Handler = Callable[["Broker", "Request"], "Answer | None"]
 """Serves a request: returns its answer, or None if it is answered later."""
@@ -55,8 +55,8 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.topic_route,
     RequestCode.GET_BROKER_CLUSTER_INFO: routes.cluster_info,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: routes.all_topics,
-    RequestCode.END_TRANSACTION: transactions.end_transaction,
-    RequestCode.RECALL_MESSAGE: timers.recall_message,
+    RequestCode.END_TRANSACTION: sends.end_transaction,
+    RequestCode.RECALL_MESSAGE: sends.recall_message,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: routes.system_topics,
     RequestCode.GET_TOPICS_BY_CLUSTER: routes.cluster_topics,
     RequestCode.HEART_BEAT: members.heartbeat,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.requests import Answer
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import ResponseCode, refuse
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 
 def query_consumer_offset(broker: Broker, request: Request) -> Answer:

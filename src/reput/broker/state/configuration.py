@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from reput.broker.codes import ResponseCode, refuse
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats import data_version
 from reput.formats.system_topics import (
     CREATE_TOPIC,

@@ -15,20 +15,21 @@ import re
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from reput.broker.codes import ResponseCode, refuse
+from reput.broker.services.delivery import copy_of, deliver, real_place
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
 from reput.formats.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
-from reput.log.encode.message import Message, PutStatus
+from reput.log.encode.message import Message
 from reput.store.progress.delays import DelayProgress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reput.broker.broker import Broker
+    from reput.broker.state.state import BrokerState
     from reput.store.read.arrivals import Waiter
     from reput.store.read.message import StoredMessage
 
@@ -40,18 +41,15 @@ _AGAIN_S = 0.1
 _LONGEST_WAIT_S = 10.0
 """Longer waits are cut into such pieces, so that a clock that is set is noticed."""
 
-NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
-"""The refusals of a put that come each time: what waits for it would wait for ever."""
-
 
 class DelayLevels:
     """The delay levels of a broker. All methods but `persist` run in the loop's thread."""
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
-        self._broker = broker
+    def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._state = state
         self._loop = loop
-        self.delays_ms = broker.store.view.settings.delays_ms
-        self._progress = DelayProgress.load(broker.store.layout.root / paths.CONFIG)
+        self.delays_ms = state.store.view.settings.delays_ms
+        self._progress = DelayProgress.load(state.store.layout.root / paths.CONFIG)
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._waiters: dict[int, Waiter] = {}
         self._is_stopped = False
@@ -92,12 +90,12 @@ class DelayLevels:
         for timer in self._timers.values():
             timer.cancel()
         for waiter in self._waiters.values():
-            self._broker.store.stop_waiting(waiter)
+            self._state.store.stop_waiting(waiter)
 
     def persist(self) -> None:
         """Write how far each level is, if that has changed; any thread may call it."""
         try:
-            self._progress.persist(self._broker.store.flush)
+            self._progress.persist(self._state.store.flush)
         except ReputError as error:
             log.error("delayed messages are delivered, but not noted: %s", error)  # noqa: TRY400 - the text says it all
 
@@ -108,8 +106,8 @@ class DelayLevels:
         self._timers.pop(level, None)
         self._waiters.pop(level, None)
         try:
-            if self._broker.store.is_tail_full:
-                self._broker.ask_for_indexes()
+            if self._state.store.is_tail_full:
+                self._state.ask_for_indexes()
                 self._look_again(level, _AGAIN_S)
             else:
                 self._deliver_some(level)
@@ -118,7 +116,7 @@ class DelayLevels:
             self._look_again(level, _LONGEST_WAIT_S)
 
     def _deliver_some(self, level: int) -> None:
-        store, offset = self._broker.store, self._progress.table.get(level, 0)
+        store, offset = self._state.store, self._progress.table.get(level, 0)
         found = store.get_message(SCHEDULE_TOPIC, level - 1, offset, _AT_ONCE)
         for message in found:
             try:
@@ -134,7 +132,7 @@ class DelayLevels:
             self._progress.advance(level, found.next_offset)
             self._look_again(level, 0)
         else:
-            arrived = partial(self._broker.soon, self._look, level)
+            arrived = partial(self._state.soon, self._look, level)
             self._waiters[level] = store.on_arrival(SCHEDULE_TOPIC, level - 1, offset, arrived)
 
     def _look_again(self, level: int, wait_s: float) -> None:
@@ -152,31 +150,4 @@ class DelayLevels:
         if topic is None or queue_id is None or topic == HALF_TOPIC:
             log.error("a delayed message is left out: it names no queue to go to: %r", message)
             return True
-        future = self._broker.store.put_message_async(copy_of(message, topic), queue_id)
-        # With sync flush it is done later; what is not stored is done at once.
-        refusal = None if not future.done() or future.result().status.is_stored else future.result()
-        if refusal is not None and refusal.status in NEVER_STORED:
-            log.error("a delayed message is left out: %r: %s", message, refusal.reason)
-            return True
-        return refusal is None
-
-
-def real_place(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """Return the topic and queue to which a waiting message goes; None for what is missing or wrong."""
-    queue_id = properties.get(REAL_QUEUE_ID, "")
-    return properties.get(REAL_TOPIC), int(queue_id) if queue_id.isdecimal() and len(queue_id) < 10 else None
-
-
-def copy_of(message: StoredMessage, topic: str) -> Message:
-    """Return a stored message for another topic, with its properties, sender and times."""
-    record = message.record
-    return Message(
-        topic,
-        record.body,
-        properties=message.properties,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp,
-        born_host=record.born_host,
-        reconsume_times=record.reconsume_times,
-    )
+        return deliver(self._state.store, message, copy_of(message, topic), queue_id) is None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.requests import Answer
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 
 def update_group(broker: Broker, request: Request) -> Answer:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from reput.broker.bodies import QueueName, write_queue_table
-from reput.broker.codes import RequestCode, ResponseCode, refuse
-from reput.broker.consumers import ClientInfo, queues_of
-from reput.broker.requests import Answer
+from reput.broker.state.consumers import ClientInfo
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.bodies import QueueName, queues_of, write_queue_table
+from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats.fastjson import parse_object_keyed, write_fastjson
 from reput.formats.record import decode_message_id
 from reput.formats.remoting import LANGUAGES
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
     from reput.formats.remoting import RemotingFrame
 
 
@@ -146,5 +146,5 @@ def _offsets_of(body: bytes) -> dict[QueueName, int]:
     for key, offset in table.items() if isinstance(table, dict) else ():
         for queue in queues_of([parse_object_keyed(key.encode())]):
             if type(offset) is int:
-                found[QueueName(*queue)] = offset
+                found[queue] = offset
     return found

@@ -23,9 +23,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.delays import NEVER_STORED, copy_of, real_place
-from reput.broker.requests import Answer
+from reput.broker.services.delivery import copy_of, deliver, real_place
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
@@ -47,8 +47,8 @@ from reput.store.pending.timer_wheel import PRECISION_MS, has_timer_log
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.state.state import BrokerState
+    from reput.broker.wire.requests import Request
     from reput.store.read.arrivals import Waiter
     from reput.store.read.message import StoredMessage
     from reput.store.write.timer_files import TimerFiles, TimerState
@@ -69,14 +69,14 @@ class Timers:
     """The timer messages of a broker. All methods but `persist` run in the loop's thread.
 
     Args:
-        broker: the broker.
+        state: the broker's state.
         loop: its loop.
         first_queue_offset: the first message of the timer topic that is not in RocksDB, whose timers stay there.
     """
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, first_queue_offset: int) -> None:
-        config = broker.store.config
-        self._broker = broker
+    def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop, first_queue_offset: int) -> None:
+        config = state.store.config
+        self._state = state
         self._loop = loop
         self._max_delay_s = config.timer_max_delay_sec or DEFAULT_MAX_DELAY_S
         self.is_recall_enabled = config.recall_message_enable is True
@@ -87,7 +87,7 @@ class Timers:
         # The messages of the time that is being given out, and that time's marks.
         self._giving: deque[TimerUnit] = deque()
         self._marked: set[str] = set()
-        self._state: TimerState | None = None
+        self._reached: TimerState | None = None
         self._noted: TimerState | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: Waiter | None = None
@@ -132,7 +132,7 @@ class Timers:
         topic, out_ms = properties.get(REAL_TOPIC), properties.get(TIMER_OUT_MS)
         if message.topic != TIMER_TOPIC or topic is None or out_ms is None:
             return None
-        parts = (_HANDLE_VERSION, topic, self._broker.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
+        parts = (_HANDLE_VERSION, topic, self._state.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
         return base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
 
     def recall(self, request: Request) -> Answer:
@@ -140,13 +140,13 @@ class Timers:
         group, topic, text = request.text("producerGroup"), request.text("topic"), request.text("recallHandle")
         if not self.is_recall_enabled:
             refuse(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden (recallMessageEnable=false)")
-        self._broker.topics.get(topic)
+        self._state.topics.get(topic)
         due_ms, key = self._handle_of(topic, text)
         if not 0 < due_ms - _now_ms() < self._max_delay_s * 1000:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
         properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
         mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
-        future = self._broker.store.put_message_async(*self.place(mark, 0))
+        future = self._state.store.put_message_async(*self.place(mark, 0))
         if future.done() and not future.result().status.is_stored:
             refuse(ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {future.result().reason}")
         return Answer(fields={"msgId": key})
@@ -161,13 +161,13 @@ class Timers:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
         if parts[1] != topic:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, topic not match")
-        if parts[2] != self._broker.name:
+        if parts[2] != self._state.name:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available")
         return int(parts[3]), parts[4]
 
     def running_info(self) -> dict[str, int]:
         """Return how far deliveries lag: seconds, and messages of the queue that the wheel has not taken in."""
-        waiting = self._broker.store.max_offset(TIMER_TOPIC, 0) - self._queue_offset
+        waiting = self._state.store.max_offset(TIMER_TOPIC, 0) - self._queue_offset
         lag_ms = _now_ms() - PRECISION_MS - self._read_time_ms if self._giving else 0
         return {"timerReadBehind": max(lag_ms, 0) // 1000, "timerOffsetBehind": max(waiting, 0)}
 
@@ -181,7 +181,7 @@ class Timers:
         """Open the wheel where it ended."""
         from reput.store.write.timer_files import TimerFiles, earliest_read_time
 
-        store = self._broker.store
+        store = self._state.store
         self._files = files = TimerFiles(store.layout.root)
         self._queue_offset = max(self._queue_offset, files.checkpoint.last_timer_queue_offset)
         if files.last_unit is not None:
@@ -201,7 +201,7 @@ class Timers:
         if self._timer is not None:
             self._timer.cancel()
         if self._waiter is not None:
-            self._broker.store.stop_waiting(self._waiter)
+            self._state.store.stop_waiting(self._waiter)
 
     def close(self) -> None:
         """Note how far timers are, and release the files."""
@@ -212,32 +212,32 @@ class Timers:
 
     def persist(self) -> None:
         """Note how far timers are, if that has changed; any thread may call it."""
-        files, state = self._files, self._state
-        if files is None or state is None or state == self._noted:
+        files, reached = self._files, self._reached
+        if files is None or reached is None or reached == self._noted:
             return
         try:
             # The messages that were delivered outlive a power failure if the note of it does.
-            self._broker.store.flush()
-            files.persist(state)
-            self._noted = state
+            self._state.store.flush()
+            files.persist(reached)
+            self._noted = reached
         except ReputError as error:
             log.error("timer messages are delivered, but not noted: %s", error)  # noqa: TRY400 - the text says it all
 
-    def _note_state(self) -> None:
+    def _note_reached(self) -> None:
         from reput.store.write.timer_files import TimerState
 
-        self._state = TimerState(self._queue_offset, self._read_time_ms)
+        self._reached = TimerState(self._queue_offset, self._read_time_ms)
 
     def _look(self) -> None:
         """Take in what has come, deliver what is due, a few at a time; then wait for either."""
         if self._is_stopped:
             return
         self._end_wait()
-        store = self._broker.store
+        store = self._state.store
         wait_s, is_asked = _AGAIN_S, False
         try:
             if store.is_tail_full:
-                self._broker.ask_for_indexes()
+                self._state.ask_for_indexes()
             else:
                 wait_s, is_asked = self._step(), True
         except ReputError as error:
@@ -247,19 +247,19 @@ class Timers:
         if is_asked and wait_s > 0:
             # From the offset that the step has read up to: a message may have come since.
             next_offset = 0 if self._files is None else self._queue_offset
-            self._waiter = store.on_arrival(TIMER_TOPIC, 0, next_offset, partial(self._broker.soon, self._look))
+            self._waiter = store.on_arrival(TIMER_TOPIC, 0, next_offset, partial(self._state.soon, self._look))
 
     def _end_wait(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._waiter is not None:
-            self._broker.store.stop_waiting(self._waiter)
+            self._state.store.stop_waiting(self._waiter)
             self._waiter = None
 
     def _step(self) -> float:
         """Do the next few things; return the seconds until there are more."""
-        store = self._broker.store
+        store = self._state.store
         files = self._files
         if files is None:
             if store.max_offset(TIMER_TOPIC, 0) == 0 and not has_timer_log(store.layout.root):
@@ -268,7 +268,7 @@ class Timers:
         # The clock may be set back; what the wheel has given out is over.
         self._write_time_ms = max(self._write_time_ms, _now_ms() // PRECISION_MS * PRECISION_MS)
         is_idle = self._take_in(files) & self._give_out(files)
-        self._note_state()
+        self._note_reached()
         if not is_idle:
             return 0.0
         until_ms = self._write_time_ms + int(_LONGEST_WAIT_S * 1000)
@@ -278,7 +278,7 @@ class Timers:
 
     def _take_in(self, files: TimerFiles) -> bool:
         """Take in the next messages of the queue; return True if there are none."""
-        found = self._broker.store.get_message(TIMER_TOPIC, 0, self._queue_offset, _AT_ONCE)
+        found = self._state.store.get_message(TIMER_TOPIC, 0, self._queue_offset, _AT_ONCE)
         for message in found:
             try:
                 self._take(files, message)
@@ -329,7 +329,7 @@ class Timers:
         return [unit for unit in slot.units if not unit.is_delete_mark]
 
     def _message_of(self, unit: TimerUnit) -> StoredMessage | None:
-        message = self._broker.store.message_at(unit.physical_offset)
+        message = self._state.store.message_at(unit.physical_offset)
         if message is None or message.topic != TIMER_TOPIC or len(message.raw) != unit.record_size:
             log.error("a timer message is lost: its record at log offset %d is not there", unit.physical_offset)
             return None
@@ -359,18 +359,9 @@ class Timers:
             log.error("a timer message is left out: it names no queue to go to: %r", message)
             return
         again = replace(copy_of(message, topic), properties=properties)
-        future = self._broker.store.put_message_async(again, queue_id)
-        # With sync flush it is done later; what is not stored is done at once.
-        refusal = None if not future.done() or future.result().status.is_stored else future.result()
-        if refusal is not None and refusal.status in NEVER_STORED:
-            log.error("a timer message is left out: %r: %s", message, refusal.reason)
-        elif refusal is not None:
+        refusal = deliver(self._state.store, message, again, queue_id)
+        if refusal is not None:
             raise ReputError(f"{refusal.status.value}: {refusal.reason}")
-
-
-def recall_message(broker: Broker, request: Request) -> Answer:
-    """Recall a timer message."""
-    return broker.timers.recall(request)
 
 
 def _due_ms(properties: Mapping[str, str], now_ms: int) -> int | None:

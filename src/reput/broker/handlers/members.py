@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.consumers import ClientInfo, ConsumerKind, queues_of, subscription_of
-from reput.broker.requests import Answer
+from reput.broker.state.consumers import ClientInfo, ConsumerKind, subscription_of
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.bodies import queues_of
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
 from reput.formats.fastjson import write_fastjson
 from reput.formats.system_topics import RETRY_PREFIX
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 
 def heartbeat(broker: Broker, request: Request) -> Answer:

@@ -1,4 +1,4 @@
-"""One connection: bytes in, frames to the broker, answers out. The broker decides everything else."""
+"""One connection: bytes in, frames to the server, answers out. The server decides everything else."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from reput.formats.record import Host
 from reput.formats.remoting import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Answer
+    from reput.broker.wire.answers import Answer
 
 log = logging.getLogger("reput.broker")
 MAX_OUTPUT = 32 << 20
@@ -21,6 +20,19 @@ MAX_OUTPUT = 32 << 20
 _HIGH_WATER = 1 << 20
 _MAX_REMARK = 4096
 _UNKNOWN = Host(bytes(4), 0)
+
+
+class FrameServer(Protocol):
+    """The side of a broker that connections see."""
+
+    def connected(self, connection: Connection) -> bool:
+        """Take a new connection; return False if it is refused."""
+
+    def disconnected(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+
+    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
+        """Serve the frames of one read, in their order."""
 
 
 class Connection(asyncio.Protocol):
@@ -32,8 +44,8 @@ class Connection(asyncio.Protocol):
         peer: The client's address.
     """
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
-        self._broker = broker
+    def __init__(self, server: FrameServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
         self._loop = loop
         self._reader = FrameReader()
         self._out: list[bytes | memoryview] | None = None
@@ -56,7 +68,7 @@ class Connection(asyncio.Protocol):
         self.own_address = f"{host}:{port}"
         address, port = self._transport.get_extra_info("peername")[:2]
         self.peer = Host(ipaddress.ip_address(address).packed, port)
-        if not self._broker.connected(self):
+        if not self._server.connected(self):
             self.close()
 
     def data_received(self, data: bytes) -> None:
@@ -71,7 +83,7 @@ class Connection(asyncio.Protocol):
         if frames:
             self._out = []
             try:
-                self._broker.serve(self, frames)
+                self._server.serve(self, frames)
             finally:
                 pieces, self._out = self._out, None
                 self._write(pieces)
@@ -89,7 +101,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio has it
         """Forget the client; asyncio calls it."""
         self._transport = None
-        self._broker.disconnected(self)
+        self._server.disconnected(self)
 
     def answer(self, asked: RemotingFrame, answer: Answer) -> None:
         """Send the answer to a request."""

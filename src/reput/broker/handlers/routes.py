@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.configuration import CLUSTER, is_system_topic
-from reput.broker.requests import Answer
+from reput.broker.state.configuration import CLUSTER, is_system_topic
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 
 def _broker_data(broker: Broker, request: Request) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reput.broker.connection import Connection
-    from reput.broker.consumers import ClientInfo
+    from reput.broker.state.consumers import ClientInfo
+    from reput.broker.wire.connection import Connection
 
 
 class Producers:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.broker.bodies import QueueName, write_queue_table
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.configuration import MAX_QUEUES, check_topic, is_system_topic
-from reput.broker.requests import Answer
+from reput.broker.state.configuration import MAX_QUEUES, check_topic, is_system_topic
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.bodies import QueueName, write_queue_table
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
 from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 MESSAGE_TYPE: Final = "message.type"
 """The attribute that says which kind of messages a topic has; clients read it, and no put is refused for it."""

@@ -1,27 +1,17 @@
-"""A request that is being served: its header's fields by type, and the ways to answer it."""
+"""A request that is being served: its header's fields by type, and the way to answer it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from reput.broker.codes import ResponseCode, refuse
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.java_numbers import parse_whole
 from reput.formats.remoting import read_json
 
 if TYPE_CHECKING:
-    from reput.broker.connection import Connection
+    from reput.broker.wire.answers import Answer
+    from reput.broker.wire.connection import Connection
     from reput.formats.remoting import RemotingFrame
-
-
-class Answer(NamedTuple):
-    """An answer. `pieces`: its body, in pieces that are sent one after the other."""
-
-    code: int = ResponseCode.SUCCESS
-    remark: str | None = None
-    fields: Mapping[str, str] = MappingProxyType({})
-    pieces: Sequence[bytes | memoryview] = ()
 
 
 class Request:

@@ -21,13 +21,14 @@ import contextlib
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.codes import RequestCode, ResponseCode, refuse
-from reput.broker.delays import copy_of, real_place
-from reput.broker.requests import Answer
+from reput.broker.services.delivery import copy_of, real_place
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.properties import encode_properties
 from reput.formats.property_names import (
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Future
 
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.state.state import BrokerState
+    from reput.broker.wire.requests import Request
     from reput.log.encode.message import PutResult
     from reput.store.read.message import StoredMessage
     from reput.store.read.results import GetResult
@@ -69,6 +70,9 @@ _OP_BODY_SIZE = 4096
 _AT_ONCE = 32
 _AGAIN_S = 1.0
 _STOP_S = 5.0
+
+
+Place = Callable[[Message, int], tuple[Message, int]]
 
 
 def is_transactional(message: Message) -> bool:
@@ -98,11 +102,18 @@ class _Ends(NamedTuple):
 
 
 class Transactions:
-    """The transactions of a broker. All methods run in the loop's thread."""
+    """The transactions of a broker. All methods run in the loop's thread.
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
-        config = broker.store.config
-        self._broker = broker
+    Args:
+        state: the broker's state.
+        loop: its loop.
+        place: returns a committed message and its queue as they are stored.
+    """
+
+    def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop, place: Place) -> None:
+        config = state.store.config
+        self._state = state
+        self._place = place
         self._loop = loop
         self._time_out_ms = config.transaction_time_out or DEFAULT_TIME_OUT_MS
         self._check_max = config.transaction_check_max or DEFAULT_CHECK_MAX
@@ -147,7 +158,7 @@ class Transactions:
         if kind not in {TRANSACTION_COMMIT, TRANSACTION_ROLLBACK}:
             # The producer does not know the end either. It is asked later.
             return Answer()
-        half = self._broker.store.message_at(physical_offset)
+        half = self._state.store.message_at(physical_offset)
         if half is None or half.topic != HALF_TOPIC:
             refuse(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
         if not is_checked and self._is_late(half):
@@ -161,7 +172,7 @@ class Transactions:
             return Answer()
         if kind == TRANSACTION_ROLLBACK:
             self._have_ended(offsets)
-            self._broker.statistics.rolled_back += 1
+            self._state.statistics.rolled_back += 1
             return Answer()
         self._commit(request, half, offsets)
         return None
@@ -194,7 +205,7 @@ class Transactions:
             sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
             prepared_transaction_offset=half.physical_offset,
         )
-        future = self._broker.store.put_message_async(*self._broker.place(message, queue_id))
+        future = self._state.store.put_message_async(*self._place(message, queue_id))
         self._ending |= offsets
 
         def stored() -> Answer:
@@ -203,10 +214,10 @@ class Transactions:
             if not result.status.is_stored:
                 refuse(ResponseCode.SYSTEM_ERROR, f"the message is not stored: {result.status.value}: {result.reason}")
             self._have_ended(offsets)
-            self._broker.statistics.committed += 1
+            self._state.statistics.committed += 1
             return Answer()
 
-        future.add_done_callback(lambda _: self._broker.soon(self._broker.guarded, request, stored))
+        future.add_done_callback(lambda _: self._state.soon(self._state.guarded, request, stored))
 
     def _have_ended(self, offsets: set[int]) -> None:
         self._ended |= offsets
@@ -230,10 +241,10 @@ class Transactions:
 
     def _put_op(self, halves: list[int]) -> bool:
         """Put an op message; return False if the store does not take it now."""
-        key = self._broker.unique_keys.make()
+        key = self._state.unique_keys.make()
         message = Message(OP_TOPIC, encode_ended_offsets(halves), tags=REMOVE_TAG, unique_key=key)
         try:
-            future = self._broker.store.put_message_async(message, 0)
+            future = self._state.store.put_message_async(message, 0)
         except ReputError as error:
             log.error("the end of transactions is not noted now: %s", error)  # noqa: TRY400 - the text says it all
             return False
@@ -251,7 +262,7 @@ class Transactions:
 
     async def check(self) -> None:
         """Go once over the half messages without an end that nobody has been asked about lately."""
-        started_ms, store = _now_ms(), self._broker.store
+        started_ms, store = _now_ms(), self._state.store
         await self._read_ops()
         begin = offset = self._offset_of(HALF_TOPIC)
         if not self._is_loaded:
@@ -284,10 +295,10 @@ class Transactions:
             await asyncio.sleep(0)
 
     def _pulls_of(self, topic: str, begin: int) -> Iterator[tuple[int, GetResult]]:
-        return pulls_of(partial(self._broker.store.get_message, topic, 0), begin, at_once=_AT_ONCE)
+        return pulls_of(partial(self._state.store.get_message, topic, 0), begin, at_once=_AT_ONCE)
 
     def _offset_of(self, topic: str) -> int:
-        store = self._broker.store
+        store = self._state.store
         return max(store.query_offset(TRANSACTION_GROUP, topic, 0), store.min_offset(topic, 0))
 
     async def _read_ops(self) -> None:
@@ -311,7 +322,7 @@ class Transactions:
             self._ops.popleft()
         self._ended = {half for half in self._ended if half >= half_offset or half in needed}
         self._copies = {half: copy for half, copy in self._copies.items() if copy >= half_offset}
-        op_offset, store = self._ops[0].offset if self._ops else self._op_offset, self._broker.store
+        op_offset, store = self._ops[0].offset if self._ops else self._op_offset, self._state.store
         if op_offset != store.query_offset(TRANSACTION_GROUP, OP_TOPIC, 0) and op_offset > 0:
             store.commit_offset(TRANSACTION_GROUP, OP_TOPIC, 0, op_offset)
 
@@ -369,17 +380,17 @@ class Transactions:
         return copy
 
     async def _put(self, message: Message) -> PutResult | None:
-        if self._broker.store.is_tail_full:
-            self._broker.ask_for_indexes()
+        if self._state.store.is_tail_full:
+            self._state.ask_for_indexes()
             return None
-        future: Future[PutResult] = self._broker.store.put_message_async(message, 0)
+        future: Future[PutResult] = self._state.store.put_message_async(message, 0)
         result = await asyncio.wrap_future(future)
         return result if result.status.is_stored else None
 
     async def _give_up(self, half: StoredMessage) -> bool:
         """Move a half message that nobody ends to the topic of such messages."""
-        if self._broker.topics.find(GIVEN_UP_TOPIC) is None:
-            self._broker.topics.create(GIVEN_UP_TOPIC, 1, 1)
+        if self._state.topics.find(GIVEN_UP_TOPIC) is None:
+            self._state.topics.create(GIVEN_UP_TOPIC, 1, 1)
         log.error("a transaction without an end is given up and moved to %s: %r", GIVEN_UP_TOPIC, half)
         return await self._put(copy_of(half, GIVEN_UP_TOPIC)) is not None
 
@@ -388,7 +399,7 @@ class Transactions:
         properties = half.properties | {CHECK_TIMES: str(times)}
         topic, queue_id = real_place(properties)
         group = properties.get(PRODUCER_GROUP, "")
-        connection = self._broker.producers.next_of(group)
+        connection = self._state.producers.next_of(group)
         if connection is None or topic is None or queue_id is None:
             log.warning("nobody of producer group %r is online to be asked about a transaction: %r", group, half)
             return
@@ -405,17 +416,12 @@ class Transactions:
             "topic": HALF_TOPIC,
             "tranStateTableOffset": str(again.queue_offset),
             "commitLogOffset": str(again.physical_offset),
-            "offsetMsgId": self._broker.message_id(again.physical_offset),
+            "offsetMsgId": self._state.message_id(again.physical_offset),
             "msgId": key,
             "transactionId": key,
-            "bname": self._broker.name,
+            "bname": self._state.name,
         }
-        self._broker.client_calls.push(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
-
-
-def end_transaction(broker: Broker, request: Request) -> Answer | None:
-    """Commit a transaction or roll it back."""
-    return broker.transactions.end(request)
+        self._state.client_calls.push(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
 
 
 def _number(text: str | None, default: int) -> int:

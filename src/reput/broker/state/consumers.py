@@ -1,13 +1,12 @@
-"""Consumer groups: their members, what they subscribe to, and the queues that orderly consumers have locked.
+"""Consumer groups: their members, and what they subscribe to.
 
-Members and locks live in memory: clients register again by their next heartbeat.
+Members live in memory: clients register again by their next heartbeat.
 
-Source: `ConsumerManager`, `ConsumerGroupInfo`, `SubscriptionData`, `RebalanceLockManager`.
+Source: `ConsumerManager`, `ConsumerGroupInfo`, `SubscriptionData`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -17,12 +16,10 @@ from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
 if TYPE_CHECKING:
-    from reput.broker.connection import Connection
+    from reput.broker.wire.connection import Connection
 
 TAG, SQL92 = "TAG", "SQL92"
 BROADCASTING = "BROADCASTING"
-LOCK_LIFE_S = 60.0
-"""A lock that its holder does not renew for this time is free (`rocketmq.broker.rebalance.lockMaxLiveTime`)."""
 
 
 class Subscription(NamedTuple):
@@ -194,62 +191,3 @@ def subscription_of(values: Any) -> Subscription | None:
         kind,
         version if isinstance(version, int) else 0,
     )
-
-
-class ClientQueue(NamedTuple):
-    """A queue as a client names it."""
-
-    broker_name: str
-    queue_id: int
-    topic: str
-
-
-def queues_of(values: Any) -> list[ClientQueue]:
-    """Return the queues in a client's JSON (`mqSet`); those that are no queues are left out."""
-    found = []
-    for one in values if isinstance(values, list) else []:
-        if not isinstance(one, dict):
-            continue
-        broker_name, queue_id, topic = one.get("brokerName"), one.get("queueId"), one.get("topic")
-        if isinstance(broker_name, str) and type(queue_id) is int and isinstance(topic, str):
-            found.append(ClientQueue(broker_name, queue_id, topic))
-    return found
-
-
-class QueueLocks:
-    """The queues that orderly consumers have locked, by group. A lock is free when it is not renewed for a minute."""
-
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._clock_s = clock_s
-        self._holders: dict[tuple[str, ClientQueue], tuple[str, float]] = {}
-
-    def lock(self, group: str, client_id: str, queues: Iterable[ClientQueue]) -> list[ClientQueue]:
-        """Lock queues for a client, or renew its locks; return the queues that it holds now."""
-        now, held = self._clock_s(), []
-        for queue in queues:
-            holder, locked_at = self._holders.get((group, queue), (client_id, now))
-            if holder == client_id or now - locked_at > LOCK_LIFE_S:
-                self._holders[group, queue] = client_id, now
-                held.append(queue)
-        return held
-
-    def unlock(self, group: str, client_id: str, queues: Iterable[ClientQueue]) -> None:
-        """Free queues that a client holds."""
-        for queue in queues:
-            if self._holders.get((group, queue), ("", 0.0))[0] == client_id:
-                del self._holders[group, queue]
-
-    def has_locks(self, group: str) -> bool:
-        """Return True if a client of a group holds a queue: the group consumes in order."""
-        now = self._clock_s()
-        return any(
-            held_by == group and now - locked_at <= LOCK_LIFE_S
-            for (held_by, _), (_, locked_at) in self._holders.items()
-        )
-
-    def forget_expired(self) -> None:
-        """Drop locks that are free by their age."""
-        now = self._clock_s()
-        expired = [key for key, (_, locked_at) in self._holders.items() if now - locked_at > LOCK_LIFE_S]
-        for key in expired:
-            del self._holders[key]

@@ -11,15 +11,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from reput.broker.bodies import QueueName, write_queue_table
-from reput.broker.codes import ResponseCode, refuse
-from reput.broker.requests import Answer
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.bodies import QueueName, write_queue_table
+from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats import consumer_offset
 from reput.formats.fastjson import write_fastjson
 
 if TYPE_CHECKING:
-    from reput.broker.broker import Broker
-    from reput.broker.requests import Request
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 
 def consume_stats(broker: Broker, request: Request) -> Answer:

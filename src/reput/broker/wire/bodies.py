@@ -21,6 +21,18 @@ class QueueName(NamedTuple):
     topic: str
 
 
+def queues_of(values: Any) -> list[QueueName]:
+    """Return the queues in a client's JSON (`mqSet`); those that are no queues are left out."""
+    found = []
+    for one in values if isinstance(values, list) else []:
+        if not isinstance(one, dict):
+            continue
+        broker_name, queue_id, topic = one.get("brokerName"), one.get("queueId"), one.get("topic")
+        if isinstance(broker_name, str) and type(queue_id) is int and isinstance(topic, str):
+            found.append(QueueName(broker_name, queue_id, topic))
+    return found
+
+
 def write_queue_table(value: Any) -> bytes:
     """Return JSON of a value in which keys of maps may be queues."""
     if not isinstance(value, Mapping):

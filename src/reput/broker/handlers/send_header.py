@@ -1,0 +1,122 @@
+"""The header of a send, in either version, and the topic to which it goes.
+
+Source: `SendMessageRequestHeaderV2`, `AbstractSendMessageProcessor.msgCheck`, `SendMessageProcessor.handleRetryAndDLQ`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from reput.broker.state.configuration import MAX_QUEUES, NOT_FOR_SENDERS, WRITE, check_topic
+from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
+from reput.formats.properties import text_properties
+from reput.formats.property_names import DELAY
+from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
+from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
+
+_SHORT_NAMES: Final = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+}
+"""The letters of the second version's header."""
+_LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
+_KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | COMPRESSION_MASK
+"""The bits of sysFlag that a sender sets; the others are the store's."""
+
+
+class SendHeader(NamedTuple):
+    """The header of a send, of either version."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: Mapping[str, str]
+    reconsume_times: int
+    is_batch: bool
+
+
+def header_of(broker: Broker, request: Request) -> SendHeader:
+    """Return the header of a send whose topic is there now; a new topic is made as the header asks."""
+    code = request.frame.code
+    names = _LONG_NAMES if code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
+    request.text(names["producerGroup"])
+    topic = check_topic(request.text(names["topic"]))
+    default_topic = request.text(names["defaultTopic"])
+    wanted_queues = request.int32(names["defaultTopicQueueNums"])
+    queue_id = request.int32(names["queueId"])
+    sys_flag = request.int32(names["sysFlag"])
+    born = request.int64(names["bornTimestamp"])
+    flag = request.int32(names["flag"])
+    if topic in NOT_FOR_SENDERS:
+        refuse(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+    if topic.startswith(RETRY_PREFIX):
+        own_topic(broker, topic, 1)
+    config = broker.topics.find_or_create(topic, default_topic, wanted_queues)
+    queues = min(max(config.get("readQueueNums", 1), config.get("writeQueueNums", 1)), MAX_QUEUES)
+    if queue_id >= queues:
+        refuse(
+            ResponseCode.INVALID_PARAMETER,
+            f"request queueId[{queue_id}] is illegal, {config} Producer: {request.connection.peer}",
+        )
+    if queue_id < 0:
+        queue_id = random.randrange(queues)
+    properties = text_properties(request.fields.get(names["properties"], "").encode("utf-8", "replace"))
+    header = SendHeader(
+        topic,
+        queue_id,
+        sys_flag & _KEPT_FLAGS,
+        born,
+        flag,
+        properties,
+        request.int32(names["reconsumeTimes"], 0),
+        request.flag(names["batch"]) or code == RequestCode.SEND_BATCH_MESSAGE,
+    )
+    if not topic.startswith(RETRY_PREFIX):
+        return header
+    if header.is_batch:
+        refuse(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
+    most_tries = names["maxReconsumeTimes"]
+    return _place_retry(broker, header, request.int32(most_tries) if most_tries in request.fields else None)
+
+
+def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> SendHeader:
+    """Return the header of a message that a client sends to a retry topic.
+
+    It becomes a dead letter after more than `most_tries` (None: the group's own number), and if the group consumes in
+    order: its clients have tried often enough by themselves.
+    """
+    group = header.topic.removeprefix(RETRY_PREFIX)
+    config = broker.groups.find_or_create(group)
+    most = config.get("retryMaxTimes", 16) if most_tries is None else most_tries
+    if header.reconsume_times <= most and not broker.locks.has_locks(group):
+        return header
+    topic = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
+    return header._replace(topic=topic, queue_id=0, properties={**header.properties, DELAY: "-1"})
+
+
+def own_topic(broker: Broker, topic: str, queues: int) -> str:
+    """Return a topic of a group, which is made if there is none; refuse if it may not be written."""
+    config = broker.topics.find(topic)
+    if config is None:
+        broker.topics.create(topic, queues, queues)
+    elif not config.get("perm", 0) & WRITE:
+        refuse(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+    return topic

@@ -1,0 +1,154 @@
+"""The server of clients: it takes connections, gives each request to its handler, and looks after the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_sends
+from reput.broker.handlers.table import HANDLERS
+from reput.broker.wire.answers import Answer, answer_of_error
+from reput.broker.wire.codes import ResponseCode
+from reput.broker.wire.connection import Connection
+from reput.broker.wire.requests import Request
+from reput.errors import ReputError
+
+if TYPE_CHECKING:
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.access import AccessKeys
+    from reput.formats.remoting import RemotingFrame
+
+log = logging.getLogger("reput.broker")
+MAX_CONNECTIONS: Final = 10_000
+"""The most connections; a further one is closed at once."""
+IDLE_S: Final = 120.0
+"""A connection on which nothing comes for this time is closed. Clients send a heartbeat every 30 s."""
+INDEX_BYTES: Final = 64 << 20
+"""Bytes of log without durable indexes after which the broker builds them."""
+_SWEEP_S = 1.0
+_DRAIN_S = 5.0
+
+
+class BrokerServer:
+    """Serves the clients of a broker. All methods run in the loop's thread.
+
+    Args:
+        broker: the broker.
+        loop: the loop that serves connections.
+        access_keys: the keys with which clients sign; None to check nothing.
+    """
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, access_keys: AccessKeys | None = None) -> None:
+        self._broker = broker
+        self._loop = loop
+        self._access_keys = access_keys
+        self._connections: set[Connection] = set()
+        self._is_stopping = False
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # --- connections ---------------------------------------------------------------------------
+
+    def connection(self) -> Connection:
+        """Make a connection; the loop's server calls it."""
+        return Connection(self, self._loop)
+
+    def connected(self, connection: Connection) -> bool:
+        """Take a new connection; return False if there are too many."""
+        if len(self._connections) >= MAX_CONNECTIONS or self._is_stopping:
+            log.warning("%s: closed: %d connections are open", connection.peer, len(self._connections))
+            return False
+        self._connections.add(connection)
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        self._connections.discard(connection)
+        self._broker.connection_lost(connection)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
+        """Serve the requests of one read, in their order. Single sends that follow one another are stored together."""
+        sends: list[Send] = []
+        broker = self._broker
+        for frame in frames:
+            if frame.is_answer:
+                broker.client_calls.answered(connection, frame)
+                continue
+            request = Request(connection, frame)
+            refusal = None if self._access_keys is None else self._access_keys.refusal_of(frame)
+            if refusal is not None:
+                request.answer(Answer(ResponseCode.NO_PERMISSION, refusal))
+                continue
+            if frame.code in SEND_CODES:
+                broker.guarded(request, lambda asked=request: self._take_send(asked, sends))  # type: ignore[misc]
+                continue
+            self._store(sends)
+            handler = HANDLERS.get(frame.code)
+            if handler is None:
+                words = f" request type {frame.code} not supported"
+                request.answer(Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words))
+            else:
+                broker.guarded(request, lambda asked=request, serve=handler: serve(broker, asked))  # type: ignore[misc]
+        self._store(sends)
+
+    def _take_send(self, request: Request, sends: list[Send]) -> None:
+        send = serve_send(self._broker, request)
+        if send is not None:
+            sends.append(send)
+
+    def _store(self, sends: list[Send]) -> None:
+        if sends:
+            taken = list(sends)
+            sends.clear()
+            try:
+                store_sends(self._broker, taken)
+            except ReputError as error:
+                for send in taken:
+                    send.request.answer(answer_of_error(error))
+
+    # --- background ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to deliver what waits, and to look after idle connections, old locks and indexes."""
+        self._broker.start()
+        self._sweeper = self._loop.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        broker = self._broker
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            now = self._loop.time()
+            for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
+                connection.close()
+            broker.locks.forget_expired()
+            broker.statistics.sample()
+            await self._loop.run_in_executor(None, broker.persist)
+            if broker.wants_indexes or broker.store.behind_bytes > INDEX_BYTES:
+                broker.wants_indexes = False
+                await self._loop.run_in_executor(None, self._build_indexes)
+
+    def _build_indexes(self) -> None:
+        if self._broker.store.is_followed:
+            return
+        try:
+            self._broker.store.reput(spark=False)
+        except ReputError as error:
+            log.error("the indexes are not up to date: %s", error)  # noqa: TRY400 - the text says it all
+
+    async def stop(self) -> None:
+        """Answer held pulls, send what waits, and close all connections."""
+        self._is_stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self._broker.stop()
+        for connection in list(self._connections):
+            connection.close()
+        deadline = self._loop.time() + _DRAIN_S
+        # Transports have no event for their end.
+        while self._connections and self._loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()

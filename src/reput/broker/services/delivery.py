@@ -1,0 +1,58 @@
+"""Messages that have waited in another topic, and go to their own when they are due."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from reput.formats.property_names import REAL_QUEUE_ID, REAL_TOPIC
+from reput.log.encode.message import Message, PutStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput.embedded import MessageStore
+    from reput.log.encode.message import PutResult
+    from reput.store.read.message import StoredMessage
+
+log = logging.getLogger("reput.broker")
+_NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+"""The refusals of a put that come each time: what waits for it would wait for ever."""
+
+
+def real_place(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Return the topic and queue to which a waiting message goes; None for what is missing or wrong."""
+    queue_id = properties.get(REAL_QUEUE_ID, "")
+    return properties.get(REAL_TOPIC), int(queue_id) if queue_id.isdecimal() and len(queue_id) < 10 else None
+
+
+def copy_of(message: StoredMessage, topic: str) -> Message:
+    """Return a stored message for another topic, with its properties, sender and times."""
+    record = message.record
+    return Message(
+        topic,
+        record.body,
+        properties=message.properties,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        reconsume_times=record.reconsume_times,
+    )
+
+
+def deliver(store: MessageStore, waiting: StoredMessage, message: Message, queue_id: int) -> PutResult | None:
+    """Put the message for which another one has waited.
+
+    Returns:
+        The refusal, if the store does not take it now. What it would never take is left out, and logged.
+    """
+    future = store.put_message_async(message, queue_id)
+    # With sync flush it is done later; what is not stored is done at once.
+    if not future.done() or future.result().status.is_stored:
+        return None
+    refusal = future.result()
+    if refusal.status not in _NEVER_STORED:
+        return refusal
+    log.error("a waiting message is left out: %r: %s", waiting, refusal.reason)
+    return None

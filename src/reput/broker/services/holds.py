@@ -1,0 +1,109 @@
+"""Pulls that are held (long polling).
+
+A pull that finds nothing new is held until its queue has a message at its offset, its time is over, its group is sent
+to another offset, its client goes, or the broker stops. Then it runs once more, and is answered.
+
+Source: `PullRequestHoldService`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from reput.broker.state.state import BrokerState
+    from reput.broker.wire.answers import Answer
+    from reput.broker.wire.requests import Request
+    from reput.store.read.arrivals import Waiter
+    from reput.store.read.sql_filter import SqlFilter
+    from reput.store.read.tag_filter import TagFilter
+
+MAX_SUSPEND_MS: Final = 60_000
+MAX_HELD: Final = 100_000
+"""The most pulls that are held; more are answered at once."""
+
+
+class PullRequest(NamedTuple):
+    """A pull whose header has been checked."""
+
+    request: Request
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    max_messages: int
+    max_bytes: int
+    wanted: TagFilter | SqlFilter | None
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A pull that is held."""
+
+    pull: PullRequest
+    again: Callable[[], Answer]
+    waiter: Waiter | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class Holds:
+    """The pulls that are held. All methods run in the loop's thread."""
+
+    def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._state = state
+        self._loop = loop
+        self._held: dict[Hold, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, pull: PullRequest, suspend_ms: int, again: Callable[[], Answer]) -> bool:
+        """Hold a pull, until `again` answers it; return False if there are too many."""
+        if len(self._held) >= MAX_HELD:
+            return False
+        hold = Hold(pull, again)
+        self._held[hold] = None
+        hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._end, hold)
+        # The store looks again after it has noted the waiter, so no arrival is lost in between.
+        hold.waiter = self._state.store.on_arrival(
+            pull.topic, pull.queue_id, pull.offset, lambda: self._state.soon(self._end, hold)
+        )
+        return True
+
+    def _end(self, hold: Hold) -> None:
+        if self._forget(hold):
+            self._state.guarded(hold.pull.request, hold.again)
+
+    def _forget(self, hold: Hold) -> bool:
+        if hold not in self._held:
+            return False
+        del self._held[hold]
+        if hold.timer is not None:
+            hold.timer.cancel()
+        if hold.waiter is not None:
+            self._state.store.stop_waiting(hold.waiter)
+        return True
+
+    def forget_connection(self, connection: object) -> None:
+        """Drop the pulls of a connection that is gone."""
+        for hold in [one for one in self._held if one.pull.request.connection is connection]:
+            self._forget(hold)
+
+    def end_topic(self, topic: str) -> None:
+        """Answer the pulls of a topic: it is deleted."""
+        for hold in [one for one in self._held if one.pull.topic == topic]:
+            self._end(hold)
+
+    def end_pulls(self, group: str, topic: str, queue_id: int) -> None:
+        """Answer the pulls of a group in a queue: its offset has changed."""
+        wanted = (group, topic, queue_id)
+        for hold in [one for one in self._held if (one.pull.group, one.pull.topic, one.pull.queue_id) == wanted]:
+            self._end(hold)
+
+    def end_all(self) -> None:
+        """Answer all pulls: the broker stops."""
+        for hold in list(self._held):
+            self._end(hold)

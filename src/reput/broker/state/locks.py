@@ -1,0 +1,55 @@
+"""The queues that orderly consumers have locked. Locks live in memory: clients lock again before they consume.
+
+Source: `RebalanceLockManager`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reput.broker.wire.bodies import QueueName
+
+LOCK_LIFE_S = 60.0
+"""A lock that its holder does not renew for this time is free (`rocketmq.broker.rebalance.lockMaxLiveTime`)."""
+
+
+class QueueLocks:
+    """The queues that orderly consumers have locked, by group. A lock is free when it is not renewed for a minute."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._holders: dict[tuple[str, QueueName], tuple[str, float]] = {}
+
+    def lock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> list[QueueName]:
+        """Lock queues for a client, or renew its locks; return the queues that it holds now."""
+        now, held = self._clock_s(), []
+        for queue in queues:
+            holder, locked_at = self._holders.get((group, queue), (client_id, now))
+            if holder == client_id or now - locked_at > LOCK_LIFE_S:
+                self._holders[group, queue] = client_id, now
+                held.append(queue)
+        return held
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> None:
+        """Free queues that a client holds."""
+        for queue in queues:
+            if self._holders.get((group, queue), ("", 0.0))[0] == client_id:
+                del self._holders[group, queue]
+
+    def has_locks(self, group: str) -> bool:
+        """Return True if a client of a group holds a queue: the group consumes in order."""
+        now = self._clock_s()
+        return any(
+            held_by == group and now - locked_at <= LOCK_LIFE_S
+            for (held_by, _), (_, locked_at) in self._holders.items()
+        )
+
+    def forget_expired(self) -> None:
+        """Drop locks that are free by their age."""
+        now = self._clock_s()
+        expired = [key for key, (_, locked_at) in self._holders.items() if now - locked_at > LOCK_LIFE_S]
+        for key in expired:
+            del self._holders[key]

@@ -1,0 +1,114 @@
+"""The state of a broker that requests and services share, and the ways in which they work: one event loop, one thread.
+
+The loop serves; the thread does what waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from reput.broker.state.configuration import GroupConfigs, TopicConfigs
+from reput.broker.state.consumers import Consumers
+from reput.broker.state.locks import QueueLocks
+from reput.broker.state.producers import Producers
+from reput.broker.state.statistics import Statistics
+from reput.broker.state.unique_keys import UniqueKeys
+from reput.broker.wire.answers import Answer, answer_of_error
+from reput.broker.wire.client_calls import ClientCalls
+from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode
+from reput.errors import ReputError
+from reput.formats.record import encode_message_id
+from reput.store.metadata.tables import Table
+
+if TYPE_CHECKING:
+    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.requests import Request
+    from reput.embedded import MessageStore
+    from reput.formats.record import Host
+
+log = logging.getLogger("reput.broker")
+NAME: Final = "reput"
+"""The name of the broker in routes."""
+
+
+class BrokerState:
+    """The state of a broker on an open store. All methods but `soon` run in the loop's thread.
+
+    Args:
+        store: the store, open to write.
+        host: the address and port of message ids, as in the store's records.
+        loop: the loop that serves connections.
+
+    Attributes:
+        wants_indexes: True if the durable indexes are to be built soon: the store takes no messages without them.
+    """
+
+    def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
+        self.store = store
+        self.name = NAME
+        homes = store.metadata_homes
+        self.topics = TopicConfigs(homes.configurations(Table.TOPICS), NAME)
+        self.groups = GroupConfigs(homes.configurations(Table.GROUPS))
+        self.consumers = Consumers(self._notify)
+        self.producers = Producers()
+        self.client_calls = ClientCalls(loop)
+        self.locks = QueueLocks()
+        self.statistics = Statistics()
+        self.unique_keys = UniqueKeys(host.address)
+        self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
+        self.wants_indexes = False
+        self._host = host.encode()
+        self._loop = loop
+        self._worker = ThreadPoolExecutor(1, "reput-broker-worker")
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Forget what a connection that is gone has registered."""
+        self.consumers.connection_lost(connection)
+        self.producers.connection_lost(connection)
+        self.client_calls.connection_lost(connection)
+
+    def _notify(self, connection: Connection, group: str) -> None:
+        """Let a consumer know that its group has changed."""
+        self.client_calls.push(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+
+    def ask_for_indexes(self) -> None:
+        """Build the durable indexes soon: the store takes no messages without them."""
+        self.wants_indexes = True
+
+    def message_id(self, offset: int) -> str:
+        """Return the id of the message at a log offset."""
+        return encode_message_id(self._host, offset)
+
+    # --- work ----------------------------------------------------------------------------------
+
+    def guarded(self, request: Request, work: Callable[[], Answer | None]) -> None:
+        """Answer a request with what `work` returns, or with its error. No error ends the broker."""
+        try:
+            answer = work()
+        except RefusedError as refusal:
+            answer = Answer(refusal.code, refusal.remark)
+        except ReputError as error:
+            answer = answer_of_error(error)
+        except Exception as error:  # an error of ours must not end the other clients' broker
+            log.exception("request %d of %s failed", request.frame.code, request.connection.peer)
+            answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        if answer is not None:
+            request.answer(answer)
+
+    def soon(self, work: Callable[..., object], *args: Any) -> None:
+        """Run work in the loop; any thread may call it. After the loop's end nothing happens."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(work, *args)
+
+    def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
+        """Answer a request with what `work` returns in another thread: it waits for the disk."""
+        future = self._worker.submit(work)
+        future.add_done_callback(lambda done: self.soon(self.guarded, request, done.result))
+
+    async def end_work(self) -> None:
+        """Wait for what is done in the other thread, and take no more."""
+        await self._loop.run_in_executor(None, self._worker.shutdown)

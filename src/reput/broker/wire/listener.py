@@ -1,0 +1,52 @@
+"""The address and port that clients reach, and the loop that serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from importlib import import_module
+from importlib.util import find_spec
+
+from reput.errors import ConfigError
+
+LOCALHOST = "127.0.0.1"
+_BACKLOG = 1024
+
+
+def listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ConfigError: the address is not IPv4 or not allowed, or the port is taken.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise ConfigError(f"host {host!r:.80}: give an IPv4 address, such as {LOCALHOST}") from None
+    if address.version != 4:
+        raise ConfigError(f"host {host}: give an IPv4 address; message ids of IPv6 addresses are not served")
+    if not address.is_loopback and not allow_remote:
+        raise ConfigError(
+            f"host {host}: other machines reach that address, and without access keys anyone there could read and "
+            "write the store. Allow it with --allow-remote (allow_remote=True), or listen on 127.0.0.1"
+        )
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port {port}: give 0 to 65535")
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return uvloop's loop where it is installed, else asyncio's."""
+    if find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
+    return loop
