@@ -1,0 +1,23 @@
+"""The choice of a topic and a queue, and the log that entries and records are in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli.shared import output
+
+if TYPE_CHECKING:
+    from reput.log.read.files import LogFiles
+    from reput.store.disk.store import StoreOnDisk
+
+topic_option = click.option("-t", "--topic", help="Only this topic.")
+queue_option = click.option("-q", "--queue-id", type=click.IntRange(min=0), help="Only the queues with this id.")
+
+
+def log_of(store: StoreOnDisk) -> LogFiles:
+    """Return the files of the log, and show notes about them."""
+    for note in store.log.notes:
+        output.say(f"note: {note}")
+    return store.log
