@@ -165,7 +165,7 @@ def test_the_last_messages_of_an_empty_queue(tmp_path: Path) -> None:
     empty.write_bytes(bytes(CONFIG.mapped_file_size_consume_queue))
     done = call("get", tmp_path / "u", "-t", "e", "-o", -4)
     assert (done.return_value, done.stdout) == (0, "")
-    assert done.stderr.endswith("note: NO_MESSAGE_IN_QUEUE at 0: the queue holds no message\n")
+    assert done.stderr.endswith("note: the queue holds no message (NO_MESSAGE_IN_QUEUE)\n")
 
 
 def test_diff_says_what_a_writer_has_not_indexed_yet(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError, NotAStoreError
 from support import golden, stores
+from support.inner import topics_json
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -99,11 +100,43 @@ def test_filter(path: Path) -> None:
 
 
 def test_where_no_message_is(path: Path) -> None:
-    """An offset outside the queue is told with RocketMQ's status and the span."""
-    for offset, status in ((5, "OFFSET_OVERFLOW_ONE"), (99, "OFFSET_OVERFLOW_BADLY")):
+    """An offset outside the queue is explained in words, with RocketMQ's status and the span."""
+    for offset, words in (
+        (5, "offset 5 is the queue's end, and no message has it yet (OFFSET_OVERFLOW_ONE)"),
+        (99, "offset 99 is past the queue's end (OFFSET_OVERFLOW_BADLY)"),
+    ):
         done = call(path, "-t", "t", "-q", 0, "-o", offset)
         assert (done.stdout, done.return_value) == ("", 0)
-        assert f"{status} at {offset}: the queue holds 0 to 4" in done.stderr
+        assert f"note: {words}; the queue holds 0 to 4\n" in done.stderr
+
+
+def test_a_topic_without_messages_is_empty_and_not_unknown(path: Path) -> None:
+    """A topic that only the broker's configuration has is no error: a note says that it is empty, as for its queues."""
+    topics_json(path, {"fresh": {}})
+    for verb in (("get",), ("get", "-q", "0"), ("offset",), ("query", "--key", "k")):
+        done = CliRunner().invoke(cli, [verb[0], str(path), "-t", "fresh", *verb[1:]], standalone_mode=False)
+        assert (done.stdout, done.return_value) == ("", 0), done.exception
+        assert "note: " in done.stderr
+    assert "note: topic fresh is empty: no message was put to it yet\n" in call(path, "-t", "fresh").stderr
+    both = call(path, "-t", "fresh", "-t", "t")
+    assert (both.stdout.splitlines()[0], len(both.stdout.splitlines())) == ("a0", 5)
+    assert "no topic fresher. Near it: fresh" in str(call(path, "-t", "fresher").exception)
+    assert "no queue 7" in str(call(path, "-t", "t", "-q", 7).exception)
+
+
+def test_follow_waits_for_the_first_message_of_a_topic(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """-f of a topic that is in topics.json and still empty waits, and shows what comes; so for a queue of it."""
+    topics_json(path, {"fresh": {}})
+
+    def put_one(_: float) -> None:
+        with reput.MessageStore.open(path, SMALL) as store:
+            assert store.put_message(reput.Message("fresh", b"first")).status.is_stored
+
+    monkeypatch.setattr("reput.cli.get.read._LOOK_FOR_QUEUES_S", 0)
+    monkeypatch.setattr("reput.cli.get.read.time.sleep", put_one)
+    done = call(path, "-t", "fresh", "-f", "-c", 1)
+    assert (done.stdout, done.return_value) == ("first\n", 0), done.exception
+    assert "note: topic fresh is empty: no message was put to it yet, waiting for one\n" in done.stderr
 
 
 def test_unknown_names_are_told_with_what_is_near(path: Path) -> None:

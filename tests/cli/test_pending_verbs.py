@@ -59,6 +59,17 @@ def test_a_store_without_such_work_says_so(verb: str, tmp_path: Path, capsys: py
     assert run(["pending", verb, str(tmp_path / "nowhere")]) == 2
 
 
+def test_an_unknown_topic_or_group_is_an_error(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that the store does not have is refused as by `get`; a known one for which nothing waits is not."""
+    for verb in ("timers", "transactions", "pop"):
+        assert run(["pending", verb, str(root), "-t", "order"]) == 2
+        assert f"error: {root}: no topic order. Near it: orders" in capsys.readouterr().err
+        assert run(["pending", verb, str(root), "-t", "orders"]) == 0
+    assert run(["pending", "timers", str(root), "-t", "orders", "--until", "0"]) == 0
+    assert run(["pending", "pop", str(root), "-g", "nobody", "--json"]) == 2
+    assert f"{root}: no group nobody has progress" in capsys.readouterr().err
+
+
 def test_wrong_rows_and_damage_end_with_1(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A timer log that was cut is named on stderr; the other verbs still end with 0."""
     log = root / FOLDER / paths.offset_name(0)

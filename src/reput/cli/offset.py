@@ -56,7 +56,9 @@ def offset(
         raise click.UsageError("--boundary needs --timestamp")
     boundary = boundary or _LOWER
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
-        spans = stores.queues_of(opened, topic, queue_id)
+        if is_empty := stores.awaits_messages(opened, topic, queue_id):
+            output.say(f"note: {stores.no_messages_yet(topic)}")
+        spans = [] if is_empty else stores.queues_of(opened, topic, queue_id)
         values: dict[str, Any] = {"ok": True, "topic": topic}
         if time_ms is None:
             queues = [_span(opened, span) for span in spans]

@@ -161,8 +161,11 @@ def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:
     Raises:
         ConfigError: There is no message either, so there is no such topic.
     """
+    from reput.store.read.topic_messages import refuse_unknown
+
     if not found:
-        stores.queues_of(opened, topic)
+        refuse_unknown(opened.view, topic)
+        return
     output.say(f"note: topic {topic} has no queues, as after `reput delete`; the index still has its messages")
 
 

@@ -120,15 +120,15 @@ class QueueReader:
         """Note an offset without a message, from which the queue goes on elsewhere."""
         from reput.store.read.results import GetStatus
 
-        text = f"note: {self.name}{result.status} at {at}: {_span_text(result)}"
+        text = f"note: {self.name}{_status_text(result, at)}"
         if result.status in {
             GetStatus.OFFSET_TOO_SMALL,
             GetStatus.OFFSET_FOUND_NULL,
             GetStatus.MESSAGE_WAS_REMOVING,
         }:
-            output.say(f"{text}; going on at {self.offset}")
+            output.say(f"{text}. Going on at {self.offset}")
         elif result.status is GetStatus.OFFSET_OVERFLOW_BADLY and follow:
-            output.say(f"{text}; waiting for {self.offset}")
+            output.say(f"{text}. Waiting for {self.offset}")
 
     def say_nothing(self) -> None:
         """Say why no message came."""
@@ -137,13 +137,13 @@ class QueueReader:
         result = self.last
         if result is None and self.end_time_ms is None:
             # The last messages of the queue are wanted, and it is empty.
-            output.say(f"note: {GetStatus.NO_MESSAGE_IN_QUEUE} at {self.begin}: the queue holds no message")
+            output.say(f"note: the queue holds no message ({GetStatus.NO_MESSAGE_IN_QUEUE})")
         elif result is None:
             output.say("note: no message was stored in that time")
         elif result.status is GetStatus.OFFSET_OVERFLOW_ONE and self.begin < result.max_offset:
             output.say(f"note: no message from {self.begin} on matches; {_span_text(result)}")
         else:
-            output.say(f"note: {result.status} at {self.begin}: {_span_text(result)}")
+            output.say(f"note: {_status_text(result, self.begin)}")
 
 
 class Reader:
@@ -164,7 +164,7 @@ class Reader:
             return
         if len(self.readers) == 1:
             self.readers[0].say_nothing()
-        else:
+        elif self.readers:
             output.say(
                 f"note: none of {len(self.readers)} queues has such a message; `reput offset STORE -t TOPIC` shows "
                 "what they hold"
@@ -270,6 +270,24 @@ def range_of(reader: QueueReader, offset: str | int) -> tuple[int, int]:
         wanted = int(offset)
         begin = wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
     return begin, span.max_offset
+
+
+def _status_text(result: GetResult, offset: int) -> str:
+    """Return the reason why a pull from an offset gave nothing, in words, and RocketMQ's name for it."""
+    from reput.store.read.results import GetStatus
+
+    if result.max_offset <= result.min_offset:
+        return f"{_span_text(result)} ({result.status})"
+    words = {
+        GetStatus.OFFSET_OVERFLOW_ONE: f"offset {offset} is the queue's end, and no message has it yet",
+        GetStatus.OFFSET_OVERFLOW_BADLY: f"offset {offset} is past the queue's end",
+        GetStatus.OFFSET_TOO_SMALL: f"offset {offset} is before the queue's first message",
+        GetStatus.OFFSET_FOUND_NULL: f"there is no message at offset {offset}",
+        GetStatus.MESSAGE_WAS_REMOVING: f"the log file of the message at offset {offset} was deleted",
+    }.get(result.status)
+    if words is None:
+        return f"no message from {offset} on matches; {_span_text(result)}"
+    return f"{words} ({result.status}); {_span_text(result)}"
 
 
 def _span_text(result: GetResult) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.store.read.sql_filter import SqlFilter
+    from reput.store.read.view import StoreQueue
 
 _MANY = 2000
 
@@ -106,7 +107,7 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
             queues = [
                 (topic, found)
                 for topic in dict.fromkeys(question.topics)
-                for found in stores.queues_of(opened, topic, question.queue_id)
+                for found in _queues_of(opened, topic, question)
             ]
             readers = [QueueReader(opened, topic, found.queue_id, 0, question.wanted) for topic, found in queues]
             question.bounds.apply(readers, question.follow)
@@ -124,6 +125,19 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
         # Ctrl-C is the usual end of --follow.
         return INTERRUPTED
     return form.bodies.code(stores.damage_code(opened))
+
+
+def _queues_of(opened: MessageStore, topic: str, question: Question) -> Sequence[StoreQueue]:
+    """Return the queues of a topic that the question names; a note says if the broker has them, and they are empty.
+
+    Raises:
+        ConfigError: There is no such topic, or no such queue.
+    """
+    if not stores.awaits_messages(opened, topic, question.queue_id):
+        return stores.queues_of(opened, topic, question.queue_id)
+    queue = "" if question.queue_id is None else f"queue {question.queue_id} of "
+    output.say(f"note: {queue}{stores.no_messages_yet(topic)}{', waiting for one' if question.follow else ''}")
+    return ()
 
 
 class _NewQueues(NamedTuple):

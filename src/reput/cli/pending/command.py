@@ -12,6 +12,9 @@ from reput.cli.shared import options, output
 from reput.cli.shared.groups import VerbGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reput.embedded import MessageStore
     from reput.store.pending.half_row import PendingTransaction
     from reput.store.pending.pop_row import PendingPop
     from reput.store.pending.timer_row import PendingTimer
@@ -81,7 +84,11 @@ def timers(
     names = ("due", "in", "topic/queue", "key", "log offset", "waits in", "state")
     opening = stores.reading(store, options.config_of(config_path, assignments, store))
     table = PendingTable("Timers", names, cells)
-    return show_pending(opening, table, lambda work: work.timers(topic, until), max_messages, as_json)
+
+    def unknown(opened: MessageStore) -> None:
+        _refuse_unknown_topic(opened, topic, opened.pending.timers(topic))
+
+    return show_pending(opening, table, lambda work: work.timers(topic, until), unknown, max_messages, as_json)
 
 
 @pending.command()
@@ -125,7 +132,11 @@ def transactions(
     names = ("born", "topic/queue", "producer", "unique key", "checks", "waits in", "state", "age")
     opening = stores.reading(store, options.config_of(config_path, assignments, store))
     table = PendingTable("Transactions", names, cells)
-    return show_pending(opening, table, lambda work: work.transactions(topic), max_messages, as_json)
+
+    def unknown(opened: MessageStore) -> None:
+        _refuse_unknown_topic(opened, topic, ())
+
+    return show_pending(opening, table, lambda work: work.transactions(topic), unknown, max_messages, as_json)
 
 
 @pending.command()
@@ -172,7 +183,25 @@ def pop(
     names = ("group", "topic/queue", "offset", "invisible until", "in", "attempts", "log offset", "state in", "state")
     opening = stores.reading(store, options.config_of(config_path, assignments, store), with_progress=True)
     table = PendingTable("Messages in flight", names, cells, _lags)
-    return show_pending(opening, table, lambda work: work.pop(group, topic), max_messages, as_json)
+
+    def unknown(opened: MessageStore) -> None:
+        _refuse_unknown_topic(opened, topic, opened.pending.pop(None, topic))
+        if group is not None and next(opened.pending.pop(group), None) is None:
+            stores.groups_of(opened, group)
+
+    return show_pending(opening, table, lambda work: work.pop(group, topic), unknown, max_messages, as_json)
+
+
+def _refuse_unknown_topic(opened: MessageStore, topic: str | None, waiting: Iterable[object]) -> None:
+    """Refuse a topic that the store does not have, unless messages for it are among those `waiting`.
+
+    Raises:
+        ConfigError: There is no such topic.
+    """
+    from reput.store.read.topic_messages import refuse_unknown
+
+    if topic is not None and topic not in opened.topics() and next(iter(waiting), None) is None:
+        refuse_unknown(opened.view, topic)
 
 
 def _lags(work: PendingWork) -> MoreTotals:

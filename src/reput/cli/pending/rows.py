@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.cli.shared import opened as stores
@@ -41,18 +41,35 @@ def show_pending(
     opening: AbstractContextManager[MessageStore],
     table: PendingTable,
     rows: Callable[[PendingWork], Iterable[Any]],
+    refuse_unknown: Callable[[MessageStore], None],
     max_messages: int | None,
     as_json: bool,
 ) -> int:
-    """Show rows of a store's pending work, their totals, and what could not be read or is odd; return the exit code."""
+    """Show rows of a store's pending work, their totals, and what could not be read or is odd; return the exit code.
+
+    `refuse_unknown` is called if there are no rows and no damage: a topic or group may be unknown.
+
+    Raises:
+        ConfigError: `refuse_unknown` raises it.
+    """
     with opening as opened:
         work = opened.pending
-        are_sound = _show_rows(work, table, rows(work), options.most_rows(max_messages, as_json), as_json)
+        found = _rows_or_refusal(rows(work), lambda: None if work.damage else refuse_unknown(opened))
+        are_sound = _show_rows(work, table, found, options.most_rows(max_messages, as_json), as_json)
     for text in work.damage:
         output.say(f"damage: {text}")
     for text in work.notes:
         output.say(f"note: {text}")
     return stores.damage_code(opened) if are_sound and not work.damage else 1
+
+
+def _rows_or_refusal(rows: Iterable[Any], refuse: Callable[[], None]) -> Iterator[Any]:
+    """Iterate over rows; if there are none, call `refuse` before the caller shows that."""
+    row = None
+    for row in rows:
+        yield row
+    if row is None:
+        refuse()
 
 
 def _show_rows(work: PendingWork, table: PendingTable, rows: Iterable[Any], most: int | None, as_json: bool) -> bool:

@@ -15,7 +15,7 @@ import click
 from reput.cli.shared import output
 from reput.cli.shared.parts import record_cells, record_values
 from reput.formats.layout import INT64_MAX
-from reput.nearest import near, some, unknown_topic
+from reput.nearest import near, quoted, some
 
 if TYPE_CHECKING:
     from reput.cli.shared.bodies import Bodies
@@ -180,18 +180,34 @@ def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> 
     """Return the queues of a topic, or the one with that id.
 
     Raises:
-        ConfigError: There is none; the text names similar topics.
+        ConfigError: There is no such topic, and the text names similar ones; or it has no such queue, or no message.
     """
     from reput.errors import ConfigError
+    from reput.store.read.topic_messages import refuse_unknown
 
     found = opened.queues(topic)
     if not found:
-        raise ConfigError(unknown_topic(opened.layout.root, topic, opened.topics()))
+        refuse_unknown(opened.view, topic)
+        raise ConfigError(f"{opened.layout.root}: {no_messages_yet(topic)}")
     chosen = [info for info in found if queue_id is None or info.queue_id == queue_id]
     if not chosen:
         ids = [str(info.queue_id) for info in found]
         raise ConfigError(f"{opened.layout.root}: topic {topic} has no queue {queue_id}. There are: {some(ids)}")
     return chosen
+
+
+def awaits_messages(opened: MessageStore, topic: str, queue_id: int | None = None) -> bool:
+    """Return True if the broker has a topic, and that queue of it, and no message was put there yet."""
+    if any(queue_id in {None, info.queue_id} for info in opened.queues(topic)):
+        return False
+    count = opened.view.topics_of_broker().queue_counts.get(topic.encode("utf-8", "surrogateescape"))
+    # 0: the configuration does not say the number.
+    return count is not None and (queue_id is None or not count or queue_id < count)
+
+
+def no_messages_yet(topic: str) -> str:
+    """Return a sentence about a topic of the broker to which no message was put yet."""
+    return f"topic {quoted(topic)} is empty: no message was put to it yet"
 
 
 def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:

@@ -36,8 +36,9 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
     """
     configured = view.topics_of_broker().names
     if topic.encode("utf-8", "surrogateescape") not in configured:
-        names = {*view.topics(), *(name.decode("utf-8", "replace") for name in configured)}
-        raise ConfigError(unknown_topic(view.layout.root, topic, sorted(names)))
+        # First those that have messages: the others may be topics that a broker makes for itself.
+        names = [*view.topics(), *sorted(name.decode("utf-8", "replace") for name in configured)]
+        raise ConfigError(unknown_topic(view.layout.root, topic, list(dict.fromkeys(names))))
 
 
 def messages_of_topic(
