@@ -163,7 +163,10 @@ def test_a_store_whose_settings_contradict_its_topics_is_refused(tmp_path: Path)
 
 
 def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
-    """`reput serve` says its address, serves, and ends with 0 after SIGTERM; the store is sound."""
+    """`reput serve` says its address, serves, and ends with 0 after SIGTERM; the store is sound.
+
+    A command that would write meanwhile is refused with the name and the id of the process.
+    """
     store = tmp_path / "store"
     words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:3", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -174,6 +177,9 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
             client.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
             with pytest.raises(ConnectionResetError):
                 client.receive()
+        with pytest.raises(reput.StoreLockedError) as held:
+            reput.MessageStore.open(store)
+        assert f"`reput serve`, process {process.pid}, is at work on this store. Stop it, or wait" in str(held.value)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -70,7 +70,7 @@ def test_a_missing_path_advises_a_reader_no_create(tmp_path: Path, capsys: pytes
 def test_a_store_in_use_names_its_holder(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A command that cannot write says which kind of process has the store, and its id."""
     with writing(store) as writer:
-        who = f"a reput program that puts messages, process {writer}, is at work on this store. Wait until"
+        who = f"a reput program that puts messages, process {writer}, is at work on this store. Stop it, or wait"
         for verb in (("rebuild", "--no-spark"), ("rebuild", "--dry-run"), ("delete", "-t", "orders")):
             assert f"{store / 'reput' / 'lock'}: {who}" in refused(capsys, verb[0], store, *verb[1:])
 

@@ -62,6 +62,7 @@ class RunningBroker(Closing):
             with small_work():
                 self._store = MessageStore.open(path, config, create=True)
             self._resources.callback(self._store.close)
+            self._store.serve_clients()
             self._loop = new_loop()
             self._resources.callback(self._loop.close)
             own_host = Host(ipaddress.ip_address(host).packed, port)

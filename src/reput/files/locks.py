@@ -106,7 +106,7 @@ def _who_holds(path: Path, own_path: Path | None, holder: Holder) -> str:
 
 def at_work(path: Path, who: str) -> str:
     """Return the text of the error that `who` holds the lock `path`, and so the store."""
-    return f"{path}: {who} is at work on this store. Wait until it ends"
+    return f"{path}: {who} is at work on this store. Stop it, or wait until it ends"
 
 
 _held: set[tuple[int, int] | None] = set()

@@ -78,7 +78,11 @@ WATERMARKS = Layout(
         Field("generation", "q", "raised when index files are replaced; readers then open them again"),
         Field("writer", "q", "process id of the program that has the store open to put messages, 0 for none"),
         Field("wanted_until_ms", "q", "a program waits to write until then: who catches up lets go of the store"),
-        Field("holder", "q", "what the holder of reput/lock does: 0 a job, 1 follows the log, 2 puts messages"),
+        Field(
+            "holder",
+            "q",
+            "what the holder of reput/lock does: 0 a job, 1 follows the log, 2 puts messages, 3 serves clients",
+        ),
         Field("follower", "q", "process id of the program that holds reput/follower to follow the log, 0 for none"),
     ],
     byte_order="<",
@@ -86,7 +90,7 @@ WATERMARKS = Layout(
 WATERMARKS_MAGIC = int.from_bytes(b"reput01\0", "little")
 WATERMARKS_FILE_SIZE = 4096
 assert WATERMARKS.size == 104
-HOLDER_JOB, HOLDER_FOLLOWER, HOLDER_WRITER = 0, 1, 2
+HOLDER_JOB, HOLDER_FOLLOWER, HOLDER_WRITER, HOLDER_SERVER = 0, 1, 2, 3
 """Values of the watermark `holder`. A job may replace indexes, the others only append to them."""
 
 LAYOUTS = (WATERMARKS,)

@@ -376,6 +376,14 @@ class LocalStore(ProgressCalls, Reading):
         age = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
         return Lag(lag_bytes, view.queues_table.tail.entries if lag_bytes else 0, age)
 
+    def serve_clients(self) -> None:
+        """Let other processes know that this program serves RocketMQ clients: their errors then name it.
+
+        Raises:
+            AccessError: The store is open read-only.
+        """
+        self._writer().serve_clients()
+
     @property
     def is_writing(self) -> bool:
         """True if messages can be put: the store is open, and not read-only."""

@@ -23,19 +23,28 @@ class Who(StrEnum):
     BROKER = "broker"
 
 
-_BY_MARK = {own.HOLDER_FOLLOWER: Who.FOLLOWER, own.HOLDER_WRITER: Who.OPENING}
+_BY_MARK = {
+    own.HOLDER_FOLLOWER: Who.FOLLOWER,
+    own.HOLDER_WRITER: Who.OPENING,
+    own.HOLDER_SERVER: Who.OPENING,
+}
 
 
 class Holder(NamedTuple):
-    """The holder of a store and its process id, 0 if the system does not know it."""
+    """The holder of a store and its process id, 0 if the system does not know it.
+
+    `is_server`: it is a writer that serves RocketMQ clients.
+    """
 
     who: Who
     pid: int = 0
+    is_server: bool = False
 
     @property
     def text(self) -> str:
         """The holder in words."""
-        return f"{_IN_WORDS[self.who]}, process {self.pid}" if self.pid else _IN_WORDS[self.who]
+        words = "`reput serve`" if self.is_server else _IN_WORDS[self.who]
+        return f"{words}, process {self.pid}" if self.pid else words
 
 
 _IN_WORDS = {
@@ -53,7 +62,7 @@ def holder_of(layout: StoreLayout) -> Holder:
     if locks.owner_is_live(layout.own(own.LOCK_NAME)):
         marks = marks_of(layout)
         if marks["writer"]:
-            return Holder(Who.WRITER, marks["writer"])
+            return Holder(Who.WRITER, marks["writer"], marks["holder"] == own.HOLDER_SERVER)
         # Every owner also holds RocketMQ's lock, and the system knows its process.
         pid = locks.broker_lock_pid(layout.broker_lock) or 0
         return Holder(_BY_MARK.get(marks["holder"], Who.JOB), pid)

@@ -12,6 +12,7 @@ from threading import Lock
 
 from reput.config import StoreConfig
 from reput.files import forks, fs
+from reput.formats import own
 from reput.log.append.append import Flushed, LogAppender, LogStart
 from reput.log.append.flush import FlushService
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
@@ -119,6 +120,10 @@ class StoreWriter:
         view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
         marks["frontier_offset"] = max(0, view.frontiers.both)
         marks["writer"] = os.getpid()
+
+    def serve_clients(self) -> None:
+        """Let other processes know that this writer serves RocketMQ clients."""
+        self._owned.watermarks["holder"] = own.HOLDER_SERVER
 
     # --- flushing ------------------------------------------------------------------------------
 
