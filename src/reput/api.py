@@ -363,10 +363,14 @@ def export(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`. Exported files stay, and the next run continues.
     """
-    from reput.connect.export import export_store
+    from reput.connect.export import export_store, refuse_early
 
     topics, columns = _names("topics", topics), _names("columns", columns)
-    with _engine_at(path, config, spark, master, listener) as (engine, settings):
+
+    def refuse(path: str | Path, settings: StoreConfig) -> None:
+        refuse_early(path, folder, settings, topics=topics, columns=columns, body=body, salvage=salvage)
+
+    with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
         return export_store(
             path, folder, engine, settings,
             topics=topics, columns=columns, body=body, salvage=salvage, listener=listener,

@@ -241,10 +241,33 @@ def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """An address of an object store is refused, and not made a folder of that name; file: is understood."""
     monkeypatch.chdir(tmp_path)
     _, (store,) = grown(tmp_path, (20,))
-    with pytest.raises(ConfigError, match="to=s3://bucket/messages: give a folder"):
+    with pytest.raises(ConfigError, match="folder=s3://bucket/messages: give a folder"):
         reput.export(store, "s3://bucket/messages", **LOOP)
     assert not (tmp_path / "s3:").exists()
     assert reput.export(store, f"file://{tmp_path}/out", **LOOP).folder == str(tmp_path / "out")
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--folder", "s3://bucket/x"], "folder=s3://bucket/x: give a folder"),
+        (["--folder", "/"], "folder=/: give a folder below it"),
+        (["--folder", "FILE"], ": a file. Give a folder"),
+        (["--folder", "out", "--columns", "body,storetime"], "option columns: 'storetime' is no column. Near it: stor"),
+        (["--folder", "out", "--columns", "xyz"], "'xyz' is no column. docs/tasks/spark.md lists them"),
+    ],
+)
+def test_what_is_refused_is_refused_before_spark_starts(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder or a column that cannot be exported ends the command at once, and makes nothing."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("reput.api.engine_for", lambda *_: pytest.fail("Spark starts"))
+    (tmp_path / "FILE").write_text("")
+    assert run(["export", str(golden.shared("basic")), *options]) == 2
+    assert says in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
 
 
 def test_hostile_topics_stay_inside(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ from reput.formats import paths
 from reput.log.read.reader import record_crc
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
+from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.report import LogGap
 
 _OWN_BEFORE = "_reput"
@@ -144,14 +145,11 @@ def export_store(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    listener, target = listener or ProgressListener(), Path(local_path(str(folder), "to")).absolute()
-    if not target.name:
-        raise ConfigError(f"export to {target}: give a folder, since files of the export lie beside it, too")
-    saved = _saved_plan(target)
-    form = body or (saved.body if saved else BodyForm.DECODED)
-    options = replace(_options(str(root), topics, columns, salvage, form), config=config or StoreConfig())
+    listener = listener or ProgressListener()
+    target, options, saved = _asked_for(root, folder, topics, columns, body, salvage)
+    options = replace(options, config=config or StoreConfig())
     snapshot = _snapshot(str(root), options.config, salvage)
-    _refuse_inside(snapshot, target)
+    _refuse_inside(snapshot.layout, target)
     _move_own_folder(target)
     plan = _Plan(target, snapshot, options, saved)
     if not plan.cuts:
@@ -184,6 +182,62 @@ def export_store(
     if topics and not report.messages + report.messages_before:
         report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
     return report
+
+
+def refuse_early(
+    root: str | Path,
+    folder: str | Path,
+    config: StoreConfig,
+    *,
+    topics: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    body: str | None = None,
+    salvage: bool = False,
+) -> None:
+    """Refuse what `export_store` would refuse before it reads the log; nothing is changed.
+
+    Raises:
+        ConfigError: as for `export_store`.
+    """
+    target = _asked_for(root, folder, topics, columns, body, salvage)[0]
+    _refuse_inside(find_store(root, config), target)
+
+
+def _asked_for(
+    root: str | Path, folder: str | Path, topics: Sequence[str], columns: Sequence[str], body: str | None, salvage: bool
+) -> tuple[Path, ReadOptions, _PlanFile | None]:
+    """Return the folder of an export, the options with which it reads, and the plan of the export that is there."""
+    target = Path(local_path(str(folder), "folder")).absolute()
+    if not target.name:
+        raise ConfigError(f"folder={target}: give a folder below it, since files of the export lie beside it, too")
+    if fs.exists(target) and not target.is_dir():
+        raise ConfigError(f"folder={target}: a file. Give a folder")
+    saved = _saved_plan(target)
+    options = _options(str(root), topics, columns, salvage, body or (saved.body if saved else BodyForm.DECODED))
+    if saved is not None:
+        _refuse_another(own_folder(target) / _PLAN, saved, options)
+    return target, options, saved
+
+
+def _refuse_another(path: Path, saved: _PlanFile, options: ReadOptions) -> None:
+    """Refuse options that are not those of the export that is there."""
+    if saved.body != options.body:
+        raise ConfigError(
+            f"{path}: this export has bodies {saved.body}, not {options.body}. Leave body out, or give another folder"
+        )
+    if (saved.columns, saved.topics) != (_column_names(options), _topic_names(options)):
+        raise ConfigError(
+            f"{path}: this export has the columns {', '.join(saved.columns)} and the topics "
+            f"{', '.join(saved.topics) or 'of all'}. Give the same, or another folder"
+        )
+
+
+def _column_names(options: ReadOptions) -> list[str]:
+    return [column.name for column in options.columns]
+
+
+def _topic_names(options: ReadOptions) -> list[str]:
+    return sorted(options.topics.names or ())
 
 
 def _add_what_is_missing(report: ExportReport, snapshot: Snapshot, end: int, salvage: bool) -> None:
@@ -241,8 +295,8 @@ def _snapshot(root: str, config: StoreConfig, salvage: bool) -> Snapshot:
         raise type(error)(f"{error}. `reput export --salvage` passes over it") from error
 
 
-def _refuse_inside(snapshot: Snapshot, target: Path) -> None:
-    for folder in (snapshot.layout.root, snapshot.layout.commit_log):
+def _refuse_inside(layout: StoreLayout, target: Path) -> None:
+    for folder in (layout.root, layout.commit_log):
         if target.resolve().is_relative_to(folder.resolve()):
             raise ConfigError(f"{target}: lies within the store, {folder}. Give a folder outside of it")
 
@@ -319,8 +373,7 @@ class _Plan:
     def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions, saved: _PlanFile | None) -> None:
         self.target = target
         self.path = own_folder(target) / _PLAN
-        self.columns = [column.name for column in options.columns]
-        self.topics = sorted(options.topics.names or ())
+        self.columns, self.topics = _column_names(options), _topic_names(options)
         self.body = options.body
         self.cuts: list[LogCut] = []
         self.mark: tuple[int, int] | None = None
@@ -333,16 +386,6 @@ class _Plan:
             )
 
     def _take_over(self, saved: _PlanFile, snapshot: Snapshot) -> None:
-        if saved.body != self.body:
-            raise ConfigError(
-                f"{self.path}: this export has bodies {saved.body}, not {self.body}. Leave body out, or give another "
-                "folder"
-            )
-        if (saved.columns, saved.topics) != (self.columns, self.topics):
-            raise ConfigError(
-                f"{self.path}: this export has the columns {', '.join(saved.columns)} and the topics "
-                f"{', '.join(saved.topics) or 'of all'}. Give the same, or another folder"
-            )
         self.mark = saved.mark
         if (
             self.mark is not None

@@ -18,6 +18,7 @@ from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.layout import INT64_MAX
 from reput.formats.lite_topics import decode_lite_topic, light_queue_of
 from reput.formats.record import CHECK_BODY, CHECK_NONE
+from reput.nearest import near_it
 from reput.store.read.tag_filter import TagFilter
 
 E = TypeVar("E", bound=StrEnum)
@@ -214,9 +215,10 @@ def _columns(options: Mapping[str, str], shape: FrameSchema, body: BodyForm) -> 
         column = by_name.get(name.strip().lower())
         if column is None:
             without = " (includeBody=false)" if name.strip().lower() in BODIES and not include_body else ""
+            hint = near_it(name.strip(), [column.name for column in columns])
             raise ConfigError(
-                f"option columns: {name.strip()!r}{without} is no column; there are "
-                f"{', '.join(column.name for column in columns)}"
+                f"option columns: {name.strip()!r}{without} is no column. {hint}{'. ' * bool(hint)}"
+                "docs/tasks/spark.md lists them"
             )
         chosen.append(column)
     if len(set(chosen)) < len(chosen):
