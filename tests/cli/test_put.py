@@ -89,6 +89,22 @@ def test_a_store_is_made_only_when_told(path: Path) -> None:
     path.mkdir()
     (path / "other").write_text("someone's")
     assert isinstance(call("a\n", path, "-t", "t", "--create").exception, NotAStoreError)
+    # Nothing that --create would not do is advised.
+    assert "--create" not in str(call("a\n", path, "-t", "t").exception)
+
+
+def test_a_topic_that_rocketmq_refuses_is_refused(path: Path) -> None:
+    """A name that no client may use is an error before a store is made; --any-topic takes what a store can hold."""
+    for topic in ("my topic", "é", "t" * 128, " "):
+        done = call("a\n", path, "-t", topic, "--create", *SMALL)
+        assert "RocketMQ refuses this name" in str(done.exception)
+        assert not path.exists()
+    assert call("a\n", path, "-t", "my topic", "--any-topic", "--create", *SMALL).return_value == 0
+    lines = objects({"body": "b", "topic": "my topic"})
+    assert isinstance(call(lines, path, "--json-lines").exception, ConfigError)
+    assert call(lines, path, "--json-lines", "--any-topic").return_value == 0
+    assert [message.body for message in stored(path, "my topic")] == [b"a", b"b"]
+    assert_sound(path)
 
 
 def test_many_lines_over_many_files(path: Path) -> None:
@@ -216,7 +232,8 @@ def test_options_say_what_an_object_leaves_out(path: Path) -> None:
         ('{"body": "a", "properties": {"n": 1}}', "properties must be an object of texts"),
         ('{"body_base64": "%"}', "body_base64: "),
         ('{"body": "\\ud800"}', "body: half a character"),
-        ('{"body": "a", "topic": "../x"}', "MESSAGE_ILLEGAL"),
+        ('{"body": "a", "topic": "../x"}', "topic '../x': RocketMQ refuses this name"),
+        ('{"body": "a", "topic": "my topic"}', "illegal characters, allowing only [%|a-zA-Z0-9_-]+"),
         ("[" * 100_000, "no JSON"),
     ],
 )  # fmt: skip

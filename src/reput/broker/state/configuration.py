@@ -8,7 +8,6 @@ Source: `TopicConfigManager`, `SubscriptionGroupManager`, `TopicConfig`, `Subscr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -30,15 +29,14 @@ from reput.formats.system_topics import (
     SYSTEM_PREFIX,
     TIMER_TOPIC,
 )
+from reput.formats.topic_names import is_client_name, topic_fault
 from reput.store.metadata.configurations import Configurations
 
 CLUSTER: Final = "DefaultCluster"
 READ, WRITE, INHERIT = 4, 2, 1
 _READ_WRITE: Final = READ | WRITE
-MAX_NAME_LENGTH: Final = 127
 MAX_QUEUES: Final = 1024
 """The most queues of a topic that a client may ask for. RocketMQ has no bound."""
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _SYSTEM_TOPICS: Final = {
     SELF_TEST_TOPIC: (1, _READ_WRITE),
     CREATE_TOPIC: (8, _READ_WRITE | INHERIT),
@@ -83,17 +81,9 @@ def is_system_topic(topic: str) -> bool:
 
 def check_topic(topic: str) -> str:
     """Return a topic's name; refuse one that RocketMQ refuses."""
-    if not topic.strip():
-        refuse(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
-    if not _NAME.fullmatch(topic):
-        refuse(
-            ResponseCode.INVALID_PARAMETER,
-            f"The specified topic contains illegal characters, allowing only {_NAME.pattern}",
-        )
-    if len(topic) > MAX_NAME_LENGTH:
-        refuse(
-            ResponseCode.INVALID_PARAMETER, f"The specified topic is longer than topic max length {MAX_NAME_LENGTH}."
-        )
+    fault = topic_fault(topic)
+    if fault is not None:
+        refuse(ResponseCode.INVALID_PARAMETER, fault)
     return topic
 
 
@@ -214,7 +204,7 @@ class GroupConfigs:
 
     def update(self, group: str, values: Mapping[str, Any]) -> None:
         """Make a group, or change its configuration; durable when it returns. Values that it does not know are kept."""
-        if not _NAME.fullmatch(group) or len(group) > MAX_NAME_LENGTH:
+        if not is_client_name(group):
             refuse(ResponseCode.INVALID_PARAMETER, f"the specified group[{group:.130}] is blank, too long or illegal")
         self._configurations.put(group, {**(self.find(group) or _group_config(group)), **values})
         self._configurations.persist()
@@ -228,7 +218,7 @@ class GroupConfigs:
         found = self.find(group)
         if found is not None:
             return found
-        if not _NAME.fullmatch(group) or len(group) > MAX_NAME_LENGTH:
+        if not is_client_name(group):
             refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist")
         made = _group_config(group)
         self._configurations.put(group, made)

@@ -36,6 +36,7 @@ _UNINDEXED_MAX = 512 << 20
 @click.option(
     "--json-lines", is_flag=True, help="Each line is a JSON object. The options give the values that it leaves out."
 )
+@click.option("--any-topic", is_flag=True, help="Take topics whose names RocketMQ's brokers and clients refuse.")
 @click.option("--create", is_flag=True, help="Make a new store if there is none.")
 @click.option(
     "--sync", is_flag=True, help="Flush before a message is reported, so that it is durable (flushDiskType=SYNC_FLUSH)."
@@ -69,6 +70,7 @@ def put(
     tags: str | None,
     properties: tuple[str, ...],
     json_lines: bool,
+    any_topic: bool,
     create: bool,
     sync: bool,
     skip: int,
@@ -110,7 +112,9 @@ def put(
     _refuse_two_keys(keys)
     from reput.cli.put.lines import Defaults
 
-    given = Defaults(topic, queue_id, list(keys), tags, _properties(properties))
+    given = Defaults(topic, queue_id, list(keys), tags, _properties(properties), any_topic)
+    if topic is not None and not any_topic:
+        _refuse_topic(topic)
     config = options.config_of(config_path, assignments)
     if sync:
         config = config.updated(["flushDiskType=SYNC_FLUSH"])
@@ -119,6 +123,15 @@ def put(
     opening = stores.writing(store, config, create=create, reput=reput, delete_expired=delete_expired)
     with EndingSignals() as signals:
         return _Put(signals, given, json_lines, as_json, skip, may_reput=reput).run(opening)
+
+
+def _refuse_topic(topic: str) -> None:
+    from reput.cli.put.lines import refuse_topic
+
+    try:
+        refuse_topic(topic)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="-t") from None
 
 
 def _properties(assignments: Sequence[str]) -> dict[str, str]:

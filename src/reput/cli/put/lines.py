@@ -13,6 +13,7 @@ from reput.files import fs
 from reput.formats import properties as props
 from reput.formats.properties import keys_of
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
+from reput.formats.topic_names import topic_fault
 from reput.log.encode.message import NOBODY_DELIVERS, Message
 
 DELAY = props.DELAY.decode()
@@ -66,6 +67,18 @@ class Defaults(NamedTuple):
     keys: list[str]
     tag: str | None
     properties: dict[str, str]
+    any_topic: bool = False
+    """True to take topics whose names RocketMQ's clients refuse."""
+
+
+def refuse_topic(topic: str) -> None:
+    """Raise ValueError if RocketMQ's clients refuse this name, so that most programs could not read the topic."""
+    fault = topic_fault(topic)
+    if fault is not None:
+        raise ValueError(
+            f"topic {topic!r:.140}: RocketMQ refuses this name ({fault}). --any-topic takes any name that a store can "
+            "hold"
+        )
 
 
 def skip_lines(stream: IO[bytes], count: int) -> bytes:
@@ -169,6 +182,8 @@ def _of_json(number: int, data: bytes, given: Defaults) -> Line:
         raise ValueError(NOBODY_DELIVERS)
     if values.get("topic") is None and given.topic is None:
         raise ValueError("no topic: name it there, or give -t")
+    if not given.any_topic and values.get("topic") is not None:
+        refuse_topic(values["topic"])
     if values.keys() & _TAKEN_BY_RULE:
         _apply_rules(values)
     if values.get("properties"):

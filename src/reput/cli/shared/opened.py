@@ -80,14 +80,16 @@ def writing(
     from reput.embedded import MessageStore
     from reput.errors import NotAStoreError, ReputError
     from reput.kernels import small_work
-    from reput.store.disk.layout import find_store
+    from reput.store.disk.layout import find_store, may_become_store
 
     try:
         if not create:
             find_store(store, config)
     except NotAStoreError as error:
         # None: the verb has no such option.
-        raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
+        if create is None or not may_become_store(store, config):
+            raise
+        raise NotAStoreError(f"{error}. --create makes a new store there") from None
     with contextlib.ExitStack() as around:
         around.enter_context(small_work())
         opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)

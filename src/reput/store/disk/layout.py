@@ -249,21 +249,29 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
     try:
         return find_store(root, config), is_new
     except NotAStoreError as error:
-        if create is not False or fs.list_dir(Path(root)):
+        if create is not False or not may_become_store(root, config):
             raise
         raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None
 
 
+def may_become_store(root: Path | str, config: StoreConfig) -> bool:
+    """Return True if a new store may be made in `root`: nothing is there, and the log is to have one path.
+
+    A new store does not go between other people's files.
+    """
+    root = _path_of(root)
+    is_free = not fs.list_dir(root) if fs.is_dir(root) else not fs.exists(root)
+    return is_free and not log_folders(config) and not fs.is_dir(_commit_log_of(root, config))
+
+
+def _commit_log_of(root: Path, config: StoreConfig) -> Path:
+    return Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
+
+
 def _make_folders(root: Path, config: StoreConfig) -> bool:
     """Make the folders of a new store if `root` is empty or missing; returns True if it did."""
-    if log_folders(config):
+    if not may_become_store(root, config):
         return False
-    commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
-    if fs.is_dir(commit_log):
-        return False
-    if fs.list_dir(root):
-        # A new store does not go between other people's files.
-        return False
-    for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
+    for folder in (_commit_log_of(root, config), root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
         fs.make_dirs(folder)
     return True
