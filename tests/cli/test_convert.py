@@ -146,6 +146,15 @@ def test_one_kind_has_nothing_beside_it(tmp_path: Path, config: Path, monkeypatc
     assert str(error).startswith(f"{store}: has file queues alone")
 
 
+def test_differences_come_by_topic_and_queue(config: Path) -> None:
+    """The lines of `reput diff` are sorted, wherever each side keeps its queues; a pipe gets no heading."""
+    done = call(diff, golden.shared("basic"), golden.shared("crash"), "--config", config)
+    queues = [line.split("\t")[0].rpartition("/") for line in done.stdout.splitlines()]
+    found = [(topic, int(queue_id)) for topic, _, queue_id in queues]
+    assert found == sorted(found)
+    assert len({topic for topic, _ in found}) > 1
+
+
 def test_who_reads_may_stop(tmp_path: Path, config: Path) -> None:
     """`reput diff | head -1` has seen that they differ: exit code 1 all the same, without a stack trace."""
     words = [golden.shared("basic"), golden.shared("crash"), "--config", config]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli.shared import options, output
+from reput.cli.shared.parts import head
 
 if TYPE_CHECKING:
     from reput.store.compare.queue_diff import QueueDifference
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 def diff(store: str, other: str | None, config_path: str | None, assignments: tuple[str, ...], as_json: bool) -> int:
     """Compare the queue files of STORE with its RocksDB, or its queues with those of OTHER.
 
-    Each line is one difference: topic/queue, the kind of difference, and the values of both sides. The exit code is 1
-    if there is any. The command changes nothing. `reput check` shows which side is right. If a process holds a store, a
-    note names it and gives the number of messages that are in no queue yet.
+    Each line is one difference, by topic and queue: topic/queue, the kind of difference, and the values of both sides.
+    A value is an offset, or an entry: log offset, size and tags code. The exit code is 1 if there is any difference.
+    The command changes nothing. `reput check` shows which side is right. If a process holds a store, a note names it
+    and gives the number of messages that are in no queue yet.
 
     \b
     reput diff /data/store
@@ -36,6 +38,8 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
     count = 0
     try:
         for one in differences(left, right):
+            if not count:
+                head(as_json, ("topic/queue", "what", str(left), str(right)))
             count += 1
             if as_json:
                 output.emit_json({"difference": _values(one)})

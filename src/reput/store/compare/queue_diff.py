@@ -43,21 +43,16 @@ def queue_differences(
     right_ext: ExtReader | None = None,
     compared: Callable[[QueueKey], bool] = lambda _: True,
 ) -> Iterator[QueueDifference]:
-    """Yield the differences between two sides, queue by queue; both must be loaded.
+    """Yield the differences between two sides, by topic and queue; both must be loaded.
 
     A queue that one side lacks has the range 0 to 0 there; queues that are not `compared` are left out. Only entries
     whose records the log still has are compared, and a missing entry counts as a pre-blank. With ext the tags code of
     a unit is compared, not its address.
     """
     exts = (left_ext, right_ext)
-    for key, one in left.spans():
-        if not compared(key):
-            continue
-        other = right.find(key)
-        yield from _of_queue(key, (left, right), exts, one, other or _NONE)
-    for key, other in right.spans():
-        if left.find(key) is None and compared(key):
-            yield from _of_queue(key, (left, right), exts, _NONE, other)
+    for key in sorted({key for side in (left, right) for key, _ in side.spans()}):
+        if compared(key):
+            yield from _of_queue(key, (left, right), exts, left.find(key) or _NONE, right.find(key) or _NONE)
 
 
 def end_differences(key: QueueKey, one: OffsetRange, other: OffsetRange) -> Iterator[QueueDifference]:
