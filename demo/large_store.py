@@ -20,8 +20,8 @@ from reput.queue.files import QueueFolder, list_topic_queues
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
+    from reput.pipeline.build.rebuild_report import RebuildReport
     from reput.pipeline.spark.listener import ProgressListener
-    from reput.store.disk.report import RebuildReport
 
 TOPICS, QUEUES_PER_TOPIC = 8, 8
 _QUEUES = TOPICS * QUEUES_PER_TOPIC

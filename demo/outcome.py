@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reput.cli.shared.output import say, show, size_text
 
 if TYPE_CHECKING:
-    from reput.store.disk.report import RebuildReport
+    from reput.pipeline.build.rebuild_report import RebuildReport
 
 _DIFFERS = 1
 _DIFFERENCES_SHOWN = 10

@@ -14,8 +14,8 @@ from demo.__main__ import main
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE
+from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.disk.report import RebuildReport
 from support import golden
 
 

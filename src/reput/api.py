@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
     from reput.connect.export import ExportReport
     from reput.connect.scan.read_report import ReadReport
+    from reput.pipeline.build.rebuild_report import RebuildReport
+    from reput.pipeline.check.report import CheckReport
     from reput.pipeline.follow.follow import FollowProgress
     from reput.pipeline.follow.query import FollowHandle
     from reput.pipeline.spark.engine import Engine
     from reput.pipeline.spark.listener import ProgressListener
     from reput.store.compare.queue_diff import QueueDifference
-    from reput.store.disk.report import CheckReport, RebuildReport
     from reput.store.info.values import StoreInfo
 
 LITTLE_BYTES = 64 << 20

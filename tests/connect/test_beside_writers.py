@@ -18,7 +18,7 @@ from reput.connect.stream import RocketmqStreamReader
 from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter
 from reput.errors import ConfigError, StoreLockedError
 from reput.formats import paths
-from reput.store.open.beside import Writer
+from reput.store.owner.holders import Writer
 from support import frames, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, put

@@ -89,7 +89,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
     return Victim(store, old, content(copy))
 
 
-def convert(store: Path, source: str = "log") -> reput.store.disk.report.RebuildReport:  # type: ignore[name-defined]
+def convert(store: Path, source: str = "log") -> reput.pipeline.build.rebuild_report.RebuildReport:  # type: ignore[name-defined]
     """Convert in this process."""
     return reput.convert(
         store,

@@ -19,7 +19,7 @@ from reput.errors import StoreLockedError
 from reput.formats.client_batch import InnerMessage, decode_messages
 from reput.formats.properties import encode_properties, text_properties
 from reput.formats.record import FLAG_INNER_BATCH, FLAG_NEED_UNWRAP, Record, encode_record
-from reput.store.open.beside import Writer
+from reput.store.owner.holders import Writer
 from support import frames
 from support.encoders import encode_messages
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reput.formats.consume_queue import Entry
-    from reput.store.disk.report import RebuildReport
+    from reput.pipeline.build.rebuild_report import RebuildReport
     from support.records import LogBuilder, Placed
 
 _PAGE = 4096

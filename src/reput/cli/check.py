@@ -9,7 +9,7 @@ import click
 from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
-    from reput.store.disk.report import CheckReport
+    from reput.pipeline.check.report import CheckReport
 
 DAMAGE = "damage"
 

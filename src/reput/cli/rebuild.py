@@ -13,7 +13,7 @@ from reput.formats.queue_kinds import KINDS_IN_WORDS
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.pipeline.build.rebuild.options import RebuildOptions
-    from reput.store.disk.report import QueueOddity, RebuildReport
+    from reput.pipeline.build.rebuild_report import QueueOddity, RebuildReport
 
 
 @click.command()

@@ -45,10 +45,10 @@ from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputErr
 from reput.files import fs
 from reput.formats import paths
 from reput.log.read.reader import record_crc
+from reput.pipeline.build.rebuild_report import LogGap
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import StoreLayout, find_store
-from reput.store.disk.report import LogGap
 
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"

@@ -44,7 +44,7 @@ from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_by_time, record_crc
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.open.beside import writer_of
+from reput.store.owner.holders import writer_of
 from reput.store.recover.recovery import judge_tail
 
 BYTES_PER_TRIGGER = 1 << 30

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from reput.store.disk.report import CheckReport, Finding
+    from reput.pipeline.check.report import CheckReport, Finding
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=golden.LOG_FILE_SIZE,

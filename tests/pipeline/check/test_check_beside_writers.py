@@ -15,11 +15,11 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.formats import own, paths
+from reput.pipeline.check.report import NOTE
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import find_store
-from reput.store.disk.report import NOTE
 from reput.store.owner.holders import Who, marks_of
 from reput.store.owner.owner import own_store
 from support import inner, stores
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reput.config import StoreConfig
-    from reput.store.disk.report import CheckReport
+    from reput.pipeline.check.report import CheckReport
 
 STAGES = ("decode", "reorder", "batches", "rocksdb", "queues", "index")
 AGAIN = "looked at again"

@@ -15,7 +15,7 @@ from support.records import LogBuilder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.store.disk.report import CheckReport, Finding
+    from reput.pipeline.check.report import CheckReport, Finding
 
 SLOTS, ITEMS = 8, 41
 CONFIG = StoreConfig(mapped_file_size_consume_queue=400, max_hash_slot_num=SLOTS, max_index_num=ITEMS)

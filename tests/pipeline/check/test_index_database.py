@@ -19,7 +19,7 @@ from tests.support.checked import assert_sound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.store.disk.report import CheckReport, Finding
+    from reput.pipeline.check.report import CheckReport, Finding
 
 
 def checked(store: Path, config: StoreConfig | None = None) -> CheckReport:

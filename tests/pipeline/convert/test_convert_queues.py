@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reput.store.disk.report import RebuildReport
+    from reput.pipeline.build.rebuild_report import RebuildReport
 
 pytestmark = pytest.mark.golden
 

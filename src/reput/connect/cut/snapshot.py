@@ -29,7 +29,8 @@ from reput.store.disk.kinds import every_kind
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.open.beside import BrokerWriter, ReputWriter
+from reput.store.owner.holders import Writer, writer_of
 from reput.store.recover.recovery import find_start, judge_tail
 
 CUT_BYTES = 8 << 20

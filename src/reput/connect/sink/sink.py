@@ -38,7 +38,7 @@ from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.message_store import LocalStore
-from reput.store.open.beside import Writer, writer_of
+from reput.store.owner.holders import Writer, writer_of
 
 ANONYMOUS = "batch-"
 """Beginning of the names of batch writes without a `writeId`."""

@@ -13,14 +13,14 @@ from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_ch
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult
+from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.split.job import SplitResult
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import RebuildReport
 from reput.store.owner import swap
 from reput.store.owner.owner import Ownership
-from reput.store.owner.strays import carry_over_strays
+from reput.store.owner.strays import carry_over_strays, strays_text
 from reput.store.recover.recovery import fingerprint_before
 
 
@@ -90,7 +90,8 @@ def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owne
 def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> None:
     """Swap the staged parts in, with files of others from the folders that they replace."""
     owned.verify()
-    carry_over_strays(owned.layout, owned.epoch, parts, report)
+    if kept := carry_over_strays(owned.layout, owned.epoch, parts):
+        report.notes.append(f"kept {strays_text(kept)}")
     swap.swap_in(owned.layout, owned.epoch, tuple(parts))
     with swap.new_indexes_live():
         owned.indexes_replaced()

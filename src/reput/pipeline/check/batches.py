@@ -19,6 +19,7 @@ from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, what_is_there
 from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
@@ -29,7 +30,6 @@ from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles
 from reput.queue.compare import Compared, compare, rows_of
 from reput.store.disk.queue_types import misplaced_queues
-from reput.store.disk.report import LEFTOVER, NOTE
 
 _ENTRIES_AT_ONCE = 1 << 13
 _MISSING_MOST = 1 << 22

@@ -38,6 +38,7 @@ from reput.pipeline.check.index_kinds import INDEX_CHECKS
 from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.metadata import metadata_findings
 from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.report import NOTE, SETTING, CheckReport
 from reput.pipeline.check.state import Check
 from reput.pipeline.spark.engine import Engine, Progress
 from reput.pipeline.spark.listener import ProgressListener
@@ -47,7 +48,6 @@ from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import NOTE, SETTING, CheckReport
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import last_referenced

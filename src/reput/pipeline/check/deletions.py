@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
+from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import LEFTOVER, NOTE
 from reput.store.owner.deletion import how_to_bring_back, named, present_keys, read_deleted, still_deleted
 
 

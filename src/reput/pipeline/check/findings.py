@@ -19,6 +19,7 @@ from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
@@ -28,7 +29,6 @@ from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.placement import placement_settings
-from reput.store.disk.report import LEFTOVER, NOTE
 from reput.store.owner.holders import marks_of
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good

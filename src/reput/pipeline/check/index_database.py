@@ -24,10 +24,10 @@ from reput.formats.part_file import PartKind
 from reput.index.database import REMEDY, open_index_database
 from reput.index.kinds import AnyIndex
 from reput.pipeline.check.findings import folder_missing
+from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.index_keys import KeyRange, keys_in, load_runs, plan_key_ranges
 from reput.pipeline.split.job import Job, SplitResult
-from reput.store.disk.report import NOTE
 
 _MISSING = PartKind("missing-keys", {"physical_offset": "i8"})
 

@@ -13,6 +13,7 @@ from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
 from reput.pipeline.check.findings import note_gone_on_purpose, note_out_of_order, note_unused
 from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
@@ -21,7 +22,6 @@ from reput.pipeline.split.rocksdb_parts import save_values
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
-from reput.store.disk.report import NOTE
 
 _NAMED = 5
 

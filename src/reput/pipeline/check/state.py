@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from reput.formats.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
+from reput.pipeline.check.report import CheckReport
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import CheckReport
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import Who

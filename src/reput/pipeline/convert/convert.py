@@ -16,6 +16,7 @@ from reput.formats.queue_kinds import FOLDER_SETTING, TARGET_SETTINGS, TARGETS
 from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, INDEX, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
 from reput.pipeline.build.rebuild.rebuild import rebuild_found
+from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.convert.queues import convert_queues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
@@ -23,7 +24,6 @@ from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.placement import placement_settings
-from reput.store.disk.report import RebuildReport
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.metadata.tables import Table
 from reput.store.owner import swap

@@ -24,12 +24,12 @@ from reput.files import fs
 from reput.formats import paths
 from reput.pipeline.build import publish
 from reput.pipeline.build.grow.grow import Grower, Growth
+from reput.pipeline.follow.attachment import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.open.beside import Writer, writer_of
-from reput.store.open.following import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
+from reput.store.owner.holders import Writer, writer_of
 
 DURABLE_INTERVAL_S = 1.5
 """The time between syncs of the indexes; with the time of a sync the durable frontier lags by some 2 s."""

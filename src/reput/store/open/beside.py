@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
-from reput.errors import StoreLockedError
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.log.read.maps import LogMaps
@@ -19,37 +17,10 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
-from reput.store.owner.holders import Who, holder_of
-from reput.store.owner.swap import pending_swap
 from reput.store.read.lookup import Watched
 from reput.store.read.view import StoreView
 
 _BROKER_LOOK_S = 0.5
-
-
-class Writer(StrEnum):
-    """The kind of program that writes the store now."""
-
-    NOBODY = "nobody"
-    REPUT = "reput"
-    BROKER = "broker"
-
-
-def writer_of(layout: StoreLayout) -> Writer:
-    """Return the kind of program that writes this store now.
-
-    Raises:
-        StoreLockedError: a swap of indexes is under way, or was left by a killed job.
-    """
-    if pending_swap(layout):
-        raise StoreLockedError(
-            f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
-            "it stays, `reput rebuild` finishes it"
-        )
-    return _WRITERS.get(holder_of(layout).who, Writer.NOBODY)
-
-
-_WRITERS = {Who.WRITER: Writer.REPUT, Who.BROKER: Writer.BROKER}
 
 
 class Referenced(NamedTuple):

@@ -17,7 +17,8 @@ from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import refuse_batches_beside
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.open.beside import BrokerWriter, ReputWriter
+from reput.store.owner.holders import Writer, writer_of
 from reput.store.read.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.read.lookup import Watched
 from reput.store.read.queue_answers import PullLimits

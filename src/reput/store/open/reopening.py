@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from reput.errors import StoreLockedError
 from reput.store.disk.layout import StoreLayout
-from reput.store.open.beside import Writer
 from reput.store.open.opening import Opened
 from reput.store.open.writer_watch import WriterWatch
+from reput.store.owner.holders import Writer
 from reput.store.read.view import StoreView
 
 

@@ -7,9 +7,11 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
+from reput.errors import StoreLockedError
 from reput.files import fs, locks
 from reput.formats import own
 from reput.store.disk.layout import StoreLayout
+from reput.store.owner.swap import pending_swap
 
 
 class Who(StrEnum):
@@ -68,6 +70,31 @@ def holder_of(layout: StoreLayout) -> Holder:
         return Holder(_BY_MARK.get(marks["holder"], Who.JOB), pid)
     broker = locks.broker_lock_pid(layout.broker_lock)
     return Holder(Who.NOBODY) if broker is None else Holder(Who.BROKER, broker)
+
+
+class Writer(StrEnum):
+    """The kind of program that writes the store now."""
+
+    NOBODY = "nobody"
+    REPUT = "reput"
+    BROKER = "broker"
+
+
+def writer_of(layout: StoreLayout) -> Writer:
+    """Return the kind of program that writes this store now.
+
+    Raises:
+        StoreLockedError: a swap of indexes is under way, or was left by a killed job.
+    """
+    if pending_swap(layout):
+        raise StoreLockedError(
+            f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
+            "it stays, `reput rebuild` finishes it"
+        )
+    return _WRITERS.get(holder_of(layout).who, Writer.NOBODY)
+
+
+_WRITERS = {Who.WRITER: Writer.REPUT, Who.BROKER: Writer.BROKER}
 
 
 def follower_beside(layout: StoreLayout) -> int:

@@ -13,13 +13,12 @@ from reput.index.files import list_index_files
 from reput.queue.kinds import QueueKind
 from reput.store.disk.kinds import every_kind, kinds_in_any_folder, present_kinds
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import RebuildReport
 
 _NAMED = 5
 
 
-def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
-    """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
+def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]) -> list[str]:
+    """Link files that are not RocketMQ's into the staged folders that will replace theirs; return their names."""
     kept, kinds = [], kinds_in_any_folder(layout)
     for part in swap_parts:
         if part != paths.INDEX and part.partition("/")[0] not in paths.QUEUE_FOLDERS:
@@ -29,8 +28,7 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
             fs.make_dirs(target.parent, fs.owner_of(layout.root))
             fs.link(layout.root / name, target)
             kept.append(name)
-    if kept:
-        report.notes.append(f"kept {strays_text(kept)}")
+    return kept
 
 
 def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:

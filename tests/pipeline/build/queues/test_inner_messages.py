@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from reput.store.disk.report import CheckReport
+    from reput.pipeline.check.report import CheckReport
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=4096,

@@ -13,7 +13,7 @@ from support.records import LogBuilder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.store.disk.report import RebuildReport
+    from reput.pipeline.build.rebuild_report import RebuildReport
 
 
 def oddities(report: RebuildReport) -> list[tuple[str, int, int, int, int]]:

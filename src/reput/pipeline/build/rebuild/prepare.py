@@ -12,13 +12,13 @@ from reput.errors import ConfigError
 from reput.formats.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
+from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import QueueKind, ReadableQueues
 from reput.queue.placement import EVERYWHERE
 from reput.store.disk.index_kinds import refuse_held_index
 from reput.store.disk.kinds import kind_named, kinds_named
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import RebuildReport
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.owner import swap

@@ -38,6 +38,7 @@ from reput.pipeline.build.rebuild.report import (
     warn_of_short_index,
 )
 from reput.pipeline.build.rebuild.state import Rebuild
+from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.build.stages.decode import decode_splits, prove
 from reput.pipeline.build.stages.place import finish_queues, merge, place_queues, queue_parts, verify_queues
 from reput.pipeline.build.stages.state import RangeQueues
@@ -52,7 +53,6 @@ from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.report import RebuildReport
 from reput.store.disk.retained import Retained
 from reput.store.owner import swap
 from reput.store.owner.owner import Ownership, own_store

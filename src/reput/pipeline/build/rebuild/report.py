@@ -20,6 +20,7 @@ from reput.nearest import near, some
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.rebuild.state import Rebuild
+from reput.pipeline.build.rebuild_report import LogGap, QueueOddity, RebuildReport, TopicSummary
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.stages.state import RangeQueues
 from reput.pipeline.split.job import SplitResult
@@ -28,7 +29,6 @@ from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
 from reput.store.disk.queue_types import misplaced_queues
-from reput.store.disk.report import LogGap, QueueOddity, RebuildReport, TopicSummary
 from reput.store.disk.retained import Retained, Shortened
 from reput.store.recover.known_good import why_known_good
 

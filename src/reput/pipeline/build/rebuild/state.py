@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from reput.config import StoreConfig
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
+from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.build.stages.state import Build
-from reput.store.disk.report import RebuildReport
 from reput.store.disk.store import Purpose, StoreOnDisk
 
 

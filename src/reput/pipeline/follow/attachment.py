@@ -25,8 +25,7 @@ from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.store import Purpose, StoreOnDisk
-from reput.store.open.beside import Writer, writer_of
-from reput.store.owner.holders import Who, follower_lock, holder_of, refuse_followed
+from reput.store.owner.holders import Who, Writer, follower_lock, holder_of, refuse_followed, writer_of
 from reput.store.owner.indexer import CatchUpTask
 from reput.store.owner.owner import Ownership, is_wanted, own_store
 from reput.store.recover.recovery import find_start, judge_tail
