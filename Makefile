@@ -66,8 +66,8 @@ golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEE
 	PYTHONPATH=tests $(PYTHON) -m peer.$(if $(filter 5.5,$(SET)),golden_broker_stores,golden_stores) "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(MESSAGES),--messages $(MESSAGES))
 
 .PHONY: test-peer
-test-peer: setup  ## only the tests that run RocketMQ's own store code (needs Maven)
-	$(PYTEST) -m peer
+test-peer: setup  ## the tests that run RocketMQ's own code, also those that `make test` leaves out for their time (needs Maven)
+	REPUT_SEARCH=long $(PYTEST) -m peer
 
 .PHONY: peer-rounds
 peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)

@@ -13,6 +13,7 @@ import pytest
 from peer import golden_broker_stores, golden_stores
 from peer import peer as program
 from support import golden
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,6 +61,7 @@ def test_golden_tests_hold_for_other_stores(peer: ModuleType, tmp_path: Path) ->
     run_on(tmp_path, golden.SWITCH, *HOLD, NOT_GOLDEN)
 
 
+@takes_long
 @pytest.mark.parametrize("name", ["pending", "pending-rocksdb"])
 def test_golden_tests_hold_for_other_stores_of_a_broker(name: str, tmp_path: Path) -> None:
     """On a store that a whole broker writes here and now golden tests pass."""

@@ -19,6 +19,7 @@ from reput.config import StoreConfig, parse_properties
 from reput.formats.lite_topics import LITE_TOPIC, light_queue_of
 from support import golden, lite_stores
 from support.checked import assert_sound
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +46,12 @@ def open_broker(folder: Path, kind: str) -> Turn:
     return Turn(program.turn_words("broker", folder / "store", home, *options), home)
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """A place of light queues; skips without Maven or Java."""
+@pytest.fixture(autouse=True)
+def _broker() -> None:
+    """Skip without Maven or Java."""
     reason = program.available("broker")
     if reason is not None:
         pytest.skip(reason)
-    return str(request.param)
 
 
 def config_of(kind: str) -> StoreConfig:
@@ -69,6 +69,9 @@ def lite(store: Path) -> list[dict[str, Any]]:
 @pytest.mark.behaviour(
     "AbstractLiteLifecycleManagerTest.testGetLiteTopicCount",
     "AbstractLiteLifecycleManagerTest.testCollectByParentTopic",
+)
+@pytest.mark.parametrize(
+    "kind", ["light in rocksdb", pytest.param("file", marks=takes_long), pytest.param("rocksdb", marks=takes_long)]
 )
 def test_lite_topics_that_a_broker_wrote(kind: str, tmp_path: Path) -> None:
     """`reput lite` has the parents, lite topics, messages and lags of the broker, and each queue its messages."""
@@ -133,6 +136,9 @@ def lines(rng: random.Random) -> list[dict[str, Any]]:
 @pytest.mark.behaviour(
     "AbstractLiteLifecycleManagerTest.testIsLiteTopicExpired",
     "RocksDBLiteLifecycleManagerTest.testCollectExpiredLiteTopic",
+)
+@pytest.mark.parametrize(
+    "kind", ["rocksdb", pytest.param("file", marks=takes_long), pytest.param("light in rocksdb", marks=takes_long)]
 )
 def test_lite_topics_that_a_broker_would_delete(kind: str, tmp_path: Path) -> None:
     """Of lite topics with messages of a day ago, and some with a fresh one, both sides call the same ones expired."""

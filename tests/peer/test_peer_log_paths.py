@@ -17,6 +17,7 @@ from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
 from support import stores
 from support.checked import assert_sound
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.peer
 
 MESSAGES = 1200
 KIND = rounds.KINDS["file"]
-CASES = [("store", "closed"), ("store", "killed"), ("broker", "closed")]
+CASES = [("store", "closed"), ("store", "killed"), pytest.param("broker", "closed", marks=takes_long)]
 
 
 def open_turn(name: str, folder: Path, lines: list[str]) -> Turn:
@@ -42,7 +43,7 @@ def alike(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "phys": sorted(set(one["phys"]))} if "key" in one else one for one in answers]
 
 
-@pytest.mark.parametrize(("name", "end"), CASES, ids=[f"{name}-{end}" for name, end in CASES])
+@pytest.mark.parametrize(("name", "end"), CASES)
 def test_a_log_over_two_paths(name: str, end: str, tmp_path: Path) -> None:
     """Each answer is RocketMQ's, all is sound, and a rebuild from the log alone has the same files and answers."""
     reason = program.available(name)
