@@ -212,6 +212,7 @@ OUTPUT_ARGUMENTS = (
     Argument(
         "access_keys", "--access-keys", "", "none", "`serve`: keys with which clients sign, by name, or their file"
     ),
+    Argument("metrics_port", "--metrics-port", "", "none", "`serve`: the port of /metrics; 0 takes any"),
     Argument("allow_remote", "--allow-remote", "", "off", "`serve`: allow an address that other machines reach"),
     Argument("", "--json", "", "off", "JSON instead of text"),
     Argument("", "--long", "", "off", "`get`: more columns"),

@@ -14,16 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from reput.api import config_from
+from reput.broker.metrics import Metrics
 from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.codes import RefusedError
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop
+from reput.broker.wire.pages import PageServer
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
 from reput.embedded import MessageStore
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError
 from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
+from reput.formats.prometheus import CONTENT_TYPE
 from reput.formats.record import Host
 from reput.kernels import are_cached, small_work
 
@@ -36,6 +39,7 @@ class RunningBroker(Closing):
 
     Attributes:
         address: `host:port`, of the name server and of the broker.
+        metrics_address: `host:port` of `/metrics`; None without it.
         path: The store's folder.
     """
 
@@ -46,16 +50,21 @@ class RunningBroker(Closing):
         config: StoreConfig,
         scratch: ScratchFolder | None,
         access_keys: AccessKeys | None,
+        metrics_listener: socket.socket | None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self.address = f"{host}:{port}"
+        self.metrics_address = None if metrics_listener is None else "{}:{}".format(*metrics_listener.getsockname())
         self.path = path
         self._listener = listener
+        self._metrics_listener = metrics_listener
         self._scratch = scratch
         self._resources = contextlib.ExitStack()
         if scratch is not None:
             self._resources.callback(scratch.remove)
         self._resources.callback(listener.close)
+        if metrics_listener is not None:
+            self._resources.callback(metrics_listener.close)
         with contextlib.ExitStack() as resources:
             resources.enter_context(self._resources)
             # The plain kernels open a store before numba is loaded.
@@ -67,7 +76,8 @@ class RunningBroker(Closing):
             self._resources.callback(self._loop.close)
             own_host = Host(ipaddress.ip_address(host).packed, port)
             self._broker = Broker(self._store, own_host, self._loop)
-            self._server = BrokerServer(self._broker, self._loop, access_keys)
+            counts = metrics_listener is not None
+            self._server = BrokerServer(self._broker, self._loop, access_keys, counts_answers=counts)
             self._stop = asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
             self._ready: Future[None] = Future()
@@ -150,9 +160,13 @@ class RunningBroker(Closing):
     async def _serve(self) -> None:
         listening = await self._loop.create_server(self._server.connection, sock=self._listener)
         self._server.start()
+        pages = PageServer("/metrics", CONTENT_TYPE, Metrics(self._broker, self._server).page)
+        if self._metrics_listener is not None:
+            await pages.start(self._metrics_listener)
         self._ready.set_result(None)
         await self._stop.wait()
         listening.close()
+        await pages.stop()
         await self._server.stop()
 
     def close(self) -> None:
@@ -174,6 +188,7 @@ def serve(
     allow_remote: bool = False,
     config: StoreConfig | str | Path | None = None,
     access_keys: Mapping[str, str] | str | Path | None = None,
+    metrics_port: int | None = None,
 ) -> RunningBroker:
     """Start a broker and name server for RocketMQ clients on a store; it runs in a thread until it is closed.
 
@@ -192,6 +207,7 @@ def serve(
         config: A StoreConfig, or the path of a broker.conf.
         access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
             Clients sign their requests with one of them, as with RocketMQ's access control; others are refused.
+        metrics_port: The port of `/metrics`, for Prometheus, at the same host; 0 takes a free one, None has none.
 
     Returns:
         The broker; `address` is what clients take as name server.
@@ -208,6 +224,11 @@ def serve(
     keys = _access_keys(access_keys)
     # Before the store is opened: its records have the port.
     listener = listen(host, port, allow_remote=allow_remote)
+    try:
+        metrics = None if metrics_port is None else listen(host, metrics_port, allow_remote=allow_remote)
+    except BaseException:
+        listener.close()
+        raise
     scratch = ScratchFolder("reput-serve-") if path is None else None
     root = scratch.path / "store" if scratch is not None else Path(path or "")
     own_port = listener.getsockname()[1]
@@ -215,9 +236,11 @@ def serve(
     given = config_from(config)
     settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
     try:
-        broker = RunningBroker(root, listener, settings, scratch, keys)
+        broker = RunningBroker(root, listener, settings, scratch, keys, metrics)
     except BaseException:
         listener.close()
+        if metrics is not None:
+            metrics.close()
         if scratch is not None:
             scratch.remove()
         raise

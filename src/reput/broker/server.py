@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_sends
 from reput.broker.handlers.table import HANDLERS
+from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.codes import ResponseCode
 from reput.broker.wire.connection import Connection
@@ -27,6 +29,7 @@ IDLE_S: Final = 120.0
 """A connection on which nothing comes for this time is closed. Clients send a heartbeat every 30 s."""
 INDEX_BYTES: Final = 64 << 20
 """Bytes of log without durable indexes after which the broker builds them."""
+_RESPONSES = frozenset(ResponseCode)
 _SWEEP_S = 1.0
 _DRAIN_S = 5.0
 
@@ -38,12 +41,21 @@ class BrokerServer:
         broker: the broker.
         loop: the loop that serves connections.
         access_keys: the keys with which clients sign; None to check nothing.
+        counts_answers: count each answer with its time, for metrics.
     """
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, access_keys: AccessKeys | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        access_keys: AccessKeys | None = None,
+        *,
+        counts_answers: bool = False,
+    ) -> None:
         self._broker = broker
         self._loop = loop
         self._access_keys = access_keys
+        self._count_answer = self._count if counts_answers else None
         self._connections: set[Connection] = set()
         self._is_stopping = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -57,15 +69,25 @@ class BrokerServer:
     def connected(self, connection: Connection) -> bool:
         """Take a new connection; return False if there are too many."""
         if len(self._connections) >= MAX_CONNECTIONS or self._is_stopping:
-            log.warning("%s: closed: %d connections are open", connection.peer, len(self._connections))
+            self.ending(connection, "too_many", f"{len(self._connections)} connections are open")
             return False
         self._connections.add(connection)
         return True
+
+    def ending(self, connection: Connection, reason: str, words: str) -> None:
+        """Note that a connection is being closed: the reason in a word, and what has happened."""
+        self._broker.statistics.closed[reason] += 1
+        log.warning("%s: closed: %s", connection.peer, words)
 
     def disconnected(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         self._connections.discard(connection)
         self._broker.connection_lost(connection)
+
+    @property
+    def open_connections(self) -> int:
+        """The number of connections."""
+        return len(self._connections)
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -73,11 +95,12 @@ class BrokerServer:
         """Serve the requests of one read, in their order. Single sends that follow one another are stored together."""
         sends: list[Send] = []
         broker = self._broker
+        now_s = 0.0 if self._count_answer is None else time.monotonic()
         for frame in frames:
             if frame.is_answer:
                 broker.client_calls.answered(connection, frame)
                 continue
-            request = Request(connection, frame)
+            request = Request(connection, frame, now_s, self._count_answer)
             refusal = None if self._access_keys is None else self._access_keys.refusal_of(frame)
             if refusal is not None:
                 request.answer(Answer(ResponseCode.NO_PERMISSION, refusal))
@@ -109,6 +132,13 @@ class BrokerServer:
                 for send in taken:
                     send.request.answer(answer_of_error(error))
 
+    def _count(self, request: Request, code: int) -> None:
+        """Count an answer. Codes that nobody knows count as one, or clients could make any number of them."""
+        asked = request.frame.code
+        asked = asked if asked in HANDLERS or asked in SEND_CODES else OTHER_CODE
+        kind = (asked, code if code in _RESPONSES else OTHER_CODE, request.is_held, request.frame.is_one_way)
+        self._broker.statistics.answered(kind, time.monotonic() - request.received_s)
+
     # --- background ----------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -122,6 +152,7 @@ class BrokerServer:
             await asyncio.sleep(_SWEEP_S)
             now = self._loop.time()
             for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
+                broker.statistics.closed["idle"] += 1
                 connection.close()
             broker.locks.forget_expired()
             broker.statistics.sample()

@@ -30,6 +30,11 @@ _PORT = 9876
     help="Serve only clients that sign with a key of this file: a key and its secret in each line.",
 )
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics for Prometheus at this port; 0 takes any.",
+)
+@click.option(
     "-t",
     "--topic",
     "topics",
@@ -47,6 +52,7 @@ def serve(
     host: str,
     allow_remote: bool,
     access_keys: str | None,
+    metrics_port: int | None,
     topics: tuple[str, ...],
     config: str | None,
     as_json: bool,
@@ -80,12 +86,16 @@ def serve(
                 allow_remote=allow_remote,
                 config=config,
                 access_keys=access_keys,
+                metrics_port=metrics_port,
             ) as broker,
         ):
             if as_json:
-                output.emit_json({"address": broker.address, "store": str(Path(store))})
+                metrics = {} if broker.metrics_address is None else {"metrics": broker.metrics_address}
+                output.emit_json({"address": broker.address, "store": str(Path(store)), **metrics})
             else:
                 output.show(f"name server and broker: {broker.address}")
+                if broker.metrics_address is not None:
+                    output.show(f"metrics: http://{broker.metrics_address}/metrics")
             output.flush()
             ended.wait()
     except KeyboardInterrupt:

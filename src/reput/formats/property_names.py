@@ -12,6 +12,8 @@ DELAY: Final = properties.DELAY.decode()
 PRODUCER_GROUP: Final = properties.PGROUP.decode()
 REAL_QUEUE_ID: Final = properties.REAL_QID.decode()
 REAL_TOPIC: Final = properties.REAL_TOPIC.decode()
+SHARDING_KEY: Final = "__SHARDINGKEY"
+"""Messages with the same value are in one queue, in order (`MessageConst.PROPERTY_SHARDING_KEY`)."""
 TIMER_DELETE_KEY: Final = properties.TIMER_DEL_UNIQKEY.decode()
 TIMER_OUT_MS: Final = properties.TIMER_OUT_MS.decode()
 TIMER_ROLL_TIMES: Final = properties.TIMER_ROLL_TIMES.decode()

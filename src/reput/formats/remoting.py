@@ -78,6 +78,8 @@ _LENGTH_SIZE = PREFIX.offsets["header"]
 _OTHER = LANGUAGES.index("OTHER")
 _HEADER_MASK = 0xFFFFFF
 _INT32 = range(-(1 << 31), 1 << 31)
+# V4_0_0; each release has a snapshot before it, and ten follow one another until the next minor version.
+_FIRST_VERSION, _LAST_VERSION = 213, 611
 
 
 def _json_reader() -> Callable[[bytes], Any]:
@@ -89,6 +91,20 @@ def _json_reader() -> Callable[[bytes], Any]:
 
 
 read_json = _json_reader()
+
+
+def version_name(version: int) -> str:
+    """Return the name of a version by its number in frames (`MQVersion.getVersionDesc`).
+
+    All versions before 4.0 are V3: their numbers have gaps.
+    """
+    if version > _LAST_VERSION:
+        return "HIGHER_VERSION"
+    releases, snapshot = divmod(version - _FIRST_VERSION + 1, 2)
+    if releases < 0:
+        return "V3"
+    name = f"V{4 + releases // 100}_{releases // 10 % 10}_{releases % 10}"
+    return name if snapshot else f"{name}_SNAPSHOT"
 
 
 class FrameError(ValueError):

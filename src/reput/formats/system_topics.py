@@ -12,6 +12,8 @@ CREATE_TOPIC = "TBW102"
 """The topic whose route clients use for topics that do not exist yet; its queues bound those of new topics."""
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 """Queue n - 1 has the messages that wait for delay level n."""
+SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
+"""The group by whose name a broker counts what leaves a delay level (`MixAll.SCHEDULE_CONSUMER_GROUP`)."""
 SCHEDULE_TOPIC_UTF8 = SCHEDULE_TOPIC.encode()
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"

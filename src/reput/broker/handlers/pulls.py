@@ -113,7 +113,8 @@ def _ask(broker: Broker, pull: PullRequest) -> GetResult:
         pull.topic, pull.queue_id, pull.offset, pull.max_messages, pull.wanted, pull.max_bytes
     )
     if len(found):
-        broker.statistics.gave(pull.topic, len(found), int(found.sizes.sum()))
+        broker.statistics.gave(pull.topic, pull.group, len(found), int(found.sizes.sum()))
+    broker.statistics.pulled[pull.group, pull.topic, pull.queue_id] = found.next_offset
     return found
 
 

@@ -16,11 +16,12 @@ from reput.broker.handlers.send_header import SendHeader, header_of
 from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.configuration import CLUSTER
+from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats import client_batch
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
-from reput.formats.property_names import DELAY, UNIQUE_KEY
+from reput.formats.property_names import DELAY, SHARDING_KEY, UNIQUE_KEY
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
@@ -56,14 +57,15 @@ _CODES: Final = {
 class Send(NamedTuple):
     """A single message that was asked to be stored.
 
-    `message` and `queue_id` are as they are stored; the sender asked for `asked_queue_id`. `further`: fields of the
-    answer that only some have.
+    `message` and `queue_id` are as they are stored; the sender asked for `asked_queue_id`. `kind`: what the message is
+    to the sender. `further`: fields of the answer that only some have.
     """
 
     request: Request
     message: Message
     queue_id: int
     asked_queue_id: int
+    kind: MessageKind
     further: Mapping[str, str] = _NOTHING
 
 
@@ -111,19 +113,22 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
     """Return a message as it is stored: in its queue, or in another one until it is due or its transaction ends."""
     further = {"transactionId": (message.properties or {})[UNIQUE_KEY]}
     if is_transactional(message):
-        return Send(request, half_of(message, queue_id), 0, queue_id, further)
+        return Send(request, half_of(message, queue_id), 0, queue_id, MessageKind.TRANSACTION, further)
     placed, own_queue_id = broker.place(message, queue_id)
     handle = broker.timers.recall_handle(placed)
     if handle:
         further["recallHandle"] = handle
-    return Send(request, placed, own_queue_id, queue_id, further)
+    kind = MessageKind.NORMAL if placed is message else MessageKind.DELAY
+    if SHARDING_KEY in (message.properties or {}):
+        kind = MessageKind.FIFO
+    return Send(request, placed, own_queue_id, queue_id, kind, further)
 
 
 def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:
     result = broker.store.put_messages(messages, queue_id)
     if not result.status.is_stored:
         return _refusal(broker, result.status, result.reason)
-    broker.statistics.put(messages[0].topic, len(messages), sum(len(message.body) for message in messages))
+    broker.statistics.put(messages[0].topic, MessageKind.NORMAL, len(messages), int(result.sizes.sum()))
     ids = ",".join(map(broker.message_id, result.physical_offsets.tolist()))
     return _stored(result.status, ids, queue_id, int(result.queue_offsets[0]))
 
@@ -146,10 +151,10 @@ def _store_together(broker: Broker, sends: Sequence[Send]) -> bool:
     result = broker.store.put_messages([send.message for send in sends], [send.queue_id for send in sends])
     if not result.status.is_stored:
         return False
-    places = zip(sends, result.physical_offsets.tolist(), result.queue_offsets.tolist(), strict=True)
-    for send, physical, queue in places:
+    columns = (result.physical_offsets.tolist(), result.queue_offsets.tolist(), result.sizes.tolist())
+    for send, physical, queue, size in zip(sends, *columns, strict=True):
         message_id = broker.message_id(physical)
-        broker.statistics.put(send.message.topic, 1, len(send.message.body))
+        broker.statistics.put(send.message.topic, send.kind, 1, size)
         send.request.answer(_stored(result.status, message_id, send.asked_queue_id, queue, send.further))
     return True
 
@@ -171,7 +176,7 @@ def _flushed(broker: Broker, send: Send, future: Future[PutResult]) -> None:
 def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:
     if not result.status.is_stored:
         return _refusal(broker, result.status, result.reason)
-    broker.statistics.put(send.message.topic, 1, len(send.message.body))
+    broker.statistics.put(send.message.topic, send.kind, 1, result.size)
     message_id = broker.message_id(result.physical_offset)
     return _stored(result.status, message_id, send.asked_queue_id, result.queue_offset, send.further)
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from reput.broker.wire.answers import Answer
 from reput.files import fs
 from reput.formats.fastjson import write_fastjson
+from reput.formats.remoting import VERSION, version_name
 from reput.formats.system_topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
-
-VERSION_WORDS = "V5_5_0"
-"""The name of the version in frames (`frames.VERSION`)."""
 
 
 def runtime_info(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers
@@ -30,16 +28,15 @@ def _values(broker: Broker) -> dict[str, object]:
     store, counts = broker.store, broker.statistics
     view, now_ms = store.view, time.time_ns() // 1_000_000
     put, given = (" ".join(f"{rate:.2f}" for rate in rates) for rates in counts.rates())
-    put_total, given_total = counts.put_messages.total(), counts.given_messages.total()
-    put_bytes = counts.put_bytes.total()
+    put_total, given_total, put_bytes = counts.put_messages, counts.given_messages, counts.put_bytes
     use, confirmed = fs.disk_use(store.layout.root), view.confirmed()
     days, rest = divmod((now_ms - counts.started_ms) // 1000, 86_400)
     values: dict[str, object] = {
         "bootTimestamp": counts.started_ms,
         "runtime": f"[ {days} days, {rest // 3600} hours, {rest // 60 % 60} minutes, {rest % 60} seconds ]",
         "brokerActive": "true",
-        "brokerVersion": 513,
-        "brokerVersionDesc": VERSION_WORDS,
+        "brokerVersion": VERSION,
+        "brokerVersionDesc": version_name(VERSION),
         "putMessageTimesTotal": put_total,
         "putMessageSizeTotal": put_bytes,
         "putMessageAverageSize": put_bytes / max(put_total, 1),

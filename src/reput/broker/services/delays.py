@@ -18,11 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from reput.broker.services.delivery import copy_of, deliver, real_place
+from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
 from reput.formats.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
-from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
+from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_GROUP, SCHEDULE_TOPIC
 from reput.log.encode.message import Message
 from reput.store.progress.delays import DelayProgress
 
@@ -150,4 +151,11 @@ class DelayLevels:
         if topic is None or queue_id is None or topic == HALF_TOPIC:
             log.error("a delayed message is left out: it names no queue to go to: %r", message)
             return True
-        return deliver(self._state.store, message, copy_of(message, topic), queue_id) is None
+        count = partial(self._count, topic, len(message.raw))
+        return deliver(self._state.store, message, copy_of(message, topic), queue_id, count) is None
+
+    def _count(self, topic: str, waiting_size: int) -> None:
+        """Count a message that has left its level for its topic; its record differs by the topic alone."""
+        size = waiting_size - len(SCHEDULE_TOPIC) + len(topic.encode())
+        self._state.statistics.gave(SCHEDULE_TOPIC, SCHEDULE_GROUP, 1, size)
+        self._state.statistics.put(topic, MessageKind.DELAY, 1, size)

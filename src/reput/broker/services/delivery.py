@@ -9,7 +9,7 @@ from reput.formats.property_names import REAL_QUEUE_ID, REAL_TOPIC
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from reput.embedded import MessageStore
     from reput.log.encode.message import PutResult
@@ -41,8 +41,14 @@ def copy_of(message: StoredMessage, topic: str) -> Message:
     )
 
 
-def deliver(store: MessageStore, waiting: StoredMessage, message: Message, queue_id: int) -> PutResult | None:
-    """Put the message for which another one has waited.
+def deliver(
+    store: MessageStore,
+    waiting: StoredMessage,
+    message: Message,
+    queue_id: int,
+    stored: Callable[[], object] = lambda: None,
+) -> PutResult | None:
+    """Put the message for which another one has waited; call `stored` if the store takes it.
 
     Returns:
         The refusal, if the store does not take it now. What it would never take is left out, and logged.
@@ -50,6 +56,7 @@ def deliver(store: MessageStore, waiting: StoredMessage, message: Message, queue
     future = store.put_message_async(message, queue_id)
     # With sync flush it is done later; what is not stored is done at once.
     if not future.done() or future.result().status.is_stored:
+        stored()
         return None
     refusal = future.result()
     if refusal.status not in _NEVER_STORED:

@@ -65,6 +65,7 @@ class Holds:
         if len(self._held) >= MAX_HELD:
             return False
         hold = Hold(pull, again)
+        pull.request.is_held = True
         self._held[hold] = None
         hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._end, hold)
         # The store looks again after it has noted the waiter, so no arrival is lost in between.

@@ -172,7 +172,7 @@ class Transactions:
             return Answer()
         if kind == TRANSACTION_ROLLBACK:
             self._have_ended(offsets)
-            self._state.statistics.rolled_back += 1
+            self._state.statistics.rolled_back[real_place(half.properties)[0] or ""] += 1
             return Answer()
         self._commit(request, half, offsets)
         return None
@@ -214,7 +214,7 @@ class Transactions:
             if not result.status.is_stored:
                 refuse(ResponseCode.SYSTEM_ERROR, f"the message is not stored: {result.status.value}: {result.reason}")
             self._have_ended(offsets)
-            self._state.statistics.committed += 1
+            self._state.statistics.committed[topic] += 1
             return Answer()
 
         future.add_done_callback(lambda _: self._state.soon(self._state.guarded, request, stored))

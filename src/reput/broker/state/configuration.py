@@ -192,6 +192,9 @@ class GroupConfigs:
     def __init__(self, configurations: Configurations) -> None:
         self._configurations = configurations
 
+    def __len__(self) -> int:
+        return len(self._configurations.values)
+
     def document(self) -> dict[str, Any]:
         """Return all configurations with their data version."""
         return {"forbiddenTable": {}, **_document("subscriptionGroupTable", self._configurations)}

@@ -7,7 +7,7 @@ Source: `ConsumerManager`, `ConsumerGroupInfo`, `SubscriptionData`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -115,6 +115,10 @@ class Consumers:
     def find(self, group: str) -> ConsumerGroup | None:
         """Return a group; None if nobody of it is online."""
         return self._groups.get(group)
+
+    def all(self) -> Mapping[str, ConsumerGroup]:
+        """Return the groups that are online."""
+        return self._groups
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that subscribe to a topic."""

@@ -40,6 +40,10 @@ class Producers:
         """Return the producers of a group by client id; nothing if nobody of it is online."""
         return self._groups.get(group, {})
 
+    def all(self) -> list[ClientInfo]:
+        """Return all producers, once for each of their groups."""
+        return [one for members in self._groups.values() for one in members.values()]
+
     def next_of(self, group: str) -> Connection | None:
         """Return a producer of a group, another one each time; None if nobody of it is online."""
         connections = [one.connection for one in self.find(group).values() if one.connection.is_open]

@@ -1,17 +1,64 @@
 """Counts of what a broker has taken and given since its start, and the rates of the last ten minutes.
 
-Source: `StoreStatsService`, `BrokerStats`, `BrokerMetricsManager`.
+Source: `StoreStatsService`, `BrokerStats`, `BrokerMetricsManager`, `RemotingMetricsManager`.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter, deque
+from enum import StrEnum
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 SAMPLES_KEPT = 601
 _RATES_S = (10, 60, 600)
+SIZE_BOUNDS: Final = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
+"""Bounds of the sizes of records (bytes), as RocketMQ counts them."""
+LATENCY_BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
+"""Bounds of the times from a request to its answer (ms), as RocketMQ counts them."""
+
+OTHER_CODE: Final = -1
+"""A code in place of all that the broker does not know."""
+Answered = tuple[int, int, bool, bool]
+"""The code of a request, that of its answer, and whether it was held, and one-way."""
+
+
+class MessageKind(StrEnum):
+    """Kinds of messages, as their senders see them (`TopicMessageType.getMetricsValue`)."""
+
+    NORMAL = "normal"
+    FIFO = "fifo"
+    DELAY = "delay"
+    TRANSACTION = "transaction"
+
+
+class Histogram:
+    """Values by size: `counts` of each bucket, one more than `bounds`, and their sum."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[int, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum: float = 0
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Volume:
+    """Messages of a topic, and the bytes of their records. `sizes`: the mean record of each put."""
+
+    __slots__ = ("messages", "size", "sizes")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.size = 0
+        self.sizes = Histogram(SIZE_BOUNDS)
 
 
 class Sample(NamedTuple):
@@ -27,36 +74,67 @@ class Statistics:
 
     def __init__(self) -> None:
         self.started_ms = time.time_ns() // 1_000_000
-        self.put_messages: Counter[str] = Counter()
-        """Messages by topic."""
-        self.put_bytes: Counter[str] = Counter()
-        self.given_messages: Counter[str] = Counter()
-        self.given_bytes: Counter[str] = Counter()
+        self.taken: dict[tuple[str, MessageKind], Volume] = {}
+        """Messages that were stored, by topic and kind."""
+        self.given: dict[tuple[str, str], Volume] = {}
+        """Messages that consumers got, by topic and group."""
+        self.pulled: dict[tuple[str, str, int], int] = {}
+        """The offset after the last answer of a pull, by group, topic and queue."""
         self.refused_sends = 0
-        self.committed = 0
-        """Transactions."""
-        self.rolled_back = 0
-        self.requests: Counter[int] = Counter()
-        """By code."""
+        self.committed: Counter[str] = Counter()
+        """Transactions, by topic."""
+        self.rolled_back: Counter[str] = Counter()
+        self.dead_letters: Counter[tuple[str, str]] = Counter()
+        """Messages that became dead letters, by group and topic."""
+        self.latencies: dict[Answered, Histogram] = {}
+        """Times from requests to their answers (ms)."""
+        self.closed: Counter[str] = Counter()
+        """Connections that the broker has closed, by reason."""
         self._samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)
         self._topics: deque[tuple[float, Counter[str]]] = deque(maxlen=_RATES_S[0] + 1)
         self.sample()
 
-    def put(self, topic: str, messages: int, size: int) -> None:
-        """Count messages that were stored; `size`: bytes of their bodies."""
-        self.put_messages[topic] += messages
-        self.put_bytes[topic] += size
+    def put(self, topic: str, kind: MessageKind, messages: int, size: int) -> None:
+        """Count messages that one put has stored; `size`: bytes of their records."""
+        volume = self.taken.get((topic, kind)) or self.taken.setdefault((topic, kind), Volume())
+        volume.messages += messages
+        volume.size += size
+        volume.sizes.add(size // messages)
 
-    def gave(self, topic: str, messages: int, size: int) -> None:
+    def gave(self, topic: str, group: str, messages: int, size: int) -> None:
         """Count messages that a consumer got; `size`: bytes of their records."""
-        self.given_messages[topic] += messages
-        self.given_bytes[topic] += size
+        volume = self.given.get((topic, group)) or self.given.setdefault((topic, group), Volume())
+        volume.messages += messages
+        volume.size += size
+
+    def answered(self, answered: Answered, seconds: float) -> None:
+        """Count a request that has been answered."""
+        found = self.latencies.get(answered) or self.latencies.setdefault(answered, Histogram(LATENCY_BOUNDS_MS))
+        found.add(seconds * 1000)
+
+    @property
+    def put_messages(self) -> int:
+        """All messages that were stored."""
+        return sum(volume.messages for volume in list(self.taken.values()))
+
+    @property
+    def put_bytes(self) -> int:
+        """The bytes of their records."""
+        return sum(volume.size for volume in list(self.taken.values()))
+
+    @property
+    def given_messages(self) -> int:
+        """All messages that consumers got."""
+        return sum(volume.messages for volume in list(self.given.values()))
 
     def sample(self) -> None:
         """Keep the totals of now; the broker calls it each second."""
         now_s = time.monotonic()
-        self._samples.append(Sample(now_s, self.put_messages.total(), self.given_messages.total()))
-        self._topics.append((now_s, self.put_messages.copy()))
+        topics: Counter[str] = Counter()
+        for (topic, _), volume in list(self.taken.items()):
+            topics[topic] += volume.messages
+        self._samples.append(Sample(now_s, topics.total(), self.given_messages))
+        self._topics.append((now_s, topics))
 
     def rates(self) -> tuple[list[float], list[float]]:
         """Return messages put, and given, a second: over the last 10 s, minute and ten minutes, or since the start."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -14,9 +13,10 @@ from reput.formats.remoting import IS_ANSWER, FrameError, FrameReader, RemotingF
 if TYPE_CHECKING:
     from reput.broker.wire.answers import Answer
 
-log = logging.getLogger("reput.broker")
 MAX_OUTPUT = 32 << 20
 """Bytes of answers that may wait for a client that does not read; then its connection is closed."""
+NO_FRAME, SLOW_READER = "no_frame", "slow_reader"
+"""Reasons to close a connection."""
 _HIGH_WATER = 1 << 20
 _MAX_REMARK = 4096
 _UNKNOWN = Host(bytes(4), 0)
@@ -33,6 +33,9 @@ class FrameServer(Protocol):
 
     def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
         """Serve the frames of one read, in their order."""
+
+    def ending(self, connection: Connection, reason: str, words: str) -> None:
+        """Note that a connection is being closed: the reason in a word, and what has happened."""
 
 
 class Connection(asyncio.Protocol):
@@ -77,7 +80,7 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._reader.feed(data)
         except FrameError as error:
-            log.warning("%s: closed: it sent no frame of the remoting protocol: %s", self.peer, error)
+            self._server.ending(self, NO_FRAME, f"it sent no frame of the remoting protocol: {error}")
             self.abort()
             return
         if frames:
@@ -125,7 +128,7 @@ class Connection(asyncio.Protocol):
             return
         transport.writelines(pieces)
         if transport.get_write_buffer_size() > MAX_OUTPUT:
-            log.warning("%s: closed: it does not read its answers, and %d bytes wait", self.peer, MAX_OUTPUT)
+            self._server.ending(self, SLOW_READER, f"it does not read its answers, and {MAX_OUTPUT} bytes wait")
             self.abort()
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reput.broker.wire.codes import ResponseCode, refuse
@@ -15,20 +16,37 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """A request of a connection. `answer` may be called later, once, and does nothing for a one-way request."""
+    """A request of a connection. `answer` may be called later, once, and sends nothing for a one-way request.
 
-    __slots__ = ("body", "connection", "fields", "frame")
+    Attributes:
+        received_s: The time when it came (s of the monotonic clock), if answers are counted.
+        count_answer: Is called with the request and the code of its answer; None if nobody counts.
+        is_held: True for a pull that has been held.
+    """
 
-    def __init__(self, connection: Connection, frame: RemotingFrame) -> None:
+    __slots__ = ("body", "connection", "count_answer", "fields", "frame", "is_held", "received_s")
+
+    def __init__(
+        self,
+        connection: Connection,
+        frame: RemotingFrame,
+        received_s: float = 0.0,
+        count_answer: Callable[[Request, int], None] | None = None,
+    ) -> None:
         self.connection = connection
         self.frame = frame
         self.fields = frame.fields
         self.body = frame.body
+        self.received_s = received_s
+        self.count_answer = count_answer
+        self.is_held = False
 
     def answer(self, answer: Answer) -> None:
         """Send the answer."""
         if not self.frame.is_one_way:
             self.connection.answer(self.frame, answer)
+        if self.count_answer is not None:
+            self.count_answer(self, answer.code)
 
     def text(self, name: str) -> str:
         """Return a field that must be there."""

@@ -1,0 +1,84 @@
+"""A small HTTP server of one page, for metrics. It bounds connections, the size of a request, and the time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import socket
+
+log = logging.getLogger("reput.broker")
+MAX_PAGE_CONNECTIONS: Final = 16
+"""The most connections; a further one is closed at once."""
+MAX_REQUEST: Final = 8192
+"""The most bytes of a request's head."""
+PAGE_TIME_OUT_S: Final = 10.0
+"""The time from a connection's begin to its end."""
+
+
+class PageServer:
+    """Answers GET and HEAD of one path, once a connection. All methods run in the loop.
+
+    Args:
+        path: the path of the page.
+        content_type: its type.
+        page: makes the page.
+    """
+
+    def __init__(self, path: str, content_type: str, page: Callable[[], Awaitable[bytes]]) -> None:
+        self._path = path
+        self._content_type = content_type
+        self._page = page
+        self._served: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Begin to serve."""
+        self._server = await asyncio.start_server(self._connected, sock=listener, limit=MAX_REQUEST)
+
+    async def stop(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._served:
+            task.cancel()
+        await asyncio.gather(*self._served, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._served) < MAX_PAGE_CONNECTIONS:
+            self._served.add(task)
+            task.add_done_callback(self._served.discard)
+            try:
+                async with asyncio.timeout(PAGE_TIME_OUT_S):
+                    writer.write(await self._answer(await reader.readuntil(b"\r\n\r\n")))
+                    await writer.drain()
+            except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
+                log.debug("a connection for %s has ended: %r", self._path, error)
+        writer.close()
+
+    async def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        if method not in {b"GET", b"HEAD"}:
+            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"give GET\n")
+        if rest.partition(b" ")[0].partition(b"?")[0] != self._path.encode():
+            return _response(HTTPStatus.NOT_FOUND, "text/plain", f"the page is {self._path}\n".encode())
+        try:
+            page = await self._page()
+        except Exception:  # an error of ours must not end the clients' broker
+            log.exception("%s: no page", self._path)
+            return _response(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"the broker's log has the error\n")
+        return _response(HTTPStatus.OK, self._content_type, page, is_head=method == b"HEAD")
+
+
+def _response(status: HTTPStatus, content_type: str, body: bytes, *, is_head: bool = False) -> bytes:
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (b"" if is_head else body)

@@ -1,0 +1,257 @@
+"""`/metrics`: what a broker counts and how far its groups are, as Prometheus reads it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+import reput
+from broker.remoting import Client, records, send_fields, wait_until
+from reput.broker.wire import pages
+from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.prometheus import CONTENT_TYPE
+from reput.formats.record import decode_message_id
+from reput.formats.remoting import IS_ONE_WAY
+from support.metrics import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+R, C = RequestCode, ResponseCode
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[reput.RunningBroker]:
+    """A broker with metrics and the topic `orders`."""
+    with reput.serve(tmp_path / "store", topics={"orders": 2}, metrics_port=0) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker: reput.RunningBroker) -> Iterator[Client]:
+    """A connection to the broker."""
+    with Client(broker.address) as connected:
+        yield connected
+
+
+def test_messages_are_counted_by_topic_and_kind(broker: reput.RunningBroker, client: Client) -> None:
+    """What was stored counts with the bytes of its records, and so do half and delayed messages in their topics."""
+    for size in (1, 2000):
+        client.put("orders", b"x" * size)
+    client.put("orders", properties="__SHARDINGKEY\x01a\x02")
+    client.put("orders", properties="DELAY\x0118\x02")
+    client.put("orders", properties="TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01u\x02")
+    page = Page.of(broker)
+    counted = {
+        (topic, kind): page.value("rocketmq_messages_in_total", topic=topic, message_type=kind, is_system=system)
+        for topic, kind, system in (
+            ("orders", "normal", "false"),
+            ("orders", "fifo", "false"),
+            ("SCHEDULE_TOPIC_XXXX", "delay", "true"),
+            ("RMQ_SYS_TRANS_HALF_TOPIC", "transaction", "true"),
+        )
+    }
+    assert list(counted.values()) == [2, 1, 1, 1]
+    sizes = [record.size for record in records(client.pull("orders"))][:2]
+    normal = {"topic": "orders", "message_type": "normal"}
+    assert page.value("rocketmq_throughput_in_total", **normal) == sum(sizes)
+    assert page.value("rocketmq_message_size_sum", **normal) == sum(sizes)
+    assert page.value("rocketmq_message_size_bucket", **normal, le="1024.0") == 1
+    assert page.value("rocketmq_message_size_bucket", **normal, le="4096.0") == 2
+
+
+def test_sends_of_one_read_and_batches_are_counted(broker: reput.RunningBroker, client: Client) -> None:
+    """Messages that were stored together count one by one."""
+    numbers = client.send_all([(R.SEND_MESSAGE_V2, b"body", 0, send_fields("orders")) for _ in range(50)])
+    assert {client.answer(number).code for number in numbers} == {C.SUCCESS}
+    assert Page.of(broker).value("rocketmq_messages_in_total", topic="orders", message_type="normal") == 50
+
+
+def test_a_delayed_message_counts_for_its_topic_when_it_comes(broker: reput.RunningBroker, client: Client) -> None:
+    """It leaves the schedule topic for its own, with the size of its record there."""
+    client.put("orders", b"late", properties="DELAY\x011\x02")
+    wait_until(lambda: Page.of(broker).get("rocketmq_messages_in_total", topic="orders", message_type="delay"))
+    (record,) = records(client.pull("orders"))
+    page = Page.of(broker)
+    assert page.value("rocketmq_throughput_in_total", topic="orders", message_type="delay") == record.size
+    left = {"topic": "SCHEDULE_TOPIC_XXXX", "consumer_group": "SCHEDULE_CONSUMER", "is_system": "true"}
+    assert page.value("rocketmq_messages_out_total", **left) == 1
+
+
+def test_a_group_has_its_lag(broker: reput.RunningBroker, client: Client) -> None:
+    """What was given, committed and waits, and how old the first message is that waits."""
+    client.heartbeat("c1", "readers", orders="*")
+    for _ in range(5):
+        client.put("orders", b"body", 1)
+    client.pull("orders", 1, consumerGroup="readers", maxMsgNums=3)
+    asked = {"consumerGroup": "readers", "topic": "orders", "queueId": 1, "commitOffset": 1}
+    client.ask(R.UPDATE_CONSUMER_OFFSET, **asked)
+    time.sleep(0.02)
+    page = Page.of(broker)
+    group = {"consumer_group": "readers", "topic": "orders", "is_retry": "false", "is_system": "false"}
+    assert page.value("rocketmq_consumer_lag_messages", **group) == 4
+    assert page.value("rocketmq_consumer_inflight_messages", **group) == 2
+    assert page.value("rocketmq_consumer_ready_messages", **group) == 2
+    assert page.value("rocketmq_consumer_lag_latency_milliseconds", **group) >= 20
+    assert page.value("rocketmq_consumer_queueing_latency_milliseconds", **group) >= 20
+    given = {"consumer_group": "readers", "topic": "orders"}
+    assert page.value("rocketmq_messages_out_total", **given) == 3
+    online = {"consumer_group": "readers", "consume_mode": "push", "language": "python", "version": "v5_5_0"}
+    assert page.value("rocketmq_consumer_connections", **online) == 1
+    client.pull("orders", 1, consumerGroup="readers", queueOffset=3)
+    client.ask(R.UPDATE_CONSUMER_OFFSET, **{**asked, "commitOffset": 5})
+    page = Page.of(broker)
+    assert page.value("rocketmq_consumer_lag_latency_milliseconds", **group) == 0
+    assert page.value("rocketmq_consumer_lag_messages", **group) == 0
+
+
+def test_transactions_and_dead_letters_are_counted(broker: reput.RunningBroker, client: Client) -> None:
+    """Commits and rollbacks count by topic, a message after its last try by group and topic."""
+    for kind in (8, 12, 12):
+        half = client.put("orders", properties=f"TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01u{kind}\x02")
+        offset = (decode_message_id(half.fields["msgId"]) or pytest.fail("no id"))[1]
+        ended = {"producerGroup": "pg", "tranStateTableOffset": half.fields["queueOffset"], "commitLogOffset": offset}
+        assert client.ask(R.END_TRANSACTION, **ended, commitOrRollback=kind, msgId="u").code == C.SUCCESS
+    (record,) = records(client.pull("orders"))
+    back = {"offset": record.physical_offset, "group": "readers", "delayLevel": -1}
+    assert client.ask(R.CONSUMER_SEND_MSG_BACK, **back).code == C.SUCCESS
+    page = Page.of(broker)
+    assert page.value("rocketmq_commit_messages_total", topic="orders") == 1
+    assert page.value("rocketmq_rollback_messages_total", topic="orders") == 2
+    assert page.value("rocketmq_send_to_dlq_messages_total", consumer_group="readers", topic="orders") == 1
+
+
+def test_answers_are_counted_with_their_time(broker: reput.RunningBroker, client: Client) -> None:
+    """Each answer counts under the names of its codes; codes that nobody knows count as one."""
+    client.put("orders")
+    client.pull("orders", 1, sysFlag=6, suspendTimeoutMillis=30)
+    for code in (9_999, 77_777):
+        assert client.ask(code).code == C.REQUEST_CODE_NOT_SUPPORTED
+    client.send(R.SEND_MESSAGE_V2, b"body", frame_flag=IS_ONE_WAY, **send_fields("orders"))
+    client.put("orders")
+    page = Page.of(broker)
+    name = "rocketmq_rpc_latency_milliseconds_count"
+    sent = {"request_code": "send_message_v2", "response_code": "success"}
+    assert page.value(name, **sent, result="success") == 2
+    assert page.value(name, **sent, result="oneway") == 1
+    assert page.value(name, request_code="other", response_code="request_code_not_supported") == 2
+    held = {"request_code": "pull_message", "response_code": "pull_not_found", "is_long_polling": "true"}
+    assert page.value(name, **held) == 1
+    assert page.value("rocketmq_rpc_latency_milliseconds_bucket", **held, le="10.0") == 0
+
+
+def test_connections_that_the_broker_closes_are_counted(broker: reput.RunningBroker) -> None:
+    """Each has a reason; the open ones are counted, too."""
+    with Client(broker.address) as fine, Client(broker.address) as wrong:
+        wrong.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            wrong.receive()
+        fine.put("orders")
+        page = Page.of(broker)
+    assert page.value("reput_connections_closed_total", reason="no_frame") == 1
+    assert page.value("reput_connections") == 1
+
+
+def test_prometheus_reads_the_page(broker: reput.RunningBroker, client: Client) -> None:
+    """Prometheus' own parser takes every line, and no series comes twice."""
+    parser = pytest.importorskip("prometheus_client.parser", reason="pip install prometheus_client")
+    client.put("orders")
+    client.heartbeat("c1", "readers", orders="*")
+    client.produce("p1", "writers")
+    with urlopen(f"http://{broker.metrics_address}/metrics", timeout=30) as answer:
+        assert answer.headers["Content-Type"] == CONTENT_TYPE
+        text = answer.read().decode()
+    samples = [sample for one in parser.text_string_to_metric_families(text) for sample in one.samples]
+    series = [(sample.name, tuple(sorted(sample.labels.items()))) for sample in samples]
+    assert len(series) == len(set(series)) > 40
+
+
+def test_without_a_port_there_are_no_metrics(tmp_path: Path) -> None:
+    """Metrics are off by default, and a port that is taken is refused before the store is opened."""
+    with reput.serve(tmp_path / "store") as broker:
+        assert broker.metrics_address is None
+    refused = pytest.raises(reput.ConfigError, match="cannot listen on")
+    with socket.create_server(("127.0.0.1", 0)) as taken, refused:
+        reput.serve(tmp_path / "other", metrics_port=taken.getsockname()[1])
+    assert not (tmp_path / "other").exists()
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [(b"GET / HTTP/1.1", 404), (b"POST /metrics HTTP/1.1", 405), (b"\x00\x01", 405), (b"GET", 404)],
+)
+def test_another_request_is_refused(broker: reput.RunningBroker, asked: bytes, status: int) -> None:
+    """Another path, another method and what is no HTTP have their status."""
+    with _connected(broker) as connection:
+        connection.sendall(asked + b"\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_head_has_no_body(broker: reput.RunningBroker) -> None:
+    """HEAD answers the length alone."""
+    with urlopen(Request(f"http://{broker.metrics_address}/metrics", method="HEAD"), timeout=30) as answer:
+        assert (int(answer.headers["Content-Length"]) > 100, answer.read()) == (True, b"")
+
+
+def test_a_request_that_never_ends_is_closed(broker: reput.RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that is too long, and one that does not come, end the connection; the next one is answered."""
+    monkeypatch.setattr(pages, "PAGE_TIME_OUT_S", 0.1)
+    with _connected(broker) as long, _connected(broker) as slow:
+        slow.sendall(b"GET /metrics")
+        long.sendall(b"x" * 3 * pages.MAX_REQUEST)
+        for connection in (long, slow):
+            with pytest.raises(ConnectionResetError):
+                _read_to_end(connection)
+    monkeypatch.undo()
+    assert Page.of(broker).value("reput_connections") == 0
+
+
+def test_further_connections_are_closed(broker: reput.RunningBroker) -> None:
+    """Only so many connections are open at a time."""
+    waiting = [_connected(broker) for _ in range(pages.MAX_PAGE_CONNECTIONS)]
+    try:
+        with _connected(broker) as further:
+            assert further.recv(1) == b""
+    finally:
+        for connection in waiting:
+            connection.close()
+    wait_until(lambda: _is_answered(broker))
+
+
+def test_an_error_of_a_page_does_not_end_the_broker(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that cannot be made is a 500, and clients are served on."""
+    monkeypatch.setattr(type(broker._broker.statistics), "taken", property(lambda _: 1 / 0), raising=False)
+    with pytest.raises(HTTPError, match="500"):
+        urlopen(f"http://{broker.metrics_address}/metrics", timeout=30)
+    monkeypatch.undo()
+    assert client.put("orders").code == C.SUCCESS
+
+
+def _connected(broker: reput.RunningBroker) -> socket.socket:
+    assert broker.metrics_address is not None
+    host, _, port = broker.metrics_address.partition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def _read_to_end(connection: socket.socket) -> None:
+    while connection.recv(1 << 16):
+        pass
+    raise ConnectionResetError
+
+
+def _is_answered(broker: reput.RunningBroker) -> bool:
+    try:
+        return bool(Page.of(broker).get("reput_connections") is not None)
+    except OSError:
+        return False
