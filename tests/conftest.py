@@ -36,9 +36,10 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, print_blob=True, deadline=None)
 settings.load_profile("repeatable")
 
-# A shell lets what runs in its background ignore Ctrl-C, and the processes that tests send it to would ignore it, too.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell lets what runs in its background ignore Ctrl-C, and `nohup` a hang-up. Processes that tests start would, too.
+for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _handler)
 
 # Many tests start reput as a program. Where Python keeps no compiled modules, each start compiles all of them again.
 sys.dont_write_bytecode = False
