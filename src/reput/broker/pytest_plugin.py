@@ -27,9 +27,9 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def rocketmq_broker() -> Iterator[RunningBroker]:
     """A broker on a temporary store, for the whole run. `rocketmq_broker.address` is the name server of clients."""
-    import reput
+    from reput.broker.serve import serve
 
-    with reput.serve() as broker:
+    with serve() as broker:
         yield broker
 
 
