@@ -55,6 +55,7 @@ fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
 .PHONY: nightly
 nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
+	$(MAKE) --no-print-directory test-clients
 	$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-golden
@@ -69,6 +70,10 @@ golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEE
 .PHONY: test-peer
 test-peer: setup  ## the tests that run RocketMQ's own code, also those that `make test` leaves out for their time (needs Maven)
 	REPUT_SEARCH=long $(PYTEST) -m peer
+
+.PHONY: test-clients
+test-clients: setup  ## RocketMQ's Java clients and mqadmin with its broker and with `reput serve`: some minutes (needs Maven)
+	$(PYTEST) -m clients tests/broker/clients
 
 .PHONY: peer-rounds
 peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)

@@ -58,10 +58,11 @@ PROGRAMS = {
     # Java 17 lets it unmap files only with these options.
     "old": Program("pom-old.xml", TARGET_DIR / "old", (*_OPENED, "reput.peer.OldStore")),
     "client": Program("pom-client.xml", TARGET_DIR / "client", ("reput.clients.Scenario",), "client"),
+    "client4": Program("pom-client4.xml", TARGET_DIR / "client4", ("reput.clients.Scenario",), "client"),
 }
 """The store code of 5.5.1, which does all but turns as well; a whole broker 5.5.0; the store code of 4.9.7.
 
-The client 5.5.0, the newest in Maven Central, takes no turns: it talks to brokers.
+The clients 5.5.0, the newest in Maven Central, and 4.9.7 take no turns: they talk to brokers.
 """
 
 GOLDEN_SETTINGS = (
@@ -125,17 +126,22 @@ def build(name: str = "store") -> None:
         stamp.write_text(sources)
 
 
-def turn_words(name: str, store: Path, home: Path, *options: str) -> tuple[str, ...]:
+def turn_words(
+    name: str, store: Path, home: Path, *options: str, jvm: tuple[str, ...] | None = None
+) -> tuple[str, ...]:
     """Return the command of a program's turn at a store, see `Turn.java`; RocketMQ's own logs go to the folder `home`.
+
+    `jvm`: options of Java; None for those of a quick start.
 
     Raises:
         PeerError: The program could not be built.
     """
     build(name)
     program = PROGRAMS[name]
-    quick = _quick_start() if name == "store" else _QUICK_JVM
+    if jvm is None:
+        jvm = _quick_start() if name == "store" else _QUICK_JVM
     homes = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}")
-    return _command(*quick, *homes, *program.words, str(store), *options, classpath=program.classpath)
+    return _command(*jvm, *homes, *program.words, str(store), *options, classpath=program.classpath)
 
 
 def run(

@@ -50,6 +50,11 @@ abstract class Turn {
 
     abstract void close() throws Exception;
 
+    /** The first line: the store is open. */
+    Map<String, Object> opened() {
+        return Json.object("open", true);
+    }
+
     /** Runs a turn in a process of its own; RocketMQ's own output and files under the user's home go elsewhere. */
     static void main(Turn turn) throws Exception {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -68,7 +73,7 @@ abstract class Turn {
     void run(InputStream in, PrintStream out) throws Exception {
         MessageStore store = open();
         awaitDispatch(store);
-        say(out, Json.object("open", true));
+        say(out, opened());
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 say(out, answer(store, JSON.parseObject(line)));

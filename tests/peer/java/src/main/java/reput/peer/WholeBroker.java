@@ -11,6 +11,7 @@ import java.util.Properties;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.attribute.CQType;
@@ -21,24 +22,31 @@ import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExtBrokerInner;
+import org.apache.rocketmq.common.namesrv.NamesrvConfig;
 import org.apache.rocketmq.common.sysflag.MessageSysFlag;
+import org.apache.rocketmq.namesrv.NamesrvController;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.store.MessageStore;
 import org.apache.rocketmq.store.PutMessageResult;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 
 /**
- * A turn of a whole broker, with all of its services, that listens on the loopback address and knows no name server.
+ * A turn of a whole broker, with all of its services, that listens on the loopback address.
  *
  * Beside the lines of {@link Turn} and {@link Administering} a message may have <code>"compress": "LZ4"</code> (or ZSTD,
  * ZLIB), <code>"half": true</code> for a transaction that nobody has ended, and <code>"lite": NAME</code> for a lite topic.
+ *
+ * With `--serve true` it has a name server, and its first line says where both listen: {"namesrv": ..., "broker": ...}.
  */
 public final class WholeBroker extends Turn {
     private static final int COMPRESSION_LEVEL = 5;
     private final Path root;
     private final Args args;
     private BrokerController broker;
+    private NamesrvController nameServer;
+    private Map<String, Object> opened = Json.object("open", true);
 
     private WholeBroker(Args args) {
         this.args = args;
@@ -64,6 +72,13 @@ public final class WholeBroker extends Turn {
         Properties given = settings(root, store, args);
         MixAll.properties2Object(given, store);
         MixAll.properties2Object(given, config);
+        if (!args.all("serve").isEmpty()) {
+            // As `BrokerStartup` does it: a name server drops the topics of a broker without a version.
+            System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION));
+            config.setNamesrvAddr(startNameServer());
+            String own = "127.0.0.1:" + server.getListenPort();
+            opened = Json.object("open", true, "namesrv", config.getNamesrvAddr(), "broker", own);
+        }
         broker = new BrokerController(config, server, new NettyClientConfig(), store);
         if (!broker.initialize()) {
             throw new IllegalStateException("the broker refuses to start with " + root);
@@ -76,6 +91,25 @@ public final class WholeBroker extends Turn {
             broker.getTopicConfigManager().persist();
         }
         return broker.getMessageStore();
+    }
+
+    @Override
+    Map<String, Object> opened() {
+        return opened;
+    }
+
+    private String startNameServer() throws Exception {
+        NamesrvConfig config = new NamesrvConfig();
+        config.setRocketmqHome(System.getProperty("user.home"));
+        config.setKvConfigPath(System.getProperty("user.home") + "/kvConfig.json");
+        config.setConfigStorePath(System.getProperty("user.home") + "/namesrv.properties");
+        NettyServerConfig server = new NettyServerConfig();
+        server.setBindAddress("127.0.0.1");
+        server.setListenPort(freePort());
+        nameServer = new NamesrvController(config, server);
+        nameServer.initialize();
+        nameServer.start();
+        return "127.0.0.1:" + server.getListenPort();
     }
 
     /** A port that is free, and so is the one two below it, which a broker also takes. */
@@ -129,5 +163,8 @@ public final class WholeBroker extends Turn {
     @Override
     void close() {
         broker.shutdown();
+        if (nameServer != null) {
+            nameServer.shutdown();
+        }
     }
 }

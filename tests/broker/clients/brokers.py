@@ -1,0 +1,125 @@
+"""The two brokers that clients are run against: RocketMQ's own, with a name server, and ours."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import reput
+from broker.remoting import Client
+from peer import peer
+from reput.broker.wire.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+NAME = "reput"
+"""The name of both brokers: answers that have it agree."""
+SETTINGS = {
+    "messageDelayLevel": "1s 1s 1s 1s",
+    "transactionTimeOut": "2000",
+    "transactionCheckInterval": "1000",
+    "flushConsumerOffsetInterval": "1000",
+    "mappedFileSizeCommitLog": "16777216",
+    "mappedFileSizeConsumeQueue": "60000",
+    "maxHashSlotNum": "5000",
+    "maxIndexNum": "20000",
+}
+"""Settings of both. The levels are those of retries, too: the first one has level 3."""
+_OF_ROCKETMQ = {
+    "brokerName": NAME,
+    "enablePropertyFilter": "true",
+    "transactionOpBatchInterval": "10",
+    # It refuses a send that waited 200 ms for a thread, as happens on a busy machine.
+    "waitTimeMillsInSendQueue": "20000",
+    "waitTimeMillsInPullQueue": "20000",
+    "waitTimeMillsInHeartbeatQueue": "20000",
+    "waitTimeMillsInTransactionQueue": "20000",
+}
+ROUTE_S = 30.0
+STOP_S = 60.0
+
+
+class Serving(NamedTuple):
+    """A broker that clients can reach. `namesrv` and `broker`: where its name server and it listen."""
+
+    name: str
+    namesrv: str
+    broker: str
+    path: Path
+
+
+@contextlib.contextmanager
+def rocketmq(path: Path, home: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Serving]:
+    """RocketMQ's broker on a store, with a name server, in a process of its own; it is shut down in the end."""
+    with talking_rocketmq(path, home, settings) as (serving, _):
+        yield serving
+
+
+@contextlib.contextmanager
+def talking_rocketmq(
+    path: Path, home: Path, settings: Mapping[str, str] = SETTINGS, jvm: tuple[str, ...] | None = None
+) -> Iterator[tuple[Serving, subprocess.Popen[bytes]]]:
+    """The same, with its process, which answers the questions of a turn (see `Turn.java`). `jvm`: options of Java."""
+    home.mkdir(parents=True, exist_ok=True)
+    words = [f"--set={name}={value}" for name, value in {**_OF_ROCKETMQ, **settings}.items()]
+    options = [word for one in words for word in one.split("=", 1)]
+    command = peer.turn_words("broker", path, home, "--serve", "true", *options, jvm=jvm)
+    with (home / "stderr").open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+    with process:
+        assert process.stdin is not None
+        try:
+            yield _opened(process, path, home), process
+            process.stdin.close()
+            process.wait(STOP_S)
+        finally:
+            process.kill()
+
+
+def _opened(process: subprocess.Popen[bytes], path: Path, home: Path) -> Serving:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise peer.PeerError(f"RocketMQ's broker does not start: {(home / 'stderr').read_text()}")
+    answer = json.loads(line)
+    return Serving("RocketMQ", answer["namesrv"], answer["broker"], path)
+
+
+def ask(process: subprocess.Popen[bytes], question: dict[str, Any]) -> Any:
+    """Ask RocketMQ's store, while its broker runs."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(question).encode() + b"\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def config_of(settings: Mapping[str, str] = SETTINGS) -> reput.StoreConfig:
+    """Return settings as our stores take them."""
+    return reput.StoreConfig.from_properties(dict(settings))
+
+
+@contextlib.contextmanager
+def ours(path: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Serving]:
+    """Our broker on a store, in a thread of this process."""
+    with reput.serve(path, config=config_of(settings)) as broker:
+        yield Serving("reput", broker.address, broker.address, path)
+
+
+def make_topics(serving: Serving, topics: Mapping[str, int]) -> None:
+    """Make topics, and wait until the name server has their routes."""
+    with Client(serving.broker) as broker, Client(serving.namesrv) as name_server:
+        for topic, queues in topics.items():
+            fields = {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6, "order": False}
+            fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}
+            assert broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields).code == ResponseCode.SUCCESS
+        deadline = time.monotonic() + ROUTE_S
+        for topic in topics:
+            while name_server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic).code != ResponseCode.SUCCESS:
+                assert time.monotonic() < deadline, topic
+                time.sleep(0.02)

@@ -1,0 +1,169 @@
+"""Runs RocketMQ's Java clients against a broker: the programs `client` and `client4` of `peer`, which Maven builds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import threading
+import time
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.clients.brokers import make_topics
+from broker.remoting import Client
+from peer import peer
+from reput.broker.wire.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from broker.clients.brokers import Serving
+
+PROGRAMS = {"5.5.0": "client", "4.9.7": "client4"}
+"""The program of `peer` for each version of the Java client."""
+TOPICS = {
+    "send": 4,
+    "tags": 2,
+    "sql": 2,
+    "broadcast": 2,
+    "ordered": 4,
+    "ordered-dead": 1,
+    "retry": 2,
+    "dead": 2,
+    "assign": 2,
+    "ask": 1,
+    "rebalance": 4,
+    "delay": 2,
+    "timer": 2,
+    "transaction": 2,
+    "admin": 2,
+}
+"""The topics of the scenarios, with their queues; `fresh` is made by its first message."""
+SEEN: dict[str, Callable[[Any], bool]] = {
+    "send": lambda outcome: outcome["queues"] == [0, 1, 2, 3] and outcome["batch"] == "SEND_OK 20 1",
+    "refused": lambda outcome: outcome["queue"] == "broker 29",
+    "push": lambda outcome: len(outcome["got"]) == 81,
+    "tags": lambda outcome: len(outcome["got"]) == 20,
+    "sql": lambda outcome: len(outcome["got"]) == 16,
+    "broadcast": lambda outcome: len(outcome["got0"]) == len(outcome["got1"]) == 12,
+    "ordered": lambda outcome: outcome["key3"][:2] == ["key3-0 0", "key3-1 0"] and len(outcome["key3"]) == 21,
+    "ordered-dead": lambda outcome: len(outcome["dead"]) == 1,
+    "retry": lambda outcome: len(outcome["tries"]) == 15,
+    "dead": lambda outcome: len(outcome["dead"]) == 4,
+    "pull": lambda outcome: len(outcome["got"]) == 81,
+    "assign": lambda outcome: len(outcome["from 7"]) == 3 and outcome["committed"] == 10,
+    "ask": lambda outcome: len(outcome["by key"]) == 1,
+    "rebalance": lambda outcome: outcome["after 2"] == "[2, 2]" and outcome["it was killed"] and outcome["both got"],
+    "delay": lambda outcome: len(outcome["got"]) == 8 and outcome["late"],
+    "timer": lambda outcome: len(outcome["got"]) == 4 and outcome["late"],
+    "transaction": lambda outcome: len(outcome["got"]) == 3 and len(outcome["checked"]) == 2,
+}
+"""The scenarios of `Scenario.java`, and what must be so in each: two brokers that both do nothing agree, too."""
+SCENARIOS = tuple(SEEN)
+RUN_TIMEOUT_S = 300
+_KILLED_AFTER_S = 1.5
+
+
+class Ran(NamedTuple):
+    """What a run of clients printed: the line of each scenario, and the text that each command of mqadmin wrote."""
+
+    scenarios: dict[str, Any]
+    commands: dict[str, str]
+
+    def outcome(self, name: str) -> Any:
+        """What the clients of a scenario saw.
+
+        Raises:
+            PeerError: it failed; the text has the error of the client.
+        """
+        line = self.scenarios[name]
+        if "error" in line:
+            raise peer.PeerError(f"{name}: {line['error']}")
+        return line["outcome"]
+
+
+class Compared(NamedTuple):
+    """The runs of one version of the client with the two brokers."""
+
+    theirs: Ran
+    ours: Ran
+
+
+def prefix_of(version: str) -> str:
+    """Return the beginning of the names of topics and groups for a version of the client."""
+    return f"v{version.replace('.', '')}-"
+
+
+def run(
+    version: str,
+    serving: Serving,
+    prefix: str,
+    names: Sequence[str],
+    home: Path,
+    commands: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Ran:
+    """Run scenarios of `Scenario.java` at the same time, then commands of mqadmin.
+
+    Args:
+        version: the version of the client.
+        serving: the broker.
+        prefix: the beginning of the names of topics and groups.
+        names: the scenarios.
+        home: a folder for the client's logs and local offsets; mqadmin writes a file of each consumer below its own.
+        commands: the words of each command, by a name for it; `{namesrv}` and `{broker}` are the addresses.
+
+    Raises:
+        PeerError: Java failed, or took too long.
+    """
+    make_topics(serving, {f"{prefix}{topic}": queues for topic, queues in TOPICS.items()})
+    program = peer.PROGRAMS[PROGRAMS[version]]
+    home.mkdir(parents=True, exist_ok=True)
+    words = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m", f"-Duser.home={home}"]
+    words += [f"-Drocketmq.client.logRoot={home}", f"-Drocketmq.client.localOffsetStoreDir={home}"]
+    words += ["-cp", program.classpath, *program.words, serving.namesrv, prefix, *names]
+    addresses = {"namesrv": serving.namesrv, "broker": serving.broker}
+    lines_in = ["\t".join([name, *(word.format(**addresses) for word in line)]) for name, line in commands.items()]
+    stdin = "".join(f"{line}\n" for line in lines_in).encode()
+    with member_that_dies(serving, prefix) if "rebalance" in names else contextlib.nullcontext():
+        try:
+            done = subprocess.run(words, input=stdin, capture_output=True, timeout=RUN_TIMEOUT_S, cwd=home, check=False)
+        except subprocess.TimeoutExpired as late:
+            raise peer.PeerError(f"clients of {serving.name} took more than {RUN_TIMEOUT_S} s") from late
+    if done.returncode != 0:
+        raise peer.PeerError(f"clients of {serving.name} failed: {done.stderr.decode(errors='replace').strip()}")
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"')]
+    return Ran(
+        {line["scenario"]: line for line in lines if "scenario" in line},
+        {line["command"]: line["output"] for line in lines if "command" in line},
+    )
+
+
+@contextlib.contextmanager
+def member_that_dies(serving: Serving, prefix: str) -> Iterator[None]:
+    """A member of the group of the scenario `rebalance`: it comes when one of two members has gone, and is killed."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_live_and_die, args=[serving, prefix, stop], daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _live_and_die(serving: Serving, prefix: str, stop: threading.Event) -> None:
+    group, topic, most = f"{prefix}rebalance-group", f"{prefix}rebalance", 0
+    with Client(serving.broker) as client:
+        while not stop.is_set():
+            answer = client.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
+            members = json.loads(answer.body)["consumerIdList"] if answer.code == ResponseCode.SUCCESS else []
+            most = max(most, len(members))
+            if most == 2 and len(members) == 1:
+                break
+            stop.wait(0.05)
+        # Time for the other one to see that it is alone.
+        stop.wait(_KILLED_AFTER_S)
+        client.heartbeat("0.0.0.0@killed", group, 1, **{topic: "*", f"%RETRY%{group}": "*"})
+        time.sleep(_KILLED_AFTER_S)
