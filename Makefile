@@ -79,6 +79,10 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)
 	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m peer.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(KIND),--kind $(KIND)) $(if $(PEER),--peer $(PEER))
 
+.PHONY: serve-rounds
+serve-rounds: setup  ## kill `reput serve` at random while RocketMQ's client works with it: ROUNDS=200 SEED=7 FLUSH=SYNC_FLUSH (needs Maven)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m broker.clients.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
+
 .PHONY: lint
 lint: setup  ## style and types
 	$(PYTHON) -m ruff check $(SOURCES)
