@@ -110,6 +110,10 @@ bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven
 bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/store.py
 
+.PHONY: bench-broker
+bench-broker: setup  ## serve RocketMQ's client beside RocketMQ's broker, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) bench/broker.py
+
 .PHONY: bench-follow
 bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itself (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/follow.py
