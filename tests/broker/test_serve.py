@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -73,18 +72,6 @@ def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) ->
     with pytest.raises(OSError, match="no"):
         reput.serve(tmp_path / "store")
     reput.MessageStore.open(tmp_path / "store").close()
-
-
-def test_a_cache_of_kernels_is_seen_without_numba(tmp_path: Path) -> None:
-    """A folder for numba's cache has kernels if it has those that write records; numba is not loaded to see it."""
-    cache = tmp_path / "reput_1"
-    cache.mkdir()
-    code = "import sys, reput.kernels as kernels; print(kernels.are_cached(), 'numba' in sys.modules)"
-    for cached in (False, True):
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-        assert run.stdout.split() == [str(cached), "False"]
-        (cache / "encode.write_records-1.py311.nbi").touch()
 
 
 @pytest.mark.parametrize(

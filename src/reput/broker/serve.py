@@ -28,7 +28,8 @@ from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.prometheus import CONTENT_TYPE
 from reput.formats.record import Host
-from reput.kernels import are_cached, small_work
+from reput.kernels import small_work
+from reput.kernels.compiled.cache import are_cached
 
 log = logging.getLogger("reput.broker")
 _STOP_S = 30.0
@@ -143,8 +144,11 @@ class RunningBroker(Closing):
         threading.Thread(target=self._load_kernels, name="reput-broker-kernels", daemon=True).start()
 
     def _load_kernels(self) -> None:
-        from reput.kernels.warm import warm_store_kernels
+        from reput.kernels.warm import warm_filter_kernels, warm_store_kernels
 
+        if not are_cached():
+            # Only SQL92 filters need these. From the cache the first of them loads them fast enough.
+            warm_filter_kernels()
         warm_store_kernels()
         self._store.expect_many()
 

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from reput.errors import ConfigError
@@ -32,9 +31,6 @@ COMPILED, REFERENCE = "compiled", "reference"
 
 K = TypeVar("K", bound=tuple[Any, ...])
 
-
-_COMPILED = Path(__file__).parent / COMPILED
-_COMPILED_LAST = "encode.write_records-*.nbi"
 
 SMALL_BYTES = 1 << 20
 """The plain kernels decode at least this number of bytes of log in the time that loading the compiled ones takes."""
@@ -69,13 +65,6 @@ def small_work() -> Iterator[None]:
 def is_small_work() -> bool:
     """Return True while the plain kernels serve."""
     return _SmallWork.left > 0
-
-
-def are_cached() -> bool:
-    """Return True if numba's cache has the compiled kernels, so that to load them takes no compilation."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    found = Path(given).rglob(_COMPILED_LAST) if given else (_COMPILED / "__pycache__").glob(_COMPILED_LAST)
-    return next(found, None) is not None
 
 
 def expect_work(size: int) -> None:

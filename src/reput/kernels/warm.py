@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
 from reput.kernels import (
@@ -18,7 +19,7 @@ from reput.kernels import (
     table_kernels,
 )
 from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
-from reput.kernels.layouts.columns import Columns, DecodeRules
+from reput.kernels.layouts.columns import Columns, DecodeRules, PullRules
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList
 from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
@@ -49,9 +50,18 @@ def warm_kernels() -> None:
 def warm_store_kernels() -> None:
     """Call once every kernel that an open store needs for puts, pulls and look-ups."""
     warm_kernels()
+    warm_select_kernel()
     warm_backlog_kernels()
     warm_encode_kernels()
     lookup_kernels()
+
+
+def warm_select_kernel() -> None:
+    """Call the kernel of pulls with filters once, with entries of a file and with those of a tail."""
+    run, none, places = kernels(), np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    rules = PullRules(0, 0, 1, none, 1, 1, 1)
+    for entries in (np.zeros(ENTRY_SIZE, dtype=np.uint8), np.frombuffer(bytes(ENTRY_SIZE), dtype=np.uint8)):
+        run.select_entries(entries, rules, places)
 
 
 def warm_filter_kernels() -> None:
