@@ -20,9 +20,8 @@ from pathlib import Path
 
 from reput.errors import StoreLockedError
 from reput.files import forks, fs, owners
+from reput.formats.rocksdb import LOCK_FILE
 
-_DATABASE_LOCK = "LOCK"
-"""The file on which RocksDB holds a record lock."""
 _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -146,7 +145,7 @@ def broker_lock_pid(path: Path) -> int | None:
 
 def is_database_held(folder: Path) -> bool:
     """Return True if another process has a RocksDB open to write; RocksDB is not loaded."""
-    return is_record_locked(folder / _DATABASE_LOCK)
+    return is_record_locked(folder / LOCK_FILE)
 
 
 def is_record_locked(path: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reput.files import fs
 from reput.files.fs import errors_named
-from reput.formats.rocksdb import FOLDER_SIGNS
+from reput.formats.rocksdb import FOLDER_SIGNS, LOCK_FILE
 
 
 def sub_folders(path: Path | str) -> Iterator[str]:
@@ -43,6 +43,11 @@ def is_empty_dir(path: Path | str) -> bool:
 def is_database(path: Path) -> bool:
     """Return True if a folder has the files of a RocksDB; RocksDB is not loaded."""
     return any(fs.exists(path / name) for name in FOLDER_SIGNS)
+
+
+def was_database(path: Path) -> bool:
+    """Return True if a program has had a RocksDB open in a folder: the file that it locks stays."""
+    return fs.exists(path / LOCK_FILE)
 
 
 def is_own_dir(path: Path | str) -> bool:

@@ -26,6 +26,8 @@ ENTRY_FAMILY = DEFAULT_FAMILY
 OFFSET_FAMILY = "offset"
 FOLDER_SIGNS = ("CURRENT", "IDENTITY")
 """Files of every RocksDB: they show that a consumequeue folder is one."""
+LOCK_FILE = "LOCK"
+"""The file that a program locks while it has a database open to write; it stays."""
 
 _DATABASE_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old[.\d]*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(sst|log|blob|dbtmp)|rocksdict-config\.json"

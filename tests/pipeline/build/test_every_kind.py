@@ -17,8 +17,8 @@ from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
+from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import find_store
-from reput.store.owner.holders import marks_of
 from support import growing, inner, stores
 from support.checked import assert_sound
 

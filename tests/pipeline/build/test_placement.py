@@ -244,6 +244,83 @@ def test_settings_say_what_must_be_there(tmp_path: Path) -> None:
     assert [one.rule for one in report.wrong_settings] == ["setting-contradicted"]
 
 
+def cut_tables(folder: Path) -> None:
+    """Cut the tables of a database: it cannot be opened."""
+    for table in folder.glob("*.sst"):
+        table.write_bytes(table.read_bytes()[:-30])
+
+
+def half_copy(folder: Path) -> None:
+    """Take the first files of a database away, as a copy in part does."""
+    for name in ("CURRENT", "IDENTITY"):
+        (folder / name).unlink()
+
+
+DAMAGES = pytest.mark.parametrize(
+    ("damage", "rule"), [(cut_tables, "rocksdb-unreadable"), (half_copy, "database-in-part")]
+)
+
+
+@pytest.mark.golden
+@DAMAGES
+@pytest.mark.parametrize("given", [(), (DOUBLE,), (DOUBLE, LIGHT_ALONE)])
+def test_the_remedy_of_a_damaged_database_put_light_queues_into_files(
+    given: tuple[str, ...], damage: Any, rule: str, tmp_path: Path
+) -> None:
+    """`check` names the database alone, and the rebuild that it advises gives RocketMQ's files and database again."""
+    store, config = golden.unpack("lmq-rocksdb", tmp_path), settings(*given)
+    files, database = files_of(store), queues_of(store)
+    damage(store / paths.CONSUME_QUEUE)
+    report = reput.check(store, spark=False, config=config)
+    assert [(one.rule, one.severity) for one in report.findings] == [(rule, "damage")]
+    assert "reput rebuild --only queue" in report.findings[0].detail
+    asked = (line["queue"][0] for line in golden.answers("lmq-rocksdb") if "queue" in line)
+    light = next(topic for topic in asked if is_light(topic.encode()))
+    with (
+        reput.MessageStore.open(store, config, read_only=True) as opened,
+        pytest.raises(DamagedStoreError, match="reput rebuild --only queue"),
+    ):
+        opened.get_message(light, 0, 0)
+    with pytest.raises(ConfigError, match="--source log"):
+        reput.convert(store, to="file", spark=False, source="queues", config=config)
+    reput.rebuild(store, spark=False, only="queue", config=config)
+    assert files_of(store) == files
+    assert queues_of(store) == database
+    assert reput.check(store, spark=False, config=config).findings == []
+
+
+@pytest.mark.golden
+@DAMAGES
+def test_files_with_light_queues_keep_them(damage: Any, rule: str, tmp_path: Path) -> None:
+    """Beside a damaged database, light queues in files show that both kinds have all queues."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    reput.convert(store, to="both", spark=False, config=settings("combineCQUseRocksdbForLmq=false"))
+    files, database = files_of(store), queues_of(store)
+    damage(store / paths.CONSUME_QUEUE)
+    assert [one.rule for one in reput.check(store, spark=False).findings] == [rule]
+    reput.rebuild(store, spark=False, only="queue")
+    assert files_of(store) == files
+    assert queues_of(store) == database
+    assert_sound(store)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("left", ["half a copy", "an empty folder"])
+def test_a_rebuild_put_a_lost_database_into_another_folder(left: str, tmp_path: Path) -> None:
+    """The folder that is left of a database says where it was, if no setting does."""
+    store = golden.unpack("separate", tmp_path)
+    wanted, folder = queues_of(store), store / paths.SEPARATE_QUEUE_FOLDER
+    half_copy(folder)
+    if left == "an empty folder":
+        shutil.rmtree(folder)
+        folder.mkdir()
+    reput.rebuild(store, spark=False, only="queue")
+    assert queues_of(store) == wanted
+    assert "CURRENT" in names_in(folder)
+    assert not names_in(store / paths.CONSUME_QUEUE)
+    assert_sound(store)
+
+
 @pytest.mark.golden
 def test_a_guess_beside_a_setting_left_light_queues_nowhere(tmp_path: Path) -> None:
     """With selective double write given, light queues belong to the files: check misses them, rebuild makes them."""
@@ -287,7 +364,7 @@ def test_the_placement_has_one_answer(name: str) -> None:
     light = name == "lmq-rocksdb"
     for purpose in Purpose:
         store = StoreOnDisk.find(golden.shared(name), None, purpose)
-        assert store.placement == store.placement_shown == store.settings.placement
+        assert store.placement == store.placement_shown.placement == store.settings.placement
         assert [bool(store.placement.light_kind), bool(store.placement.part_kind)] == [light, False]
         assert store.contradicted == []
 

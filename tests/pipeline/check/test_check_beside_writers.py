@@ -19,8 +19,9 @@ from reput.pipeline.check.report import NOTE
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
+from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import find_store
-from reput.store.owner.holders import Who, marks_of
+from reput.store.owner.holders import Who
 from reput.store.owner.owner import own_store
 from support import inner, stores
 from support.broker import broker_at_work, indexed_store

@@ -95,8 +95,7 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
     swap.swap_in(owned.layout, owned.epoch, tuple(parts))
     with swap.new_indexes_live():
         owned.indexes_replaced()
-        vacated = owned.layout.other_queue_database
-        if vacated != owned.layout.consume_queue and is_empty_dir(vacated):
+        if is_empty_dir(vacated := owned.layout.own_queue_database):
             # The database has moved out of it.
             fs.remove_tree(vacated)
 

@@ -193,8 +193,11 @@ def _prepare(
     report.indexes_to = standstill.frontier
     report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
+    job = Job.of_store(layout, settings, store.kinds, work, epoch=0)
     job = replace(
-        Job.of_store(layout, settings, store.kinds, work, epoch=0),
+        job,
+        # Of a database that was copied in part the queues are lost, and not those of another kind.
+        placement=settings.placement if store.partial_database else job.placement,
         owner=fs.owner_of(work),
         build_queues=any(map(fs.exists, layout.queue_folders)),
         indexes=tuple(name for name in settings.indexes.built if INDEX_CHECKS[name].compares(store.indexes[name])),

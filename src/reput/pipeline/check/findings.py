@@ -27,9 +27,8 @@ from reput.pipeline.split.stitch import Stitched
 from reput.queue.files import last_place, list_queues
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
-from reput.store.disk.frontier import Frontiers
+from reput.store.disk.frontier import Frontiers, marks_of
 from reput.store.disk.placement import placement_settings
-from reput.store.owner.holders import marks_of
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
 

@@ -97,7 +97,7 @@ def _done_already(store: StoreOnDisk, options: ConvertOptions) -> RebuildReport 
     layout, present = store.layout, {kind.name for kind in store.present}
     if present != set(TARGETS[options.to]) or (options.source != LOG and len(present) == 1):
         return None
-    if store.placement != store.placement_shown or misplaced_database(layout):
+    if store.placement != store.placement_shown.placement or misplaced_database(layout):
         return None
     if contradictions(layout, store.config):
         return None

@@ -68,3 +68,10 @@ def durable_offset(layout: StoreLayout, frontiers: Frontiers) -> int:
     """Return the log offset below which indexes are durable; a follower may have raised the visible `frontiers`."""
     frontier = read_frontier(layout)
     return min(frontiers.both, Frontiers.of(frontier).both) if frontier else frontiers.both
+
+
+def marks_of(layout: StoreLayout) -> dict[str, int]:
+    """Read the watermarks of a store, by name; all 0 if no job of reput has ever held it."""
+    data = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size) or b""
+    names = (field.name for field in own.WATERMARKS.fields)
+    return dict(zip(names, own.WATERMARKS.struct.unpack(data.ljust(own.WATERMARKS.size, b"\0")), strict=True))

@@ -57,8 +57,10 @@ class StoreLayout:
 
         Source: `RocksDBConsumeQueueStore`, which refuses a store whose other folder has the file CURRENT.
         """
-        alone = self.own_queue_database
-        is_separate = names.is_database(alone) if self.separate_database is None else self.separate_database
+        alone, is_separate = self.own_queue_database, self.separate_database
+        if is_separate is None:
+            # Files of a lost database show its folder, too.
+            is_separate = fs.exists(alone) and (names.is_database(alone) or not names.is_database(self.consume_queue))
         return alone if is_separate else self.consume_queue
 
     @property

@@ -27,8 +27,15 @@ class FoundPlacement(NamedTuple):
     assumed: tuple[str, ...] = ()
 
 
+class ShownPlacement(NamedTuple):
+    """The placement that queues show. `is_guess`: a database cannot be read, so the files alone show it."""
+
+    placement: QueuePlacement = EVERYWHERE
+    is_guess: bool = False
+
+
 def resolved_placement(
-    config: StoreConfig, shown: Callable[[], QueuePlacement], lite_topics: frozenset[bytes]
+    config: StoreConfig, shown: Callable[[], ShownPlacement], lite_topics: frozenset[bytes]
 ) -> FoundPlacement:
     """Return the placement in a store of several kinds: by the settings that are given, else as its queues show it.
 
@@ -37,13 +44,14 @@ def resolved_placement(
         lite_topics: the topics of type LITE.
     """
     light, selective = config.combine_cq_use_rocksdb_for_lmq, config.rocksdb_cq_selective_double_write_enable
-    found = shown() if light is None or selective is None else EVERYWHERE
+    found, is_guess = shown() if light is None or selective is None else ShownPlacement()
     # With one setting on, what is found does not turn the other on: light queues would belong to neither kind.
     has_light = bool(found.light_kind) and not selective if light is None else light
     has_part = bool(found.part_kind) and not light if selective is None else selective
     assumed = []
     if light is None and has_light:
-        assumed.append(f"{LIGHT_SETTING}=true (RocksDB has light queues, and the files have none)")
+        has = "the database of queues cannot be read" if is_guess else "RocksDB has light queues"
+        assumed.append(f"{LIGHT_SETTING}=true ({has}, and the files have no light queues)")
     if selective is None and has_part:
         assumed.append(f"{SELECTIVE_SETTING}=true (RocksDB has only topics of type LITE)")
     placement = QueuePlacement(
@@ -52,16 +60,28 @@ def resolved_placement(
     return FoundPlacement(placement, tuple(assumed))
 
 
-def placement_shown(layout: StoreLayout, present: Sequence[QueueKind], lite_topics: frozenset[bytes]) -> QueuePlacement:
-    """Return the placement that the queues of the present kinds show; `EVERYWHERE` unless there are several kinds."""
+def placement_shown(
+    layout: StoreLayout, present: Sequence[QueueKind], lite_topics: frozenset[bytes], *, is_in_part: bool
+) -> ShownPlacement:
+    """Return the placement that the queues of the present kinds show; `EVERYWHERE` unless there are several kinds.
+
+    A database that cannot be read may have light queues that no other kind has. If the files have none, it is believed
+    to: where there is no light queue at all, that changes nothing.
+
+    Args:
+        is_in_part: files of a database are left that is not among the kinds, since it lacks others.
+    """
     part = next((kind for kind in present if kind.name == PART_KIND), None)
     others = [kind for kind in present if kind.name != PART_KIND]
-    if part is None or not others:
-        return EVERYWHERE
-    # A check reports a database that cannot be read.
-    with contextlib.suppress(DamagedStoreError):
-        return _shown(layout, part, others[0], lite_topics)
-    return EVERYWHERE
+    if not others or (part is None and not is_in_part):
+        return ShownPlacement()
+    if part is not None:
+        # A check reports a database that cannot be read.
+        with contextlib.suppress(DamagedStoreError):
+            return ShownPlacement(_shown(layout, part, others[0], lite_topics))
+    with others[0].topics_known() as in_files:
+        has_light = in_files.any_with(LMQ_PREFIX)
+    return ShownPlacement(EVERYWHERE if has_light else QueuePlacement(light_kind=PART_KIND), is_guess=True)
 
 
 def _shown(layout: StoreLayout, part: QueueKind, whole: QueueKind, lite_topics: frozenset[bytes]) -> QueuePlacement:
@@ -83,7 +103,7 @@ def placement_settings(placement: QueuePlacement) -> list[str]:
     return light + ([f"{SELECTIVE_SETTING}=true"] if placement.part_kind else [])
 
 
-def unseen_queues(named: Sequence[str], placement: QueuePlacement, shown: QueuePlacement) -> str:
+def unseen_queues(named: Sequence[str], placement: QueuePlacement, shown: ShownPlacement) -> str:
     """Describe light queues that a broker would not see: the settings let it read another kind; "" for none.
 
     RocketMQ then finds no entry of them, and numbers their next messages from 0 again.
@@ -95,7 +115,7 @@ def unseen_queues(named: Sequence[str], placement: QueuePlacement, shown: QueueP
     Source: `DefaultMessageStore.createConsumeQueueStore`, `CombineConsumeQueueStore.getCurrentReadStoreForTopic`,
     `QueueOffsetOperator.getLmqOffset`.
     """
-    alone = shown.light_kind
+    alone = "" if shown.is_guess else shown.placement.light_kind
     if not named or not alone or alone in {named[0], placement.light_kind}:
         return ""
     return (

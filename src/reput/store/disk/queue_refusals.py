@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError, StoreLockedError, UnsupportedStoreError
+from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
 from reput.files import locks
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
@@ -32,16 +32,6 @@ def missing_kinds(layout: StoreLayout, wanted: Sequence[str], present: Sequence[
         f"{layout.root}: the configuration asks for {' and '.join(missing)} queues, and there are "
         f"{' and '.join(names)} queues. `reput convert` makes them"
     )
-
-
-def refuse_missing_kinds(layout: StoreLayout, wanted: Sequence[str], present: Sequence[QueueKind]) -> None:
-    """Refuse settings that ask for a kind that the store, which has queues, does not have.
-
-    Raises:
-        UnsupportedStoreError: they do.
-    """
-    if why := missing_kinds(layout, wanted, present):
-        raise UnsupportedStoreError(why)
 
 
 def _has_queue(kind: QueueKind) -> bool:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
+from reput.files.names import was_database
 from reput.formats import metadata_v1, own
 from reput.formats.lite_topics import is_light
 from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
@@ -33,7 +34,7 @@ from reput.queue.placement import QueuePlacement
 from reput.store.disk.configured_kinds import configured_kinds
 from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.database_folder import misplaced_database, partial_database, refuse_misplaced_database
-from reput.store.disk.frontier import decoded_frontier, frontier_bytes
+from reput.store.disk.frontier import decoded_frontier, frontier_bytes, marks_of
 from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
 from reput.store.disk.kinds import kinds_named, present_kinds
@@ -44,12 +45,17 @@ from reput.store.disk.layout import (
     refuse_several_log_paths,
     refuse_what_we_cannot_build,
 )
-from reput.store.disk.placement import FoundPlacement, placement_shown, resolved_placement, unseen_queues
+from reput.store.disk.placement import (
+    FoundPlacement,
+    ShownPlacement,
+    placement_shown,
+    resolved_placement,
+    unseen_queues,
+)
 from reput.store.disk.queue_refusals import (
     missing_kinds,
     refuse_another_queue_file_size,
     refuse_held_kinds,
-    refuse_missing_kinds,
     refuse_odd_queue_files,
 )
 from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
@@ -224,7 +230,7 @@ class StoreOnDisk:
         """
         if self.purpose is not Purpose.READ or not is_light(topic):
             return ""
-        damage = self.unreadable.get(PART_KIND, "")
+        damage = self.unreadable.get(PART_KIND, "") or self.partial_database
         if not damage or len(self.unreadable) == len(self.present):
             return ""
         return "" if self._has_light_queues else damage
@@ -261,13 +267,19 @@ class StoreOnDisk:
         if self.purpose in _NEEDS_PRESENT_KINDS_ONLY:
             names = present
         elif self.purpose in _BUILDS:
-            names = [*self.built] or named or present or [*self._first_kinds]
+            names = [*self.built] or named or self.left or [*self._first_kinds]
         else:
             names = [*named, *(name for name in present if name not in named)]
             if self.purpose is Purpose.READ:
                 names = [name for name in names if name not in self.unreadable]
             names = names or [*self._first_kinds]
         return kinds_named(names, self.layout, self.settings.queue_file_size)
+
+    @cached_property
+    def left(self) -> list[str]:
+        """The names of the kinds of which the store has queues, or files of a database that was copied in part."""
+        present = [kind.name for kind in self.present]
+        return [*present, PART_KIND] if self.partial_database and PART_KIND not in present else present
 
     @cached_property
     def _first_kinds(self) -> tuple[str, ...]:
@@ -292,7 +304,7 @@ class StoreOnDisk:
 
     @cached_property
     def _placed(self) -> FoundPlacement:
-        names = self.named_kinds or [kind.name for kind in self.present]
+        names = self.named_kinds or self.left
         if not names and not self.built and self._first_kinds != DEFAULT_KINDS:
             what = f"no queues are there, and {self.metadata.chosen.words} has the metadata"
             return FoundPlacement(assumed=(f"{metadata_v1.store_type_with(True)} ({what})",))
@@ -301,9 +313,17 @@ class StoreOnDisk:
         return resolved_placement(self.config, lambda: self.placement_shown, self.topics.lite)
 
     @cached_property
-    def placement_shown(self) -> QueuePlacement:
+    def placement_shown(self) -> ShownPlacement:
         """The placement that the present queues show, whatever the settings say."""
-        return placement_shown(self.layout, self.present, self.topics.lite)
+        is_in_part = PART_KIND in self.left and all(kind.name != PART_KIND for kind in self.present)
+        return placement_shown(self.layout, self.present, self.topics.lite, is_in_part=is_in_part)
+
+    @property
+    def missing_kinds(self) -> str:
+        """A sentence about kinds that the settings name and of which the store has nothing; "" for none."""
+        # A database that was copied in part is damage, and no other kind.
+        lost = [name for name in self.left if name not in {kind.name for kind in self.present}]
+        return missing_kinds(self.layout, [name for name in self.named_kinds if name not in lost], self.present)
 
     @cached_property
     def contradicted(self) -> list[str]:
@@ -315,7 +335,7 @@ class StoreOnDisk:
         found = [
             # Two databases are damage, whatever the settings say.
             "" if misplaced_database(self.layout.as_found()) else misplaced_database(self._as_said),
-            missing_kinds(self.layout, self.named_kinds, self.present),
+            self.missing_kinds,
             unseen_queues(self.named_kinds, self.placement, self.placement_shown),
             self.lost_queues,
         ]
@@ -325,12 +345,13 @@ class StoreOnDisk:
     def partial_database(self) -> str:
         """A sentence about a database of queues that was copied in part; "" for none.
 
-        A program that opens the store does not look for one among queue files: there may be very many folders.
+        Among queue files, of which there may be very many folders, a program that opens the store looks for one only
+        beside a database's lock file.
         """
         folders = [self.layout.queue_database, self.layout.other_queue_database]
         if self.purpose not in _NEEDS_PRESENT_KINDS_ONLY:
             full = {kind.folder for kind in self.present}
-            folders = [folder for folder in folders if folder not in full]
+            folders = [folder for folder in folders if folder not in full or was_database(folder)]
         return partial_database(folders)
 
     @property
@@ -361,7 +382,8 @@ class StoreOnDisk:
         except DamagedStoreError:
             return False
         if frontier is None:
-            return fs.exists(self.layout.own(own.WATERMARKS_NAME))
+            # A writer that was refused has written nothing.
+            return marks_of(self.layout)["wrote_offset"] > 0
         return frontier.queue_offset <= self.log.min_offset
 
     @cached_property
@@ -436,7 +458,8 @@ def _refuse_damaged_frontier(store: StoreOnDisk) -> None:
 
 def _refuse_other_kinds(store: StoreOnDisk) -> None:
     refuse_misplaced_database(store.layout)
-    refuse_missing_kinds(store.layout, store.named_kinds, store.present)
+    if why := store.missing_kinds:
+        raise UnsupportedStoreError(why)
 
 
 def _refuse_unseen_queues(store: StoreOnDisk) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
-from reput.store.owner.holders import Holder, Who, follower_beside, holder_of, marks_of
+from reput.store.owner.holders import Holder, Who, follower_beside, holder_of
 
 
 class Use(NamedTuple):

@@ -15,8 +15,9 @@ import numpy as np
 
 from reput.errors import ReputError
 from reput.kernels.layouts.records import address_of
+from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
-from reput.store.owner.holders import Writer, marks_of, writer_of
+from reput.store.owner.holders import Writer, writer_of
 from reput.store.read.lookup import Watched
 
 _LOOK_S = 0.2

@@ -8,8 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.errors import StoreLockedError
-from reput.files import fs, locks
+from reput.files import locks
 from reput.formats import own
+from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.swap import pending_swap
 
@@ -118,10 +119,3 @@ def refuse_followed(layout: StoreLayout, remedy: str) -> None:
         StoreLockedError: another process follows the store.
     """
     locks.refuse_followed(layout.own(own.FOLLOWER_NAME), remedy, partial(follower_beside, layout))
-
-
-def marks_of(layout: StoreLayout) -> dict[str, int]:
-    """Read the watermarks of a store, by name; all 0 if no job of reput has ever held it."""
-    data = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size) or b""
-    names = (field.name for field in own.WATERMARKS.fields)
-    return dict(zip(names, own.WATERMARKS.struct.unpack(data.ljust(own.WATERMARKS.size, b"\0")), strict=True))

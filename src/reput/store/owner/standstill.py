@@ -12,8 +12,9 @@ from typing import NamedTuple
 from reput.errors import StoreLockedError
 from reput.files import locks
 from reput.formats import own
+from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
-from reput.store.owner.holders import Holder, Who, holder_of, marks_of
+from reput.store.owner.holders import Holder, Who, holder_of
 from reput.store.owner.swap import pending_swap
 
 _JOB_WAIT_S = 0.2

@@ -17,9 +17,8 @@ from reput.log.read.maps import LogMaps
 from reput.log.read.reader import find_record
 from reput.log.read.scan import LogWalk, checking
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import read_frontier
+from reput.store.disk.frontier import marks_of, read_frontier
 from reput.store.disk.layout import StoreLayout
-from reput.store.owner.holders import marks_of
 
 _FILES_LOOKED_AT = 2
 """Number of files to read: a checkpoint is seconds old, so a record of its time is near the log's end."""

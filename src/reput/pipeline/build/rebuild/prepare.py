@@ -169,9 +169,15 @@ def choose_source(store: StoreOnDisk) -> QueueSource:
     """
     layout, made = store.layout, [kind.name for kind in store.kinds]
     present = kinds_named([kind.name for kind in store.present], layout.as_found(), store.settings.queue_file_size)
-    if store.placement_shown != EVERYWHERE:
+    shown, is_guess = store.placement_shown
+    if shown != EVERYWHERE and is_guess:
+        raise ConfigError(
+            f"{layout.root}: the database of queues cannot be read, and it may hold light queues that no other kind "
+            "has. Use the log: --source log"
+        )
+    if shown != EVERYWHERE:
         # Files first: with the light queues that they lack they have every queue.
-        return QueueSource(kind_to_read(present, store.placement_shown), present)
+        return QueueSource(kind_to_read(present, shown), present)
     named = store.named_kinds
     present.sort(key=lambda kind: named.index(kind.name) if kind.name in named else len(named))
     # A database that moves to another folder is made from the present one.
