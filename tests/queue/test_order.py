@@ -15,7 +15,7 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, decode_entr
 from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import QueueRanges
-from reput.queue.batch_files import take_batches
+from reput.queue.batch_kind import take_batches
 from reput.queue.order import EMPTY, OrderState, QueueOrder, consecutive_runs, decide
 from reput.queue.tail import Tail
 from support.crooked import CASES, Case

@@ -21,7 +21,7 @@ from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Uni
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.formats.rocksdb import OffsetValue
 from reput.log.encode.message import Message
-from reput.queue.batch_files import BatchFiles
+from reput.queue.batch_kind import BatchKind
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.queue.ext import ExtReader, list_ext_files, place_units
 from reput.queue.files import list_queues
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reput.queue.batch_files import BatchQueueFiles
+    from reput.queue.batch_kind import BatchQueueFiles
     from reput.queue.files import QueueFolder
 
 EXT = replace(CONFIG, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=1000)
@@ -326,7 +326,7 @@ def batches(folder: Path, count: int, base: int) -> tuple[reput.MessageStore, Lo
 
 def batch_queue(store: reput.MessageStore) -> BatchQueueFiles:
     """Its one queue of batches."""
-    (queue,) = BatchFiles(store.layout.batch_consume_queue).queues()
+    (queue,) = BatchKind(store.layout.batch_consume_queue).queues()
     return queue
 
 
@@ -334,7 +334,7 @@ def batch_queue(store: reput.MessageStore) -> BatchQueueFiles:
 def test_build_and_iterate_batch_consume_queue(tmp_path: Path) -> None:
     """10,000 batches of ten from 1000 on: 500 files, 1000 to 101,000, and any offset inside finds its batch."""
     store, log = batches(tmp_path, 10_000, 1000)
-    assert len(batch_queue(store).files) == 500
+    assert len(batch_queue(store).filled) == 500
     assert (store.min_offset("batches", 0), store.max_offset("batches", 0)) == (1000, 101_000)
     for offset in (*range(1000, 1100), 50_005, 100_989, 100_990, 100_999):
         got = store.get_message("batches", 0, offset, 1)
@@ -366,7 +366,7 @@ def test_build_and_recover_batch_consume_queue(tmp_path: Path) -> None:
 def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
     """Cut at a record nothing at or behind it is left, wherever it is."""
     store, log = batches(tmp_path, 100, 0)
-    files = BatchFiles(store.layout.batch_consume_queue)
+    files = BatchKind(store.layout.batch_consume_queue)
     for n in (99, 80, 41, 40, 3, 0):
         files.cut(log.placed[n].offset, fs.owner_of(store.layout.root))
         span = batch_queue(store).span()
@@ -377,7 +377,7 @@ def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
 def test_truncate_and_delete_batch_consume_queue(tmp_path: Path) -> None:
     """100 batches from 1, cut at the 80th, then all in front of the 30th expired: 301 to 801, in files 2 to 4."""
     store, log = batches(tmp_path, 100, 1)
-    files = BatchFiles(store.layout.batch_consume_queue)
+    files = BatchKind(store.layout.batch_consume_queue)
     files.cut(log.placed[80].offset, fs.owner_of(store.layout.root))
     span = batch_queue(store).span()
     assert (span.min_offset, span.max_offset, span.end) == (1, 801, 4 * IN_FILE)
@@ -385,7 +385,7 @@ def test_truncate_and_delete_batch_consume_queue(tmp_path: Path) -> None:
     queue = batch_queue(store)
     span = queue.span(log.placed[30].offset)
     assert (span.min_offset, span.max_offset) == (301, 801)
-    assert [file.start // 46 for file in queue.files if file.start < span.end * 46] == [20, 40, 60]
+    assert [file.start // 46 for file in queue.filled if file.start < span.end * 46] == [20, 40, 60]
 
 
 # --- queue/BatchConsumeMessageTest -----------------------------------------------------------------
@@ -437,7 +437,7 @@ def test_get_offset_in_queue_by_time(tmp_path: Path) -> None:
     middle = log.placed[80].record.store_timestamp
     assert store.offset_by_time("batches", 0, middle) == 800
     store.close()
-    gone = BatchFiles(store.layout.batch_consume_queue).delete_expired(log.placed[50].offset)
+    gone = BatchKind(store.layout.batch_consume_queue).delete_expired(log.placed[50].offset)
     assert len(gone) == 2
     with reput.MessageStore.open(store.layout.root, BATCHES, read_only=True) as again:
         assert again.min_offset("batches", 0) == 400

@@ -55,6 +55,20 @@ class BatchEntry(NamedTuple):
         """The queue offset after the batch's last message."""
         return self.base_offset + self.messages
 
+    @property
+    def is_pre_blank(self) -> bool:
+        """False: queues of batches have no blanks."""
+        return False
+
+    @property
+    def is_ext(self) -> bool:
+        """False: the tags code is no address."""
+        return False
+
+    def values(self) -> dict[str, int]:
+        """Return its fields, without its queue offset, for people and programs."""
+        return {name: value for name, value in self._asdict().items() if name != "base_offset"}
+
 
 def encode_batch_entry(entry: BatchEntry) -> bytes:
     """Return the 46 bytes of an entry."""

@@ -101,6 +101,10 @@ class Entry(NamedTuple):
         """True if the tags code is an address in the ConsumeQueueExt (`ConsumeQueueExt.isExtAddr`)."""
         return self.tags_code < -(1 << 31)
 
+    def values(self) -> dict[str, int]:
+        """Return its fields, and what they mean, for people and programs."""
+        return {**self._asdict(), "pre_blank": self.is_pre_blank, "ext": self.is_ext}
+
 
 def blank_end(count: int) -> bytes:
     """Return the entries of `count` queue offsets without a message at the end of a queue."""

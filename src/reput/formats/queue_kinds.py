@@ -2,6 +2,7 @@
 
     file       queue files, a folder each; RocketMQ's default
     rocksdb    all queues in one RocksDB
+    batches    queues of batches (BatchCQ): a store may have them beside the others, for topics of their own
 
 Source: `StoreType`, `MessageStoreConfig.rocksdbCQDoubleWriteEnable`.
 """
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-FILE, ROCKSDB = "file", "rocksdb"
+FILE, ROCKSDB, BATCHES = "file", "rocksdb", "batches"
 DEFAULT_KINDS = (FILE,)
 """The kinds of a store that says nothing."""
+KINDS_BESIDE = (BATCHES,)
+"""The kinds that a store may have beside those that its settings choose, for topics of their own."""
 
 DEFAULT_STORE_TYPE = "default"
 STORE_TYPES: Mapping[str, str] = {DEFAULT_STORE_TYPE: FILE, "defaultRocksDB": ROCKSDB}

@@ -19,7 +19,7 @@ from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
-from reput.queue.batch_files import BatchFiles, BatchSpan, take_batches
+from reput.queue.batch_kind import BatchKind, BatchSpan, take_batches
 from reput.queue.order import QueueOrder
 from reput.queue.tail import Tail
 
@@ -66,7 +66,7 @@ class BatchQueues:
     """
 
     def __init__(self, folder: Path, file_size: int, counter: Tail) -> None:
-        self.files = BatchFiles(folder)
+        self.files = BatchKind(folder)
         self.file_size = file_size
         self.entries_per_file = file_size // BATCH_ENTRY_SIZE
         self.topics: set[str] = set()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.lite_topics import is_light
+from reput.queue.compare import MessageRows
 from reput.queue.kinds import DurableQueues, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.queue.tail import Trimmed
@@ -37,6 +38,7 @@ class CombinedKind:
         self.light = light
         self.name = f"{main.name} and {light.name}"
         self.folder: Path = main.folder
+        self.has_batches = False
 
     def _of(self, topic: bytes) -> QueueKind:
         return self.light if is_light(topic) else self.main
@@ -64,6 +66,10 @@ class CombinedKind:
     def open(self) -> CombinedQueues:
         """Return the queues for an open store."""
         return CombinedQueues(self.name, self.main.open(), self.light.open())
+
+    def compared(self, log_min_offset: int) -> MessageRows:
+        """Return the entries of all queues, to compare them."""
+        return MessageRows(self.open(), log_min_offset)
 
 
 class CombinedQueues:

@@ -12,8 +12,60 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
+from reput.formats.layout import INT64_MAX
+from reput.queue.kinds import DurableQueues, EntryRows
 from reput.queue.order import consecutive_runs
+
+_AT_ONCE = 1 << 16
+
+
+class MessageRows:
+    """The durable entries of queues with an entry for each message. See `ComparedQueues`."""
+
+    def __init__(self, queues: DurableQueues, log_min_offset: int) -> None:
+        self._queues = queues
+        # Without a frontier: all entries count.
+        queues.load(INT64_MAX, log_min_offset)
+        self.spans = queues.spans
+        self.find = queues.find
+        self.close = queues.close
+
+    def block_end(self, key: QueueKey, begin: int) -> int:
+        """Return the end of the file that holds a queue offset, or the end of some thousands of entries."""
+        return min(begin + _AT_ONCE, self._queues.block_end(key, begin))
+
+    def rows(self, key: QueueKey, begin: int, end: int) -> EntryRows:
+        """Return the entries [begin, end); zeros for those of a missing file."""
+        first = np.arange(begin, end, dtype=np.int64)
+        return EntryRows(first, first + 1, rows_of(self._queues.entries(key, begin, end), ENTRY_SIZE, end - begin))
+
+    def decoded(self, row: bytes) -> Entry:
+        """Return the entry of a row."""
+        return decode_entry(row)
+
+
+def aligned(left: EntryRows, right: EntryRows) -> tuple[EntryRows, EntryRows]:
+    """Return both sides with a row for each queue offset at which one of them has an entry: zeros where one has none.
+
+    Queue offsets that do not ascend are damage. Such entries are compared in their order.
+    """
+    if np.array_equal(left.first, right.first):
+        longest = np.maximum(left.next, right.next)
+        return left._replace(next=longest), right._replace(next=longest)
+    sides, width = (left, right), left.rows.shape[1]
+    if all((np.diff(side.first) > 0).all() for side in sides):
+        first = np.union1d(left.first, right.first)
+        places = [np.searchsorted(first, side.first) for side in sides]
+    else:
+        longer = max(sides, key=lambda side: len(side.first))
+        first, places = longer.first, [np.arange(len(side.first)) for side in sides]
+    rows = [np.zeros((len(first), width), dtype=np.uint8) for _ in sides]
+    longest = first.copy()
+    for side, place, found in zip(sides, places, rows, strict=True):
+        found[place] = side.rows
+        longest[place] = np.maximum(longest[place], side.next)
+    return EntryRows(first, longest, rows[0]), EntryRows(first, longest, rows[1])
 
 
 class Differences(NamedTuple):

@@ -18,21 +18,23 @@ from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.formats.layout import INT64_MAX
+from reput.queue.compare import MessageRows
 from reput.queue.cut import zero_past
 from reput.queue.files import (
+    FilesOnDisk,
     QueueFile,
     QueueFolder,
     list_queues,
     list_topic_queues,
     max_offset,
     move_queues_aside,
+    owns_queue_file,
     queue_folder,
     queue_keys,
     topic_names,
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
-    FilesOnDisk,
     QueueBounds,
     QueueOddities,
     QueueOnDisk,
@@ -78,7 +80,7 @@ class FileQueue:
     @property
     def files(self) -> FilesOnDisk:
         """Its files."""
-        return FilesOnDisk(len(self.folder.files), sum(file.size for file in self.folder.files))
+        return self.folder.counted
 
     def place_of(self, offset: int) -> str:
         """Return the file, and the byte in it."""
@@ -166,6 +168,7 @@ class FileKind:
 
     name = FILE
     has_ext = True
+    has_batches = False
     allows_batches = True
 
     def __init__(self, folder: Path, file_size: int) -> None:
@@ -185,9 +188,7 @@ class FileKind:
 
     def owns(self, names: Sequence[str]) -> bool:
         """Return True for TOPIC/QUEUE/OFFSET."""
-        if len(names) != 3:
-            return False
-        return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
+        return owns_queue_file(names)
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """Yield the queues, or those of a topic, by topic and id."""
@@ -231,6 +232,10 @@ class FileKind:
     def open(self) -> FileQueues:
         """Return the queues for an open store."""
         return FileQueues(self.folder, self.file_size)
+
+    def compared(self, log_min_offset: int) -> MessageRows:
+        """Return the entries of all queues, to compare them."""
+        return MessageRows(self.open(), log_min_offset)
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
         """Zero the entries of records at or above log offset `end`.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -23,6 +23,13 @@ from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
 
 _BLOCK_ENTRIES = 1 << 14
 _CHUNK_BYTES = 1 << 20
+
+
+class FilesOnDisk(NamedTuple):
+    """The number of a queue's own files, and their bytes."""
+
+    number: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,11 @@ class QueueFolder:
     def key(self) -> QueueKey:
         """Its topic and id."""
         return QueueKey(self.topic.encode("utf-8", "surrogateescape"), self.queue_id)
+
+    @property
+    def counted(self) -> FilesOnDisk:
+        """The number of its files, and their bytes."""
+        return FilesOnDisk(len(self.files), sum(file.size for file in self.files))
 
     @property
     def bound(self) -> int:
@@ -106,6 +118,13 @@ def queue_folder(folder: Path, key: QueueKey) -> QueueFolder:
     topic = os.fsdecode(key.topic)
     path = folder / topic / str(key.queue_id)
     return QueueFolder(topic, key.queue_id, path, list_queue_files(path))
+
+
+def owns_queue_file(names: Sequence[str]) -> bool:
+    """Return True for TOPIC/QUEUE/OFFSET, the path of a queue file below the folder of its kind."""
+    if len(names) != 3:
+        return False
+    return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
 
 
 def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: Path) -> list[QueueKey]:

@@ -1,9 +1,9 @@
 """The protocols of a kind of ConsumeQueue. The store, the jobs, check and the commands use nothing else.
 
-A store has one kind, or two that hold the same (double write), and may have queues of batches beside them. `AnyKind` is
-a kind on disk, without an open store; `QueueKind` adds what a kind with one entry for each message can do;
-`ReadableQueues` is all that reads need of it; `DurableQueues` is that in an open store, below the tail. Only
-`store/disk/kinds.py` lists the kinds.
+A store has one kind with an entry for each message, or two that hold the same (double write), and a kind for topics of
+batches beside them. `AnyKind` is a kind on disk, without an open store; `QueueKind` adds what a kind with one entry for
+each message can do; `ReadableQueues` is all that reads need of it; `DurableQueues` is that in an open store, below the
+tail. Only `store/disk/kinds.py` lists the kinds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import Entry, OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
+from reput.queue.files import FilesOnDisk
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
@@ -27,13 +29,6 @@ FILTER_ENTRIES = 800
 
 MaxFilterMessageSize.
 """
-
-
-class FilesOnDisk(NamedTuple):
-    """The number of a queue's own files, and their bytes."""
-
-    number: int
-    bytes: int
 
 
 class StoredRows(NamedTuple):
@@ -65,20 +60,6 @@ class QueueBounds(NamedTuple):
     last_physical_offset: int
 
 
-class LastEntry(Protocol):
-    """The last entry of a queue of any kind: where its record is in the log."""
-
-    @property
-    def physical_offset(self) -> int:
-        """The log offset of the record."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """The length of the record in bytes."""
-        ...
-
-
 class AnySpan(Protocol):
     """The span of a queue of any kind: queue offsets [min_offset, max_offset)."""
 
@@ -93,7 +74,7 @@ class AnySpan(Protocol):
         ...
 
     @property
-    def last(self) -> LastEntry | None:
+    def last(self) -> Entry | BatchEntry | None:
         """The last entry of a message, None if there is none."""
         ...
 
@@ -115,23 +96,6 @@ class AnyQueue(Protocol):
         """Return what is wrong with the names and lengths of its files; `file_size`: a file's, if that is known."""
         ...
 
-    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> AnySpan:
-        """Return its span and last entry; entries of records from log offset `below` on do not count."""
-        ...
-
-    def entry_count(self) -> int:
-        """Return the number of its entries, blank ones included."""
-        ...
-
-
-class QueueOnDisk(AnyQueue, Protocol):
-    """One queue on disk, of a kind with an entry for each message."""
-
-    @property
-    def bound(self) -> int:
-        """An upper bound of its queue offsets; reads no entry."""
-        ...
-
     @property
     def lowest(self) -> int:
         """The first queue offset for which it may have an entry."""
@@ -148,6 +112,33 @@ class QueueOnDisk(AnyQueue, Protocol):
 
     def bounds(self, log_min_offset: int = 0) -> QueueBounds:
         """Return its span; does not read its last entry if that costs a read."""
+        ...
+
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> AnySpan:
+        """Return its span and last entry; entries of records from log offset `below` on do not count."""
+        ...
+
+    def entry_count(self) -> int:
+        """Return the number of its entries, blank ones included."""
+        ...
+
+    def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry | BatchEntry]]:
+        """Yield the entries for messages with queue offsets in [begin, end), each with its first queue offset.
+
+        Memory does not grow with their number.
+
+        Raises:
+            DamagedStoreError: some are missing.
+        """
+        ...
+
+
+class QueueOnDisk(AnyQueue, Protocol):
+    """One queue on disk, of a kind with an entry for each message."""
+
+    @property
+    def bound(self) -> int:
+        """An upper bound of its queue offsets; reads no entry."""
         ...
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
@@ -259,6 +250,9 @@ class QueuesOnDisk(Protocol):
     folder: Path
     """The folder of their files."""
 
+    has_batches: bool
+    """True if an entry may be for several messages. Such a kind has queues of topics of batches, and no others."""
+
     def queues(self, topic: bytes | None = None) -> Generator[AnyQueue]:
         """Yield the queues, or those of a topic, by topic and id; also those with names that no topic can have.
 
@@ -268,6 +262,10 @@ class QueuesOnDisk(Protocol):
 
     def asked(self) -> AbstractContextManager[Callable[[QueueKey], AnyQueue | None]]:
         """Return single queues by their keys, without a look at others; they are good while the context is open."""
+        ...
+
+    def compared(self, log_min_offset: int) -> ComparedQueues:
+        """Return the entries of all queues, to compare them with those of another kind or store."""
         ...
 
 
@@ -291,8 +289,69 @@ class ReadableQueues(QueuesOnDisk, Protocol):
         ...
 
 
+class EntryRows(NamedTuple):
+    """Entries as rows of bytes (uint8), each with its queue offset and the one after it (int64). Offsets ascend."""
+
+    first: NDArray[np.int64]
+    next: NDArray[np.int64]
+    rows: NDArray[np.uint8]
+
+
+class ComparedQueues(Protocol):
+    """The entries of all queues of a kind whose records the log still has; each queue is read in order."""
+
+    def spans(self) -> Iterator[tuple[QueueKey, OffsetRange]]:
+        """Yield every queue with its span."""
+        ...
+
+    def find(self, key: QueueKey) -> OffsetRange | None:
+        """Return the span of a queue; None if there is no such queue."""
+        ...
+
+    def block_end(self, key: QueueKey, begin: int) -> int:
+        """Return the queue offset, above `begin`, up to which the entries from there on may be asked for at once."""
+        ...
+
+    def rows(self, key: QueueKey, begin: int, end: int) -> EntryRows:
+        """Return the entries that begin in [begin, end)."""
+        ...
+
+    def decoded(self, row: bytes) -> Entry | BatchEntry | None:
+        """Return the entry of a row; None if zeros are no entry, but the lack of one."""
+        ...
+
+    def close(self) -> None:
+        """Close files."""
+        ...
+
+
 class AnyKind(QueuesOnDisk, Protocol):
     """One kind of queues in a store's folder, batches included."""
+
+    has_ext: bool
+    """True if entries may lead to units of ConsumeQueueExt."""
+
+    allows_batches: bool
+    """True if a store may have queues of batches beside this kind, as beside files."""
+
+    def is_held(self) -> bool:
+        """Return True if another process has the queues open to write, and the kind allows one writer only.
+
+        The writer itself must not ask.
+        """
+        ...
+
+    def refuse_in_fork(self) -> None:
+        """Refuse to write if the kind cannot be written in this process.
+
+        Raises:
+            ForkedStoreError: a parent process has opened such queues, and they cannot be written in a fork.
+        """
+        ...
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Return True if a file below the kind's folder, given by its path there, is one of this kind."""
+        ...
 
     def is_present(self) -> bool:
         """Return True if the folder has queues of this kind."""
@@ -320,6 +379,14 @@ class AnyKind(QueuesOnDisk, Protocol):
         """Remove what refers only to records below the log's first byte; return what was removed, for people."""
         ...
 
+    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
+        """Return what is wrong with the files of one queue, each of which should have `file_size` bytes."""
+        ...
+
+    def shared_bytes(self) -> int:
+        """Return the bytes of the files that belong to no single queue."""
+        ...
+
 
 class KnownTopics(Protocol):
     """The topics that have queues of a kind, asked for without a list of all."""
@@ -336,43 +403,10 @@ class KnownTopics(Protocol):
 class QueueKind(AnyKind, ReadableQueues, Protocol):
     """One kind of queues with an entry for each message, in a store's folder."""
 
-    has_ext: bool
-    """True if entries may lead to units of ConsumeQueueExt."""
-
-    allows_batches: bool
-    """True if a store may have queues of batches beside this kind, as beside files."""
-
-    def is_held(self) -> bool:
-        """Return True if another process has the queues open to write, and the kind allows one writer only.
-
-        The writer itself must not ask.
-        """
-        ...
-
-    def refuse_in_fork(self) -> None:
-        """Refuse to write if the kind cannot be written in this process.
-
-        Raises:
-            ForkedStoreError: a parent process has opened such queues, and they cannot be written in a fork.
-        """
-        ...
-
-    def owns(self, names: Sequence[str]) -> bool:
-        """Return True if a file below the kind's folder, given by its path there, is one of this kind."""
-        ...
-
     def topics_known(self) -> AbstractContextManager[KnownTopics]:
         """Return the topics of these queues, to ask for some of them.
 
         Raises:
             DamagedStoreError: they cannot be read.
         """
-        ...
-
-    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
-        """Return what is wrong with the files of one queue, each of which should have `file_size` bytes."""
-        ...
-
-    def shared_bytes(self) -> int:
-        """Return the bytes of the files that belong to no single queue."""
         ...

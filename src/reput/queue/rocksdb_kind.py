@@ -26,9 +26,10 @@ from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.rocksdb import OffsetValue
+from reput.queue.compare import MessageRows
+from reput.queue.files import FilesOnDisk
 from reput.queue.kinds import (
     FILTER_ENTRIES,
-    FilesOnDisk,
     QueueBounds,
     QueueOddities,
     QueueOnDisk,
@@ -308,6 +309,7 @@ class RocksdbKind:
 
     name = ROCKSDB
     has_ext = False
+    has_batches = False
     # `RocksDBConsumeQueueStore.dispatch` writes one entry for each record, at its first number, whatever the record
     # holds. The numbers inside a batch have no entry, and `RocksDBConsumeQueue` reads each entry as one message.
     allows_batches = False
@@ -400,6 +402,10 @@ class RocksdbKind:
     def open(self) -> RocksdbQueues:
         """Return the queues for an open store."""
         return RocksdbQueues(self.folder, self._log_end)
+
+    def compared(self, log_min_offset: int) -> MessageRows:
+        """Return the entries of all queues, to compare them."""
+        return MessageRows(self.open(), log_min_offset)
 
     def open_to_write(self, owner: fs.Owner) -> DatabaseOwner:
         """Open the database for its one owner; make it if there is none.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reput.cli.dump.batches import EntryForm, chosen_batch_queues, entries_from, show_batch
 from reput.cli.dump.choice import log_of, queue_option, topic_option
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
@@ -16,15 +16,25 @@ from reput.formats.queue_kinds import STORE_TYPES
 from reput.nearest import some, unknown_topic
 
 if TYPE_CHECKING:
+    from reput.formats.batch_consume_queue import BatchEntry
     from reput.formats.consume_queue import Entry, QueueKey
     from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
     from reput.log.read.files import LogFiles
     from reput.queue.ext import ExtReader
-    from reput.queue.kinds import QueueOnDisk
+    from reput.queue.kinds import AnyQueue, QueuesOnDisk
     from reput.store.disk.store import StoreOnDisk
 
 _FAULTS_SHOWN = 20
+
+
+class EntryForm(NamedTuple):
+    """The form of an entry's line: with its record or without, the most bytes of bodies, text or JSON, the bodies."""
+
+    records: bool
+    body_bytes: int | None
+    as_json: bool
+    bodies: Bodies
 
 
 @click.command()
@@ -77,16 +87,13 @@ def queue(
     files = log_of(on_disk)
     ext = _ext_reader(on_disk)
     form = EntryForm(records, body_bytes, as_json, Bodies(body_form, config))
-    batches = chosen_batch_queues(on_disk.batches, topic, queue_id)
-    only_batches = bool(batches) and (topic is not None or not on_disk.present)
     faults = shown = 0
     names = ("topic/queue", "queue offset", "log offset", "size", "tags code")
     head(as_json, (*names, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else names)
-    for queue in () if only_batches else _chosen_queues(on_disk, topic, queue_id, kind):
+    for queue in _chosen_queues(on_disk, topic, queue_id, kind):
         end = queue.bounds().max_offset
         begin = begin_at(offset, queue.lowest, end, str(queue.key))
-        end = end if max_messages is None else min(end, begin + max_messages)
-        for number, entry in queue.read(begin, end):
+        for number, entry in islice(queue.read(begin, end), max_messages):
             unit = ext.unit(queue.key, entry.tags_code) if ext is not None and entry.is_ext else None
             fault = _show_entry(files, queue.key, number, entry, unit, form)
             if entry.is_ext and unit is None:
@@ -95,14 +102,6 @@ def queue(
             if fault is not None:
                 faults += 1
                 _say_fault(queue, number, fault, faults)
-    for batch_queue in batches:
-        for batch in entries_from(batch_queue, offset, max_messages):
-            fault = show_batch(files, batch_queue, batch, form)
-            shown += 1
-            if fault is not None:
-                faults += 1
-                if faults <= _FAULTS_SHOWN:
-                    output.say(f"damage: {batch_queue.place}: {fault}. Run `reput check`, then `reput rebuild`")
     if not shown and max_messages != 0:
         output.say("note: no entries there; `reput info -t TOPIC` lists a topic's queues with their offsets")
     if faults > _FAULTS_SHOWN:
@@ -110,14 +109,12 @@ def queue(
     return form.bodies.code(1 if faults else 0)
 
 
-def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None:
+def _say_fault(queue: AnyQueue, number: int, fault: str, faults: int) -> None:
     if faults <= _FAULTS_SHOWN:
         output.say(f"damage: {queue.place_of(number)}: {fault}. Run `reput check`, then `reput rebuild`")
 
 
-def _chosen_queues(
-    store: StoreOnDisk, topic: str | None, queue_id: int | None, kind: str | None
-) -> Iterator[QueueOnDisk]:
+def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, kind: str | None) -> Iterator[AnyQueue]:
     """Iterate over the queues that `-t`, `-q` and `--kind` choose.
 
     Raises:
@@ -128,16 +125,19 @@ def _chosen_queues(
     from reput.store.disk.layout import refuse_what_we_cannot_build
 
     layout, kinds = store.layout, store.present
+    wanted = None if topic is None else topic.encode("utf-8", "surrogateescape")
     names = [one.name for one in kinds]
     if kind is not None and kind not in names:
         raise ConfigError(f"{layout.consume_queue}: no {kind} queues. There are: {some(names)}")
-    if not kinds:
+    chosen: list[QueuesOnDisk] = [one for one in store.kinds if one.has_batches and one.is_present()]
+    if kinds:
+        chosen[:0] = [kinds[names.index(kind)] if kind is not None else kind_to_read(kinds, store.placement)]
+    if not chosen:
         # The store may have queues of another kind.
         refuse_what_we_cannot_build(layout, store.config)
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    chosen = kinds[names.index(kind)] if kind is not None else kind_to_read(kinds, store.placement)
     seen, found = set(), False
-    for queue in chosen.queues(None if topic is None else topic.encode("utf-8", "surrogateescape")):
+    for queue in (queue for one in chosen for queue in one.queues(wanted)):
         seen.add(queue.key.queue_id)
         if queue_id is None or queue.key.queue_id == queue_id:
             found = True
@@ -146,7 +146,7 @@ def _chosen_queues(
         return
     if topic is not None and not seen:
         refuse_what_we_cannot_build(layout, store.config)
-        topics = {queue.key.topic.decode("utf-8", "replace"): None for queue in chosen.queues()}
+        topics = {queue.key.topic.decode("utf-8", "replace"): None for one in chosen for queue in one.queues()}
         raise ConfigError(unknown_topic(layout.consume_queue, topic, list(topics)))
     where = layout.consume_queue / topic if topic else layout.consume_queue
     asked = "no queues" if queue_id is None else f"no queue {queue_id}"
@@ -157,20 +157,19 @@ def _show_entry(
     files: LogFiles,
     key: QueueKey,
     number: int,
-    entry: Entry,
+    entry: Entry | BatchEntry,
     unit: Unit | None,
     form: EntryForm,
 ) -> str | None:
     """Show one entry; return its fault, unless its record has only expired."""
     record, fault = _record_of(files, key, number, entry) if form.records else (None, None)
+    values = entry.values()
     if form.as_json:
         value: dict[str, Any] = {
             "topic": text_of(key.topic),
             "queue_id": key.queue_id,
             "queue_offset": number,
-            **entry._asdict(),
-            "pre_blank": entry.is_pre_blank,
-            "ext": entry.is_ext,
+            **values,
         }
         if unit is not None:
             value["unit"] = {**unit._asdict(), "bitmap": unit.bitmap.hex()}
@@ -179,11 +178,13 @@ def _show_entry(
             value["fault"] = fault
         output.emit_json(value)
     else:
-        cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(number), *map(str, entry)]
+        cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(number), *map(str, entry[:3])]
         if entry.is_pre_blank:
             cells.append("(pre-blank)")
         elif record is not None:
             cells += record_cells(record, form.body_bytes, form.bodies)
+        if "messages" in values:
+            cells.append(f"({output.counted(values['messages'], 'message')})")
         if entry.is_ext:
             cells.append(f"(ext {unit.tags_code} {unit.store_timestamp} {unit.bitmap.hex()})" if unit else "(ext)")
         output.show("\t".join(cells))
@@ -197,7 +198,9 @@ def _ext_reader(store: StoreOnDisk) -> ExtReader | None:
     return None if size is None else ExtReader(store.layout.consume_queue_ext, size)
 
 
-def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:
+def _record_of(
+    files: LogFiles, key: QueueKey, number: int, entry: Entry | BatchEntry
+) -> tuple[Record | None, str | None]:
     """Return the record that an entry points to, and the fault."""
     from reput.log.read.reader import place, record_at
     from reput.log.read.scan import LogRecord

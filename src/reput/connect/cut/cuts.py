@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
+from reput.connect.cut.disk_queue import DiskQueue
+from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.snapshot import Snapshot
 from reput.log.read.reader import record_at
 

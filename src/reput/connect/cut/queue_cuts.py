@@ -11,7 +11,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from reput.config import StoreConfig
-from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
+from reput.connect.cut.disk_queue import DiskQueue
+from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.snapshot import Snapshot
 from reput.connect.options.selection import NumberRange, Selection
 from reput.formats.consume_queue import QueueRange
@@ -21,7 +22,6 @@ from reput.formats.record import CHECK_NONE
 from reput.index.kinds import IndexQuestion, IndexSizes, OpenIndex
 from reput.log.read.reader import CLOCK_SLACK_MS
 from reput.log.read.scan import LogWalk, checking
-from reput.queue.batch_files import BATCHES
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds
 from reput.store.disk.queue_types import kind_without_batches
@@ -33,20 +33,16 @@ MOST_QUEUES = 1 << 16
 
 
 class QueueCut(NamedTuple):
-    """A range of a queue that a task reads, and the kind of the queue."""
+    """A range of a queue that a task reads, and the kind of the queue. `has_batches`: an entry may lead to a batch."""
 
     range: QueueRange
     kind: str
+    has_batches: bool
 
     @property
     def size(self) -> int:
         """The number of queue offsets."""
         return self.range.end - self.range.first
-
-    @property
-    def has_batches(self) -> bool:
-        """Return True if an entry may lead to a batch of messages."""
-        return self.kind == BATCHES
 
     @property
     def topic(self) -> str:
@@ -128,7 +124,7 @@ def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> 
         found.topics.add(name_of(queue))
         span = _span(queue, selection)
         if not span.is_empty:
-            found.cuts.append(QueueCut(QueueRange(queue.key, span.begin, span.end), queue.kind))
+            found.cuts.append(QueueCut(QueueRange(queue.key, span.begin, span.end), queue.kind, queue.has_batches))
     return found
 
 

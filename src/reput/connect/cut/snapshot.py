@@ -23,9 +23,8 @@ from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import place, record_at, written_bytes
 from reput.log.read.scan import Gap, LogWalk, WalkRules
-from reput.queue.kinds import QueueKind, QueuesOnDisk
+from reput.queue.kinds import AnyKind, QueuesOnDisk
 from reput.store.disk.frontier import Frontiers
-from reput.store.disk.kinds import every_kind
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
@@ -74,20 +73,20 @@ class Snapshot:
         return self.store.log
 
     @property
-    def kinds(self) -> list[QueueKind]:
-        """The kinds of plain queues; the first one answers reads."""
+    def kinds(self) -> list[AnyKind]:
+        """The kinds of queues; the first one answers reads, and a kind with batches those of its topics."""
         return self.store.kinds
 
     @property
     def kinds_read(self) -> list[QueuesOnDisk]:
-        """The kinds that answer reads: the first kind of plain queues, and the queues of batches."""
-        return [self.store.reading, self.store.batches]
+        """The queues that answer reads."""
+        return self.store.kinds_read
 
     @property
     def queues(self) -> IndexedQueues:
         """The queues as far as they can be believed."""
         return IndexedQueues(
-            self.store.reading, self.store.batches, str(self.layout.commit_log), self.log.file_size, self.begin,
+            tuple(self.store.kinds_read), str(self.layout.commit_log), self.log.file_size, self.begin,
             self.frontiers.queue_offset,
         )  # fmt: skip
 
@@ -123,7 +122,7 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     maps.close()
     begin = store.log.min_offset
     # A frontier file says nothing if the indexes that it describes were deleted.
-    has_queues = any(kind.is_present() for kind in every_kind(store.layout, store.kinds))
+    has_queues = any(kind.is_present() for kind in store.kinds)
     queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if store.index_read.is_present else begin
     return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*store.log.notes])
@@ -179,7 +178,7 @@ def confirmed_by(writer: Writer, store: StoreOnDisk, maps: LogMaps) -> int | Non
     if writer is Writer.REPUT:
         return ReputWriter(store.layout).confirmed()
     if writer is Writer.BROKER:
-        return BrokerWriter(store.kinds, store.batches, maps).confirmed()
+        return BrokerWriter(store.kinds, maps).confirmed()
     return None
 
 

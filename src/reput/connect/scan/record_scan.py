@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from reput.connect.cut.disk_queues import DiskQueues, Entries, IndexedQueues, missing_entry
+from reput.connect.cut.disk_queue import Entries, missing_entry
+from reput.connect.cut.disk_queues import DiskQueues, IndexedQueues
 from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.options.schemas import Need
 from reput.connect.options.selection import NumberRange

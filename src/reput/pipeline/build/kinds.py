@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from reput.formats.queue_kinds import FILE, ROCKSDB
+from reput.formats.queue_kinds import BATCHES, FILE, ROCKSDB
 from reput.pipeline.build.queues.batch_queues import BatchBuilder
 from reput.pipeline.build.queues.queue_files import FileBuilder
 from reput.pipeline.build.rocksdb.queues import RocksdbBuilder
@@ -17,8 +17,11 @@ from reput.pipeline.split.job import Job
 from reput.store.disk.layout import StoreLayout
 
 
-def queue_builders(layout: StoreLayout, job: Job, *, with_batches: bool = True) -> list[QueueBuilder]:
-    """Return a builder for each kind of queues of the job; batches come last."""
-    known: dict[str, Callable[[], QueueBuilder]] = {FILE: FileBuilder, ROCKSDB: partial(RocksdbBuilder, layout, job)}
-    builders: list[QueueBuilder] = [known[name]() for name in job.kinds]
-    return [*builders, BatchBuilder()] if with_batches else builders
+def queue_builders(layout: StoreLayout, job: Job) -> list[QueueBuilder]:
+    """Return a builder for each kind of queues of the job."""
+    known: dict[str, Callable[[], QueueBuilder]] = {
+        FILE: FileBuilder,
+        ROCKSDB: partial(RocksdbBuilder, layout, job),
+        BATCHES: BatchBuilder,
+    }
+    return [known[name]() for name in job.kinds]

@@ -27,7 +27,7 @@ from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.sinks import BatchSink
 from reput.pipeline.split.stitch import Stitched
-from reput.queue.batch_files import BatchFiles, BatchQueueFiles
+from reput.queue.batch_kind import BatchKind, BatchQueueFiles
 from reput.queue.compare import Compared, compare, rows_of
 from reput.store.disk.queue_types import misplaced_queues
 
@@ -77,7 +77,7 @@ class BatchCheck:
 def _check_batches(check: Check, stitched: Stitched) -> None:
     for what in misplaced_queues(check.layout, check.settings.types):
         check.report.damage("queue-type", what.partition(":")[0], None, 1, what.partition(": ")[2])
-    live = {queue.key: queue for queue in BatchFiles(check.layout.batch_consume_queue).queues()}
+    live = {queue.key: queue for queue in BatchKind(check.layout.batch_consume_queue).queues()}
     outcomes: dict[QueueKey, QueueOutcome] = {}
     if live or any(result.batches for result in stitched.results):
         with check.stage("batches"):
@@ -97,12 +97,12 @@ def _check_batches(check: Check, stitched: Stitched) -> None:
 
 
 def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey) -> BatchCompared:
-    built, live = BatchFiles(Path(job.batch_queue_folder)).queue(key), BatchFiles(Path(live_folder)).queue(key)
+    built, live = BatchKind(Path(job.batch_queue_folder)).queue(key), BatchKind(Path(live_folder)).queue(key)
     span = built.span()
-    expected = _Pieces(built.read(span.first, span.end))
+    expected = _Pieces(built.pieces(span.first, span.end))
     present = _Pieces(_every_entry(live, job.batch_queue_file_size))
     # Entries that point below the log's first byte have expired.
-    number = live.files[0].start // BATCH_ENTRY_SIZE if live.files else 0
+    number = live.filled[0].start // BATCH_ENTRY_SIZE if live.filled else 0
     number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
     return _compare(key, number, expected, present)
 
@@ -162,7 +162,7 @@ class _Pieces:
 def _every_entry(queue: BatchQueueFiles, file_size: int) -> Iterator[NDArray[np.void]]:
     """Yield all places of a queue's files, used or not; zeros for a missing file, unless the gap is too large."""
     number = -1
-    for file in queue.files:
+    for file in queue.filled:
         start, places = file.start // BATCH_ENTRY_SIZE, min(file.size, file_size) // BATCH_ENTRY_SIZE
         while 0 <= number < start:
             if start - number > _MISSING_MOST:

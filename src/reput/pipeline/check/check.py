@@ -219,7 +219,7 @@ def _referenced_by_broker(store: StoreOnDisk, standstill: Standstill) -> Standst
     It makes the entries of one record after the other, so every record before the last one with entries has its own.
     """
     maps = LogMaps(store.layout.commit_log, store.log.file_size)
-    begin, end = last_referenced(store.kinds, store.batches, maps)
+    begin, end = last_referenced(store.kinds, maps)
     maps.close()
     return standstill._replace(frontier=begin, confirmed=end)
 

@@ -1,4 +1,4 @@
-"""The steps of a check for each kind of queues, batches included."""
+"""The steps of a check for each kind of queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from reput.dispatch.batch import QueueBatch
-from reput.formats.queue_kinds import FILE, ROCKSDB
+from reput.formats.queue_kinds import BATCHES, FILE, ROCKSDB
 from reput.pipeline.check.batches import BatchCheck
 from reput.pipeline.check.queue_files import FileCheck
 from reput.pipeline.check.queues import Mismatch
@@ -34,9 +34,9 @@ class QueueCheck(Protocol):
         ...
 
 
-CHECKS: Mapping[str, QueueCheck] = {FILE: FileCheck(), ROCKSDB: RocksdbCheck()}
+CHECKS: Mapping[str, QueueCheck] = {FILE: FileCheck(), ROCKSDB: RocksdbCheck(), BATCHES: BatchCheck()}
 
 
 def checks_of(job: Job) -> list[QueueCheck]:
-    """Return the checks of the job's kinds; that of batches, which every store may have, comes last."""
-    return [*(CHECKS[kind] for kind in job.kinds), BatchCheck()]
+    """Return the checks of the job's kinds."""
+    return [CHECKS[kind] for kind in job.kinds]

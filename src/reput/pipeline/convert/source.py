@@ -28,7 +28,7 @@ from reput.pipeline.split.sinks import SINKS, QueueRows
 from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind, QueueOnDisk, ReadableQueues
-from reput.store.disk.kinds import all_kinds
+from reput.store.disk.kinds import kinds_named
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.sql_filter import plain_entries
 
@@ -111,7 +111,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
     """Read the same again, and compare it with what is staged; return a line for each queue that differs."""
     is_separate = job.database_part != paths.CONSUME_QUEUE
     staged = replace(source.layout, root=Path(job.staging), separate_database=is_separate)
-    kinds = [all_kinds(staged, job.queue_file_size)[name] for name in job.kinds]
+    kinds = kinds_named(job.kinds, staged, job.queue_file_size)
     ext = ExtReader(Path(job.ext_folder), job.ext.file_size) if job.ext is not None else None
     different = []
     for kind in kinds:

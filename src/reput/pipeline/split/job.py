@@ -16,13 +16,13 @@ from reput.formats import own, paths
 from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_kinds import DEFAULT_INDEXES
-from reput.formats.queue_kinds import DEFAULT_KINDS, PLACED_KIND
+from reput.formats.queue_kinds import DEFAULT_KINDS, KINDS_BESIDE, PLACED_KIND
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.scan import Gap
 from reput.pipeline.split.ext_job import ExtJob
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind
 from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
@@ -61,7 +61,7 @@ class Job:
     fenced: bool = True
     live: str | None = None
     places_at_once: bool = True
-    kinds: tuple[str, ...] = DEFAULT_KINDS
+    kinds: tuple[str, ...] = (*DEFAULT_KINDS, *KINDS_BESIDE)
     frontier: int = 0
     begun: int = 0
     batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
@@ -80,14 +80,15 @@ class Job:
         cls,
         layout: StoreLayout,
         settings: StoreSettings,
-        kinds: Iterable[QueueKind],
+        kinds: Iterable[AnyKind],
         staging: Path,
         epoch: int,
         *,
         tag_items: bool = True,
     ) -> Job:
         """Return a job with a store's sizes, types, decoding and kinds; callers set the rest with `replace`."""
-        names = tuple(kind.name for kind in kinds) or DEFAULT_KINDS
+        names = [kind.name for kind in kinds] or [*DEFAULT_KINDS, *KINDS_BESIDE]
+        chosen = [name for name in names if name not in KINDS_BESIDE] or DEFAULT_KINDS
         return cls(
             reput_folder=str(layout.reput),
             staging=str(staging),
@@ -99,8 +100,8 @@ class Job:
             index_slots=settings.index_slots,
             index_items=settings.index_items,
             owner=fs.owner_of(layout.root),
-            kinds=names,
-            placement=settings.placement.of_kinds(names),
+            kinds=(*chosen, *(name for name in names if name in KINDS_BESIDE)),
+            placement=settings.placement.of_kinds(chosen),
             database_part=layout.queue_database.name,
         )
 

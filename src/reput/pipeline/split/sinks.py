@@ -1,6 +1,6 @@
 """Sinks: a task hands over the queue entries that it has, and each kind of queues takes them in its own way.
 
-`sinks_of` lists the sinks of a job: those of its kinds, and that of queues of batches, which every store may have.
+`SINKS` lists the kinds with an entry for each message, `SINKS_BESIDE` those that a store may have beside them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.rocksdb_parts import save_value_rows, save_values
 from reput.pipeline.split.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.queue.batch_kind import BATCHES
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
 
@@ -113,8 +114,9 @@ class BatchSink:
 
 
 SINKS: Mapping[str, QueueSink] = {FILE: FileSink(), ROCKSDB: RocksdbSink()}
+SINKS_BESIDE: Mapping[str, AnySink] = {BATCHES: BatchSink()}
 
 
 def sinks_of(job: Job) -> list[AnySink]:
-    """Return the sinks of the job's kinds; that of batches comes last."""
-    return [*(SINKS[kind] for kind in job.kinds), BatchSink()]
+    """Return the sinks of the job's kinds."""
+    return [SINKS.get(kind) or SINKS_BESIDE[kind] for kind in job.kinds]

@@ -12,14 +12,12 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.consume_queue import QueueKey
 from reput.formats.queue_kinds import DEFAULT_KINDS
-from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
 from reput.queue.ext import ExtReader
-from reput.queue.kinds import ReadableQueues
+from reput.queue.kinds import QueuesOnDisk
 from reput.queue.placement import EVERYWHERE, QueuePlacement
-from reput.store.compare.batch_diff import batch_differences
-from reput.store.compare.queue_diff import QueueDifference, queue_differences, whole
-from reput.store.disk.kinds import kinds_named
+from reput.store.compare.queue_diff import QueueDifference, queue_differences
+from reput.store.disk.kinds import kinds_beside, kinds_named
 from reput.store.disk.layout import find_store
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.info import store_info
@@ -28,13 +26,13 @@ from reput.store.owner.holders import Who
 
 
 class DiffSide(NamedTuple):
-    """One side of a comparison: its store, its kind of queues, and the begin of its log."""
+    """One side of a comparison: its store, its kind of queues, the kinds beside it, and the begin of its log."""
 
     store: str
-    kind: ReadableQueues
+    kind: QueuesOnDisk
     log_min_offset: int
     ext: ExtReader | None = None
-    batches: BatchFiles | None = None
+    beside: Sequence[QueuesOnDisk] = ()
     placement: QueuePlacement = EVERYWHERE
 
     def __str__(self) -> str:
@@ -63,28 +61,32 @@ def diff_sides(
 def _sides(path: Path | str, config: StoreConfig | None, *, as_read: bool = False) -> list[DiffSide]:
     """Return a side for each kind of a store; with `as_read` one for all its queues."""
     store = StoreOnDisk.find(path, config, Purpose.LOOK, tolerant=True)
-    layout, settings, kinds = store.layout, store.settings, store.kinds
+    layout, settings, kinds = store.layout, store.settings, store.message_kinds
+    beside = kinds_beside(layout)
     ext = ExtReader(layout.consume_queue_ext, settings.ext_file_size) if settings.ext_file_size else None
-    if not kinds and next(store.batches.queues(), None) is not None:
+    if not kinds and any(kind.is_present() for kind in beside):
         # All topics have queues of batches.
         kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
     placement = store.placement.of_kinds([kind.name for kind in kinds])
     sides = [kind_to_read(kinds, placement)] if as_read else kinds
-    return [DiffSide(str(layout.root), one, store.log.min_offset, ext, store.batches, placement) for one in sides]
+    return [DiffSide(str(layout.root), one, store.log.min_offset, ext, beside, placement) for one in sides]
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
     """Yield the differences between two sides."""
     log_min_offset = max(left.log_min_offset, right.log_min_offset)
-    with contextlib.closing(left.kind.open()) as one, contextlib.closing(right.kind.open()) as other:
-        whole(one, log_min_offset)
-        whole(other, log_min_offset)
-        compared = partial(_are_in_both, left, right)
-        yield from queue_differences(one, other, left.ext, right.ext, compared)
-    if left.store != right.store and left.batches is not None and right.batches is not None:
-        yield from batch_differences(left.batches, right.batches, log_min_offset)
+    pairs = [(left.kind, right.kind)]
+    # The two kinds of one store have the same kinds beside them.
+    pairs += zip(left.beside, right.beside, strict=True) if left.store != right.store else ()
+    for ours, theirs in pairs:
+        exts = (None, None) if ours.has_batches else (left.ext, right.ext)
+        with (
+            contextlib.closing(ours.compared(log_min_offset)) as one,
+            contextlib.closing(theirs.compared(log_min_offset)) as other,
+        ):
+            yield from queue_differences(one, other, *exts, partial(_are_in_both, left, right))
 
 
 def _are_in_both(left: DiffSide, right: DiffSide, key: QueueKey) -> bool:

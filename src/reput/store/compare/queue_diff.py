@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
-from reput.formats.layout import INT64_MAX
-from reput.queue.compare import compare, rows_of, runs
+from reput.formats.consume_queue import Entry, OffsetRange, QueueKey
+from reput.queue.compare import aligned, compare, runs
 from reput.queue.ext import ExtReader
-from reput.queue.kinds import DurableQueues
+from reput.queue.kinds import ComparedQueues, EntryRows
 from reput.store.read.sql_filter import plain_entries
 
-_AT_ONCE = 1 << 16
 _NONE = OffsetRange(0, 0)
 
 
@@ -37,17 +34,16 @@ class QueueDifference(NamedTuple):
 
 
 def queue_differences(
-    left: DurableQueues,
-    right: DurableQueues,
+    left: ComparedQueues,
+    right: ComparedQueues,
     left_ext: ExtReader | None = None,
     right_ext: ExtReader | None = None,
     compared: Callable[[QueueKey], bool] = lambda _: True,
 ) -> Iterator[QueueDifference]:
-    """Yield the differences between two sides, by topic and queue; both must be loaded.
+    """Yield the differences between two sides, by topic and queue.
 
     A queue that one side lacks has the range 0 to 0 there; queues that are not `compared` are left out. Only entries
-    whose records the log still has are compared, and a missing entry counts as a pre-blank. With ext the tags code of
-    a unit is compared, not its address.
+    whose records the log still has are compared. With ext the tags code of a unit is compared, not its address.
     """
     exts = (left_ext, right_ext)
     for key in sorted({key for side in (left, right) for key, _ in side.spans()}):
@@ -55,53 +51,50 @@ def queue_differences(
             yield from _of_queue(key, (left, right), exts, left.find(key) or _NONE, right.find(key) or _NONE)
 
 
-def end_differences(key: QueueKey, one: OffsetRange, other: OffsetRange) -> Iterator[QueueDifference]:
+def _end_differences(key: QueueKey, one: OffsetRange, other: OffsetRange) -> Iterator[QueueDifference]:
     """Yield the differences of a queue's begin and end, by the offsets of each side."""
     for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
         if ours != theirs:
-            yield QueueDifference(name_of(key), key.queue_id, what, ours, theirs)
+            yield QueueDifference(_name_of(key), key.queue_id, what, ours, theirs)
 
 
-def name_of(key: QueueKey) -> str:
+def _name_of(key: QueueKey) -> str:
     """Return the topic as text."""
     return key.topic.decode("utf-8", "surrogateescape")
 
 
 def _of_queue(
     key: QueueKey,
-    sides: tuple[DurableQueues, DurableQueues],
+    sides: tuple[ComparedQueues, ComparedQueues],
     exts: tuple[ExtReader | None, ExtReader | None],
     one: OffsetRange,
     other: OffsetRange,
 ) -> Iterator[QueueDifference]:
-    yield from end_differences(key, one, other)
+    yield from _end_differences(key, one, other)
     begin, end = max(one[0], other[0]), min(one[1], other[1])
     pending: QueueDifference | None = None
     while begin < end:
-        until = min(end, begin + _AT_ONCE, *(side.block_end(key, begin) for side in sides))
-        ours, theirs = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
-        for first, after in runs(np.sort(np.concatenate(compare(ours, theirs)))):
-            if pending is not None and pending.end == begin + first:
-                pending = pending._replace(end=begin + after)
+        until = min(end, *(side.block_end(key, begin) for side in sides))
+        found = (_rows(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
+        ours, theirs = aligned(*found)
+        for first, after in runs(np.sort(np.concatenate(compare(ours.rows, theirs.rows)))):
+            low, high = int(ours.first[first]), int(ours.next[after - 1])
+            if pending is not None and pending.end == low:
+                pending = pending._replace(end=high)
                 continue
             if pending is not None:
                 yield pending
-            entries = (decode_entry(rows[first].tobytes()) for rows in (ours, theirs))
-            pending = QueueDifference(name_of(key), key.queue_id, "entries", begin + first, begin + after, *entries)
+            pairs = zip(sides, (ours, theirs), strict=True)
+            entries = (side.decoded(of.rows[first].tobytes()) for side, of in pairs)
+            pending = QueueDifference(_name_of(key), key.queue_id, "entries", low, high, *entries)
         begin = until
     if pending is not None:
         yield pending
 
 
-def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtReader | None) -> NDArray[np.uint8]:
-    """Return the entries [begin, end) as rows; zeros for a missing file."""
-    found = side.entries(key, begin, end)
-    if ext is not None and len(found):
-        found = plain_entries(found, key, ext)
-    return rows_of(found, ENTRY_SIZE, end - begin)
-
-
-def whole(queues: DurableQueues, log_min_offset: int) -> DurableQueues:
-    """Load the queues without a frontier, and return them."""
-    queues.load(INT64_MAX, log_min_offset)
-    return queues
+def _rows(side: ComparedQueues, key: QueueKey, begin: int, end: int, ext: ExtReader | None) -> EntryRows:
+    """Return the entries that begin in [begin, end)."""
+    found = side.rows(key, begin, end)
+    if ext is None or not len(found.rows):
+        return found
+    return found._replace(rows=plain_entries(found.rows.reshape(-1), key, ext).reshape(found.rows.shape))

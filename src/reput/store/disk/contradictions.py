@@ -18,7 +18,7 @@ from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import consume_queue, index_file, paths
 from reput.index.files import IndexFileOnDisk, found_slots_and_items, list_index_files
-from reput.queue.batch_files import BatchFiles
+from reput.queue.batch_kind import BatchKind
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import QUEUES_COMPARED, found_file_size, list_queues
 from reput.store.disk.layout import StoreLayout
@@ -90,7 +90,7 @@ def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradic
 def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
     """Compare only if no file has the given size: next to a lost file, names may suggest a multiple of it."""
     if (given := config.mapper_file_size_batch_consume_queue) is not None:
-        batches = BatchFiles(layout.batch_consume_queue)
+        batches = BatchKind(layout.batch_consume_queue)
         lengths = {file.size for queue in islice(batches.queues(), QUEUES_COMPARED) for file in queue.folder.files}
         size = None if given in lengths else batches.found_file_size()
         yield from _size(config, "mapper_file_size_batch_consume_queue", size, batches.folder)

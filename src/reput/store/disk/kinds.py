@@ -13,7 +13,7 @@ from reput.files import names as folder_names
 from reput.formats import own, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.formats.queue_kinds import FILE, ROCKSDB
-from reput.queue.batch_files import BatchFiles
+from reput.queue.batch_kind import BatchKind
 from reput.queue.file_kind import FileKind
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout
@@ -22,19 +22,24 @@ if TYPE_CHECKING:
     from reput.queue.rocksdb_kind import RocksdbKind
 
 
-def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
+def all_kinds(layout: StoreLayout) -> dict[str, AnyKind]:
     """Return every kind that reput knows, by name."""
-    return {name: kind_named(name, layout, file_size) for name in (FILE, ROCKSDB)}
+    return {kind.name: kind for kind in (*kinds_named((FILE, ROCKSDB), layout), *kinds_beside(layout))}
 
 
-def kinds_in_any_folder(layout: StoreLayout) -> list[QueueKind]:
+def kinds_beside(layout: StoreLayout) -> list[AnyKind]:
+    """Return the kinds that a store may have beside those that its settings choose, present or not."""
+    return [BatchKind(layout.batch_consume_queue)]
+
+
+def kinds_in_any_folder(layout: StoreLayout) -> list[AnyKind]:
     """Return every kind in every folder that it may be in, to know its files."""
     places = [replace(layout, separate_database=separate) for separate in (False, True)]
-    return [kind_named(FILE, layout), *(kind_named(ROCKSDB, place) for place in places)]
+    return [kind_named(FILE, layout), *(kind_named(ROCKSDB, place) for place in places), *kinds_beside(layout)]
 
 
 def kind_named(name: str, layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> QueueKind:
-    """Return the queues of one kind in a store, present or not."""
+    """Return the queues of one kind that settings can choose, present or not."""
     if name == FILE:
         return FileKind(layout.consume_queue, file_size)
     return _database(layout)
@@ -57,7 +62,7 @@ def _log_end(commit_log: Path) -> int:
 
 
 def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
-    """Return the kinds of which the store has queues."""
+    """Return the kinds with an entry for each message of which the store has queues."""
     files = kind_named(FILE, layout, file_size)
     found = [files] if files.is_present() else []
     if folder_names.is_database(layout.queue_database):
@@ -70,6 +75,6 @@ def kinds_named(names: Sequence[str], layout: StoreLayout, file_size: int = DEFA
     return [kind_named(name, layout, file_size) for name in names]
 
 
-def every_kind(layout: StoreLayout, kinds: Sequence[QueueKind]) -> list[AnyKind]:
-    """Return these kinds, and the queues of batches that a store may have beside them."""
-    return [*kinds, BatchFiles(layout.batch_consume_queue)]
+def every_present_kind(layout: StoreLayout) -> list[AnyKind]:
+    """Return the same, and the kinds that the store may have beside them."""
+    return [*present_kinds(layout), *kinds_beside(layout)]

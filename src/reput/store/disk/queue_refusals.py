@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from reput.config import StoreConfig
@@ -15,9 +15,8 @@ from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
 from reput.files import locks
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
-from reput.queue.batch_files import BatchFiles
 from reput.queue.files import QUEUES_ASKED, some_queues
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout
 
 
@@ -60,9 +59,7 @@ def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, fil
         )
 
 
-def refuse_odd_queue_files(
-    kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int, most: int | None = None
-) -> None:
+def refuse_odd_queue_files(kinds: Sequence[AnyKind], file_size: int, most: int | None = None) -> None:
     """Refuse queues whose files have a wrong length or place: their names do not show where they end.
 
     A killed task leaves a file of no bytes; the next catch-up gives it its length, `file_size`. `most`: the number of
@@ -73,20 +70,19 @@ def refuse_odd_queue_files(
 
     Source: `MappedFileQueue.doLoad`: RocketMQ refuses such a store too.
     """
-    # Queues of batches are few, and a put does not look at their files again.
-    for kind, most_of_kind in (*((kind, most) for kind in kinds), (batches, None)):
+    for kind in kinds:
         with contextlib.closing(kind.queues()) as queues:
-            for queue in islice(queues, most_of_kind):
+            for queue in islice(queues, most):
                 for damage in queue.oddities(file_size).damage:
                     raise DamagedStoreError(damage)
 
 
-def damaged_queue(kinds: Sequence[QueueKind], key: QueueKey, file_size: int) -> str | None:
+def damaged_queue(kinds: Iterable[AnyKind], key: QueueKey, file_size: int) -> str | None:
     """Return the damage in the files of one queue, to which nothing may be put then; None if there is none."""
     return next((damage for kind in kinds for damage in kind.damage_of(key, file_size)), None)
 
 
-def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:
+def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[AnyKind]) -> None:
     """Refuse queues that another process has open to write, unless it is a follower, which gives way.
 
     Queues that this process cannot write since it was forked are refused too.
@@ -95,7 +91,7 @@ def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:
 
     Raises:
         StoreLockedError: another process has the queues open.
-        ForkedStoreError: see `QueueKind.refuse_in_fork`.
+        ForkedStoreError: see `AnyKind.refuse_in_fork`.
     """
     for kind in kinds:
         kind.refuse_in_fork()

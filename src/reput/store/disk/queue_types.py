@@ -17,7 +17,7 @@ from reput.files import fs
 from reput.files import names as folder_names
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.metadata.topics import Topics
 
@@ -63,12 +63,12 @@ def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
         )
 
 
-def kind_without_batches(types: QueueTypes, kinds: Iterable[QueueKind]) -> str:
+def kind_without_batches(types: QueueTypes, kinds: Iterable[AnyKind]) -> str:
     """Return the first of these kinds that cannot be beside queues of batches; "" if there is none, or no batch."""
     return next((kind.name for kind in kinds if not kind.allows_batches), "") if types.batch else ""
 
 
-def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None:
+def refuse_batches_beside(types: QueueTypes, kinds: Iterable[AnyKind]) -> None:
     """Refuse queues of batches beside kinds in which RocketMQ loses all messages of a batch but the first.
 
     Raises:

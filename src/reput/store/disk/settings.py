@@ -19,7 +19,7 @@ from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.log.read.decode import DecodeSettings
-from reput.queue.batch_files import BatchFiles
+from reput.queue.batch_kind import BatchKind
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import QUEUES_ASKED, found_file_size, some_queues
 from reput.queue.placement import EVERYWHERE, QueuePlacement
@@ -124,7 +124,7 @@ def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: Queu
     if configured is not None:
         size, source = configured, "configured"
     else:
-        likely = BatchFiles(layout.batch_consume_queue).found_file_size()
+        likely = BatchKind(layout.batch_consume_queue).found_file_size()
         size = likely or batch_consume_queue.DEFAULT_FILE_SIZE
         source = "as the present batch queue files have" if likely else "RocketMQ's default"
         if types.batch:

@@ -26,10 +26,9 @@ from reput.formats.record import LMQ_PREFIX
 from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.index.kinds import AnyIndex
 from reput.log.read.files import LogFiles, list_log_files
-from reput.queue.batch_files import BatchFiles
 from reput.queue.combined import kind_to_read
 from reput.queue.files import QUEUES_ASKED
-from reput.queue.kinds import QueueKind, ReadableQueues
+from reput.queue.kinds import AnyKind, QueueKind, QueuesOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.configured_kinds import configured_kinds
 from reput.store.disk.contradictions import refuse_contradictions
@@ -37,7 +36,7 @@ from reput.store.disk.database_folder import misplaced_database, partial_databas
 from reput.store.disk.frontier import decoded_frontier, frontier_bytes, marks_of
 from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
-from reput.store.disk.kinds import kinds_named, present_kinds
+from reput.store.disk.kinds import kinds_beside, kinds_named, present_kinds
 from reput.store.disk.layout import (
     StoreLayout,
     find_store,
@@ -194,14 +193,14 @@ class StoreOnDisk:
 
     @cached_property
     def present(self) -> list[QueueKind]:
-        """The kinds of which the store has queues, to list them; `kinds` has them with their file size, to open."""
+        """The present kinds of those, to list their queues; `message_kinds` has them with their file size, to open."""
         return present_kinds(self.layout.as_found())
 
     @cached_property
     def _ends(self) -> dict[tuple[str, Path], int | None]:
         return {}
 
-    def complete_to(self, kind: QueueKind) -> int | None:
+    def complete_to(self, kind: AnyKind) -> int | None:
         """Return the log offset up to which a kind says that it is complete, as it was at the first question.
 
         Raises:
@@ -241,7 +240,7 @@ class StoreOnDisk:
         if self.placement.light_kind:
             return False
         with contextlib.ExitStack() as opened:
-            known = [opened.enter_context(kind.topics_known()) for kind in self.kinds]
+            known = [opened.enter_context(kind.topics_known()) for kind in self.message_kinds]
             return all(one.any_with(LMQ_PREFIX) for one in known)
 
     @cached_property
@@ -258,8 +257,13 @@ class StoreOnDisk:
         return list(DEFAULT_KINDS) if not named and is_off and len(self.present) > 1 else named
 
     @cached_property
-    def kinds(self) -> list[QueueKind]:
-        """The kinds of queues that the purpose is about; the first answers reads.
+    def kinds(self) -> list[AnyKind]:
+        """Every kind of queues that the purpose is about: `message_kinds`, and the kinds beside them."""
+        return [*self.message_kinds, *kinds_beside(self.layout)]
+
+    @cached_property
+    def message_kinds(self) -> list[QueueKind]:
+        """The kinds with an entry for each message that the purpose is about; the first answers reads.
 
         Reads do without a kind that cannot be read: another one answers, or else the log.
         """
@@ -288,8 +292,7 @@ class StoreOnDisk:
         Metadata in RocksDB of version 1 shows that the broker had its queues there, too (`isEnableRocksDBStore`).
         Version 2 does not depend on the storeType, and shows nothing.
         """
-        has_queues = bool(self.present) or self.batches.is_present()
-        if has_queues or self.config.store_type is not None or self.purpose not in _MAKES_QUEUES:
+        if self._has_queues or self.config.store_type is not None or self.purpose not in _MAKES_QUEUES:
             return DEFAULT_KINDS
         return metadata_v1.QUEUE_KINDS if isinstance(self.metadata.chosen, V1Databases) else DEFAULT_KINDS
 
@@ -362,9 +365,8 @@ class StoreOnDisk:
     @property
     def lost_queues(self) -> str:
         """A sentence about a database of queues that the settings name, if the store has no queues; "" for none."""
-        has_queues = bool(self.present) or self.batches.is_present()
         named = [name for name in self.named_kinds if name not in DEFAULT_KINDS]
-        if has_queues or not named or not any(file.data_end > file.start for file in self.log.files):
+        if self._has_queues or not named or not any(file.data_end > file.start for file in self.log.files):
             return ""
         # A writer may have made the database since its place was looked at.
         if self._promises_no_queue or fs.exists(self._as_said.queue_database):
@@ -389,13 +391,17 @@ class StoreOnDisk:
     @cached_property
     def reading(self) -> ReadableQueues:
         """The queues that answer reads: the first kind, with light queues from another one if that alone has them."""
-        kinds = self.kinds or kinds_named(DEFAULT_KINDS, self.layout, self.settings.queue_file_size)
+        kinds = self.message_kinds or kinds_named(DEFAULT_KINDS, self.layout, self.settings.queue_file_size)
         return kind_to_read(kinds, self.placement)
 
-    @cached_property
-    def batches(self) -> BatchFiles:
-        """The queues of batches."""
-        return BatchFiles(self.layout.batch_consume_queue)
+    @property
+    def kinds_read(self) -> list[QueuesOnDisk]:
+        """The queues that answer reads: `reading`, and the kinds beside it. A topic has queues in one of them."""
+        return [self.reading, *kinds_beside(self.layout)]
+
+    @property
+    def _has_queues(self) -> bool:
+        return bool(self.present) or any(kind.is_present() for kind in kinds_beside(self.layout))
 
     @cached_property
     def _frontier_bytes(self) -> bytes | None:
@@ -448,7 +454,7 @@ def _refuse_odd_queue_files(store: StoreOnDisk) -> None:
     # After a clean end a writer looks at few queues here, and at each of the others when something is put to it.
     looks_at_few = store.purpose is Purpose.WRITE and not fs.exists(store.layout.abort)
     most = QUEUES_ASKED if looks_at_few else None
-    refuse_odd_queue_files(store.kinds, store.batches, store.settings.queue_file_size, most)
+    refuse_odd_queue_files(store.kinds, store.settings.queue_file_size, most)
 
 
 def _refuse_damaged_frontier(store: StoreOnDisk) -> None:

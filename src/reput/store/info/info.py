@@ -23,7 +23,7 @@ from reput.log.read.files import LogFiles
 from reput.log.read.reader import good_record
 from reput.queue.combined import kind_to_read
 from reput.queue.files import list_queues
-from reput.queue.kinds import QueueKind, QueueOnDisk, ReadableQueues
+from reput.queue.kinds import AnyKind, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
@@ -176,7 +176,9 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
         info.damage.append(str(error))
         ends.is_partial = True
     ends.last_entries += [entry for _, entry in newest]
-    _read_batch_queues(store, info, ends)
+    for kind in store.kinds:
+        if kind.has_batches:
+            _read_queues_beside(kind, log_min_offset, info, ends)
 
 
 def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Entry]], log_min_offset: int) -> None:
@@ -215,17 +217,17 @@ def _queues_of(kind: ReadableQueues, only: Sequence[bytes] | None) -> Iterator[Q
         yield from kind.queues(topic)
 
 
-def _read_batch_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
-    for queue in store.batches.queues():
-        files, span = queue.folder.files, queue.span(store.log.min_offset)
+def _read_queues_beside(kind: AnyKind, log_min_offset: int, info: StoreInfo, ends: Ends) -> None:
+    """Describe the queues of a kind that a store has beside others; all of them help to find the log's end."""
+    for queue in kind.queues():
+        span, files = queue.span(log_min_offset), queue.files
         name = queue.key.topic.decode("utf-8", "surrogateescape")
         if not info.topics or info.topics[-1].topic != name or info.topics[-1].type != BATCH:
             info.topics.append(TopicInfo(name, type=BATCH))
-        size = sum(file.size for file in files)
-        info.queue_bytes += size
+        info.queue_bytes += files.bytes
         info.topics[-1].queues.append(
             QueueInfo(
-                queue.key.queue_id, span.min_offset, span.max_offset, len(files), size, max(0, span.end - span.first)
+                queue.key.queue_id, span.min_offset, span.max_offset, files.number, files.bytes, queue.entry_count()
             )
         )
         if span.last is not None:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.log.read.maps import LogMaps
-from reput.queue.batch_files import BatchFiles
-from reput.queue.kinds import AnyKind, QueueKind
+from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.lookup import Watched
@@ -30,7 +29,7 @@ class Referenced(NamedTuple):
     end: int
 
 
-def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> Referenced:
+def last_referenced(kinds: Sequence[AnyKind], log: LogMaps) -> Referenced:
     """Find the last record that a queue refers to: a live broker's log is whole up to its end.
 
     An entry that names no record is passed over: a broker may be writing it now.
@@ -42,8 +41,7 @@ def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMap
         if begin + size > found.end and log.record(begin, size) is not None:
             found = Referenced(begin, begin + size)
 
-    every: list[AnyKind] = [*kinds, batches]
-    for kind in every:
+    for kind in kinds:
         complete = kind.complete_to()
         if complete is not None:
             found = max(found, Referenced(complete, complete), key=lambda one: one.end)
@@ -88,16 +86,15 @@ class ReputWriter:
 class BrokerWriter:
     """Follows a live broker's queues."""
 
-    def __init__(self, kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> None:
+    def __init__(self, kinds: Sequence[AnyKind], log: LogMaps) -> None:
         self.kinds = kinds
-        self.batches = batches
         self.log = log
-        self._end = last_referenced(kinds, batches, log).end
+        self._end = last_referenced(kinds, log).end
         self._looked = time.monotonic()
 
     def confirmed(self) -> int:
         """Return the end of the last record in the broker's queues; they are read every half second at most."""
         if time.monotonic() - self._looked > _BROKER_LOOK_S:
-            self._end = max(self._end, last_referenced(self.kinds, self.batches, self.log).end)
+            self._end = max(self._end, last_referenced(self.kinds, self.log).end)
             self._looked = time.monotonic()
         return self._end

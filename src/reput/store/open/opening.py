@@ -12,7 +12,7 @@ from reput.formats import paths
 from reput.formats.layout import NO_LIMIT
 from reput.formats.record import Verdict
 from reput.log.read.maps import LogMaps
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import refuse_batches_beside
@@ -118,7 +118,7 @@ def open_view(
     )
 
 
-def _short_databases(store: StoreOnDisk, kinds: Sequence[QueueKind], start: Start, view: StoreView) -> list[str]:
+def _short_databases(store: StoreOnDisk, kinds: Sequence[AnyKind], start: Start, view: StoreView) -> list[str]:
     """Return a note on each kind that says up to where it is complete, and ends before the log after a crash.
 
     RocketMQ writes its database without a log of its own, so a kill loses what was not flushed.
@@ -154,5 +154,5 @@ def _follow(
         reput = ReputWriter(store.layout)
         return reput.confirmed, reput.refresh, reput.watched
     if writer is Writer.BROKER:
-        return BrokerWriter(store.kinds, store.batches, log).confirmed, None, None
+        return BrokerWriter(store.kinds, log).confirmed, None, None
     return (lambda: NO_LIMIT), None, Watched()

@@ -19,8 +19,8 @@ from reput.files import fs
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
 from reput.queue.files import move_queues_aside
-from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import every_kind, present_kinds
+from reput.queue.kinds import AnyKind
+from reput.store.disk.kinds import every_present_kind
 from reput.store.disk.layout import StoreLayout, refuse_linked_indexes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def left_out(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:
 
 def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Iterator[QueueKey]:
     """Those of these queues that have an entry of a record below their offset; what cannot be read has none."""
-    for kind in every_kind(layout, present_kinds(layout)):
+    for kind in every_present_kind(layout):
         with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
             for key, offset in deleted.items():
                 queue = queue_of(key)
@@ -89,7 +89,7 @@ def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Itera
 def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]:
     """Return those of these queues that the store has, of any kind; a kind that cannot be read has none."""
     found: set[QueueKey] = set()
-    for kind in every_kind(layout, present_kinds(layout)):
+    for kind in every_present_kind(layout):
         with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
             found.update(key for key in keys if queue_of(key) is not None)
     return found
@@ -108,7 +108,7 @@ def how_to_bring_back(deleted: Sequence[own.Deleted]) -> str:
 
 
 def delete_queues(
-    owned: Ownership, kinds: Sequence[QueueKind], topic: bytes, queue_id: int | None, end_offset: int
+    owned: Ownership, kinds: Sequence[AnyKind], topic: bytes, queue_id: int | None, end_offset: int
 ) -> list[QueueKey]:
     """Delete the queues of a topic, or the one with this id, of every kind; returns the removed queues, by id.
 
@@ -120,12 +120,12 @@ def delete_queues(
     layout = owned.layout
     refuse_linked_indexes(layout)
     known = {one.key: one for one in read_deleted(layout)}
-    here = {key for key in _keys(layout, kinds, topic) if queue_id in (None, key.queue_id)}
+    here = {key for key in _keys(kinds, topic) if queue_id in (None, key.queue_id)}
     if here:
         write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
     # After a kill the next owner removes this folder.
     aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
-    gone = {key for kind in every_kind(layout, kinds) for key in kind.delete(topic, queue_id, owner, aside)}
+    gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}
     # After the queues: an entry without its unit would look like damage.
     move_queues_aside(layout.consume_queue_ext, topic, queue_id, aside)
     if gone:
@@ -140,14 +140,14 @@ def delete_queues(
     return sorted(gone)
 
 
-def _keys(layout: StoreLayout, kinds: Sequence[QueueKind], topic: bytes) -> Iterator[QueueKey]:
+def _keys(kinds: Sequence[AnyKind], topic: bytes) -> Iterator[QueueKey]:
     """Yield the queues of a topic that the store has, of any kind."""
-    for kind in every_kind(layout, kinds):
+    for kind in kinds:
         with contextlib.closing(kind.queues(topic)) as queues:
             yield from (queue.key for queue in queues)
 
 
-def finish_deletions(owned: Ownership, kinds: Sequence[QueueKind]) -> list[str]:
+def finish_deletions(owned: Ownership, kinds: Sequence[AnyKind]) -> list[str]:
     """Complete interrupted deletions; returns a note about them."""
     undone = [one for one in read_deleted(owned.layout) if not one.done]
     for one in undone:

@@ -13,7 +13,6 @@ from reput.files import fs
 from reput.nearest import unknown_topic
 from reput.queue.kinds import AnyKind
 from reput.store.disk.folder_sizes import Replaced, measured
-from reput.store.disk.kinds import every_kind
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.owner.owner import refuse_owned
 
@@ -43,7 +42,7 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
     store = StoreOnDisk.find(root, config, Purpose.DELETE)
     layout = store.layout
     refuse_owned(layout)
-    kinds = every_kind(layout, store.kinds)
+    kinds = store.kinds
     entries = _entries(kinds, topic)
     folders = [layout.consume_queue, layout.batch_consume_queue, layout.consume_queue_ext]
     there = sorted({*entries, *(one for folder in folders for one in _ids(folder / topic))})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from reput.formats.consume_queue import QueueKey
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
@@ -18,8 +18,9 @@ from reput.store.owner.owner import Ownership
 class CatchUpTask:
     """Bring the indexes from `frontiers` up to log offset `end`, a boundary.
 
-    `queue_ends`: the next queue offset of each queue at the frontier. `kinds` of queues are extended; empty means queue
-    files. `keep_frontier`: write the frontier of a store that has none, even if there is nothing to build.
+    `queue_ends`: the next queue offset of each queue at the frontier. `kinds` of queues are extended; empty means those
+    of a store that says nothing. `keep_frontier`: write the frontier of a store that has none, even if there is nothing
+    to build.
     """
 
     layout: StoreLayout
@@ -29,7 +30,7 @@ class CatchUpTask:
     end: int
     queue_ends: Mapping[QueueKey, int]
     tag_items: bool
-    kinds: Sequence[QueueKind] = ()
+    kinds: Sequence[AnyKind] = ()
     keep_frontier: bool = False
 
 

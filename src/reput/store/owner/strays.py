@@ -10,8 +10,9 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
-from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import every_kind, kinds_in_any_folder, present_kinds
+from reput.queue.files import owns_queue_file
+from reput.queue.kinds import AnyKind
+from reput.store.disk.kinds import every_present_kind, kinds_in_any_folder
 from reput.store.disk.layout import StoreLayout
 
 _NAMED = 5
@@ -54,7 +55,7 @@ def strays_text(names: Sequence[str]) -> str:
     return f"files that are not RocketMQ's: {', '.join(names[:_NAMED])}{more}"
 
 
-def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str]:
+def _strays(folder: Path, name: str, kinds: Sequence[AnyKind]) -> Iterator[str]:
     """Yield the files below an index folder whose names or places RocketMQ does not use, relative to the store."""
     for entry in fs.list_dir(folder):
         inside = f"{name}/{entry.name}"
@@ -64,14 +65,14 @@ def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str
             yield inside
 
 
-def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
+def _is_of_an_index(name: str, kinds: Sequence[AnyKind]) -> bool:
     match name.split("/"):
         case [paths.INDEX, file]:
             return is_index_name(file)
-        case [paths.CONSUME_QUEUE | paths.SEPARATE_QUEUE_FOLDER as folder, *names]:
+        case [paths.CONSUME_QUEUE_EXT, *names]:
+            return owns_queue_file(names)
+        case [folder, *names]:
             return any(kind.folder.name == folder and kind.owns(names) for kind in kinds)
-        case [paths.BATCH_CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
-            return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
 
 
@@ -82,7 +83,7 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
         NotAStoreError: queues or IndexFiles hold entries.
     """
     # Pre-blank entries alone hold a numbering, and that is kept without any record.
-    kinds = every_kind(layout, present_kinds(layout.as_found()))
+    kinds = every_present_kind(layout.as_found())
     queues = any(queue.span().last for kind in kinds for queue in kind.queues())
     items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     if queues or items:

@@ -33,7 +33,7 @@ from reput.kernels.layouts.columns import Columns
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import place, written_bytes
 from reput.log.read.scan import RangeWalk, checking
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
@@ -68,11 +68,11 @@ def find_start(store: StoreOnDisk, log: LogMaps) -> Start:
     Raises:
         DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
-    return find_start_of(store, log, store.kinds, store.settings)
+    return find_start_of(store, log, store.message_kinds, store.settings)
 
 
 def find_start_of(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], settings: StoreSettings) -> Start:
-    """Return the same for some kinds of queues and the settings of a job.
+    """Return the same for some kinds with an entry for each message, and the settings of a job.
 
     A job that replaces indexes looks at the store as it was found, without the job's own choice of kinds. It has read
     the settings, and perhaps records that show more types of queues.
@@ -109,20 +109,21 @@ def _find_start(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], se
     else:
         start = Start(_after_clean_end(store, log, kinds, settings.index_enabled), "clean")
     batch = settings.types.batch
-    if batch and not _has_or_deleted_batches(store, batch):
+    if batch and not any(_has_or_deleted(store, kind, batch) for kind in store.kinds if kind.has_batches):
         start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
     return start
 
 
-def _has_or_deleted_batches(store: StoreOnDisk, topics: frozenset[bytes]) -> bool:
-    """Return True if there are queues of batches, or all these topics of batches are deleted.
+def _has_or_deleted(store: StoreOnDisk, kind: AnyKind, topics: frozenset[bytes]) -> bool:
+    """Return True if there are queues of a kind, or all these topics, whose queues it has, are deleted.
 
     The last topic to be deleted leaves an empty folder.
     """
-    if any(True for _ in store.batches.queues()):
+    if any(True for _ in kind.queues()):
         return True
-    has_folder = not folder_names.is_empty_dir(store.layout.batch_consume_queue)
-    return has_folder and topics <= {one.key.topic for one in read_deleted(store.layout)}
+    return not folder_names.is_empty_dir(kind.folder) and topics <= {
+        one.key.topic for one in read_deleted(store.layout)
+    }
 
 
 def _without_the_lost(
@@ -133,7 +134,7 @@ def _without_the_lost(
     An empty folder of a topic means that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
-    folders = store.layout.consume_queue, store.layout.batch_consume_queue
+    folders = {store.layout.consume_queue, *(kind.folder for kind in store.kinds if kind.has_batches)}
     has_folders = not all(map(folder_names.is_empty_dir, folders))
     if not any(kind.is_present() for kind in kinds) and (not has_folders or store.unreadable):
         queues = min(queues, log.min_offset)

@@ -16,7 +16,6 @@ from reput.files import fs
 from reput.formats import paths
 from reput.log.read.maps import LogMaps
 from reput.queue.files import zero
-from reput.store.disk.kinds import every_kind
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.view import StoreView
 from reput.store.recover.ext_end import cut_all_units
@@ -26,7 +25,7 @@ from reput.store.recover.recovery import LogTail
 def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
     """Cut queues and log where the log's good records end; return notes for people."""
     notes, whole = [], max(0, view.frontiers.both)
-    queues = [name for kind in every_kind(layout, view.kinds) for name in kind.cut(tail.end, owner, whole)]
+    queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole)]
     if view.ext is not None:
         units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
         if units:

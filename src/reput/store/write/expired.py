@@ -14,15 +14,14 @@ from reput.files import fs
 from reput.formats.consume_queue_ext import offset_of
 from reput.index.files import list_index_files
 from reput.queue.files import list_queue_files, list_queues
-from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import every_kind
+from reput.queue.kinds import AnyKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.recover.ext_end import first_address
 
 
-def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[QueueKind], log_min_offset: int) -> list[str]:
+def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[AnyKind], log_min_offset: int) -> list[str]:
     """Delete the queue and index files whose records are all below the log's first byte; return their paths."""
-    gone = [name for kind in every_kind(layout, kinds) for name in kind.delete_expired(log_min_offset)]
+    gone = [name for kind in kinds for name in kind.delete_expired(log_min_offset)]
     gone += _delete_ext_files(layout, log_min_offset)
     files = list_index_files(layout.index)
     for index_file in files[:-1]:

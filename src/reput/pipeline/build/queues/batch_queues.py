@@ -30,7 +30,7 @@ from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.parts import BatchPart
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
-from reput.queue.batch_files import BatchFiles, take_batches
+from reput.queue.batch_kind import BatchKind, take_batches
 
 
 class BatchBuilder:
@@ -115,7 +115,7 @@ class _Builder:
         self.key = key
         self.folder = queue_path(job.batch_queue_folder, key)
         self._job = job
-        span = BatchFiles(Path(job.batch_queue_folder)).queue(key).span(below=job.frontier if job.live else 0)
+        span = BatchKind(Path(job.batch_queue_folder)).queue(key).span(below=job.frontier if job.live else 0)
         # The number of the next entry; a live queue goes on, a new one has none yet.
         self._number = span.end
         self._first = span.min_offset if span.last else -1

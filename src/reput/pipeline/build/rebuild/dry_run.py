@@ -85,7 +85,7 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     size, items_each = _sample(log, found.tag_items or INDEX_DATABASE in found.indexes)
     messages = log_bytes // size if size else 0
     of_queues, of_index = options.only != INDEX, INDEX_FILES in found.indexes
-    entries = messages * len(found.kinds) if of_queues else 0
+    entries = messages * len(found.message_kinds) if of_queues else 0
     items = int(messages * items_each) if of_index else 0
     files = -(-items // max(1, settings.index_items - 1))
     index_bytes = files * index_file.file_size(settings.index_slots, settings.index_items)
@@ -97,13 +97,14 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     folders = [found.store.indexes[name].folder for name in (*found.indexes, *found.emptied)]
     replaced = [measured(layout, folder) for folder in (*folders, *(layout.queue_folders if of_queues else ()))]
     free = fs.free_bytes(layout.root)
+    kinds = [kind.name for kind in found.message_kinds] if of_queues else []
     run = DryRun(
-        str(layout.root), found.report.built, [kind.name for kind in found.kinds] if of_queues else [], log_bytes,
+        str(layout.root), found.report.built, kinds, log_bytes,
         messages, entries, items, files, [one for one in replaced if one.files], needed, free,
         found.report.assumed, found.report.notes, index_entries=database_entries,
     )  # fmt: skip
     if of_queues:
-        run.queue_folders = {kind.name: kind.folder.relative_to(layout.root).as_posix() for kind in found.kinds}
+        run.queue_folders = {kind.name: kind.folder.relative_to(layout.root).as_posix() for kind in found.message_kinds}
         run.placement = placement_settings(found.store.placement.of_kinds(run.kinds))
     if needed > free:
         run.warnings.append(f"about {needed} bytes are needed, and {free} are free on the file system of {layout.root}")

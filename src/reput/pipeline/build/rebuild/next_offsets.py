@@ -10,7 +10,7 @@ from reput.pipeline.build.rebuild.options import LOG
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.stages.state import NextOffsets, RangeQueues
-from reput.queue.batch_files import BatchFiles
+from reput.queue.batch_kind import BatchKind
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
 
 
@@ -69,7 +69,7 @@ def _batches_to_keep(run: Rebuild, queues: RangeQueues) -> list[tuple[QueueKey, 
     built = {outcome.key: outcome for outcome in queues.others}
     kept = []
     lost = [(gap.begin, gap.end) for gap in run.report.gaps]
-    for queue in BatchFiles(run.layout.batch_consume_queue).queues():
+    for queue in BatchKind(run.layout.batch_consume_queue).queues():
         key, last = queue.key, queue.span().last
         if last is None or not paths.is_topic_folder_name(key.topic) or not run.job.wants(key.topic):
             continue

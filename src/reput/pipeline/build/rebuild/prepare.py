@@ -11,10 +11,10 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
-from reput.pipeline.build.rebuild.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
+from reput.pipeline.build.rebuild.options import AUTO, INDEX, LOG, ON, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.queue.combined import kind_to_read
-from reput.queue.kinds import QueueKind, ReadableQueues
+from reput.queue.kinds import AnyKind, QueueKind, ReadableQueues
 from reput.queue.placement import EVERYWHERE
 from reput.store.disk.index_kinds import refuse_held_index
 from reput.store.disk.kinds import kind_named, kinds_named
@@ -28,15 +28,17 @@ from reput.store.owner.strays import refuse_lost_log
 
 @dataclass(frozen=True, slots=True)
 class PreparedRebuild:
-    """A store that can be rebuilt, and the report so far; `store.kinds` are the kinds of queues to build.
+    """A store that can be rebuilt, and the report so far.
 
-    `indexes` are the kinds of index to build, `emptied` those to make anew without a message.
+    `indexes` are the kinds of index to build, `emptied` those to make anew without a message. `from_log`: queues come
+    from the log, not from other queues.
     """
 
     store: StoreOnDisk
     indexes: tuple[str, ...]
     emptied: tuple[str, ...]
     tag_items: bool
+    from_log: bool
     report: RebuildReport
 
     @property
@@ -50,9 +52,14 @@ class PreparedRebuild:
         return self.store.settings
 
     @property
-    def kinds(self) -> list[QueueKind]:
-        """The kinds of queues to build."""
-        return self.store.kinds
+    def kinds(self) -> list[AnyKind]:
+        """The kinds of queues to build. Those with batches come from the log alone."""
+        return [kind for kind in self.store.kinds if self.from_log or not kind.has_batches]
+
+    @property
+    def message_kinds(self) -> list[QueueKind]:
+        """Those of them with an entry for each message."""
+        return self.store.message_kinds
 
 
 def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
@@ -111,7 +118,7 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     tag_items = _tag_items(store, options, report) if has_items else False
     built = ((QUEUE, options.only != INDEX), (INDEX, bool(indexes or emptied)))
     report.built = [name for name, is_wanted in built if is_wanted]
-    return PreparedRebuild(store, indexes, emptied, tag_items, report)
+    return PreparedRebuild(store, indexes, emptied, tag_items, options.source == LOG, report)
 
 
 def _purpose_of(options: RebuildOptions) -> Purpose:
@@ -167,7 +174,7 @@ def choose_source(store: StoreOnDisk) -> QueueSource:
     Raises:
         ConfigError: the store has no queues, or only those of the one kind to make.
     """
-    layout, made = store.layout, [kind.name for kind in store.kinds]
+    layout, made = store.layout, [kind.name for kind in store.message_kinds]
     present = kinds_named([kind.name for kind in store.present], layout.as_found(), store.settings.queue_file_size)
     shown, is_guess = store.placement_shown
     if shown != EVERYWHERE and is_guess:

@@ -132,8 +132,7 @@ def _begin(
         ext=ext_job(layout, settings, log.file_size) if has_ext else None,
         deleted=deletions.kept(layout, log.min_offset, options) if options.only != INDEX else {},
     )
-    # Queues of batches come from the log alone.
-    builders = queue_builders(layout, job, with_batches=options.source == LOG)
+    builders = queue_builders(layout, job)
     return Rebuild(layout, settings, owned, engine, listener, job, builders, found.store, options, report)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -19,29 +19,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats import paths
+from reput.formats import paths, queue_kinds
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
+    FilesOnDisk,
     QueueFile,
     QueueFolder,
     list_queues,
     list_topic_queues,
     move_queues_aside,
+    owns_queue_file,
     queue_folder,
     queue_keys,
 )
-from reput.queue.kinds import QueueOddities
+from reput.queue.kinds import EntryRows, QueueBounds, QueueOddities
 from reput.queue.order import OrderState, QueueOrder
 
 # One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
 _READ_ENTRIES = 1 << 13
-BATCHES = "batches"
-"""The name of this kind."""
+_NO_ENTRIES: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
+BATCHES = queue_kinds.BATCHES
 
 
 class BatchSpan(NamedTuple):
@@ -102,7 +104,12 @@ class BatchQueueFiles:
         return str(self.folder.path)
 
     @property
-    def files(self) -> list[QueueFile]:
+    def files(self) -> FilesOnDisk:
+        """Its files."""
+        return self.folder.counted
+
+    @property
+    def filled(self) -> list[QueueFile]:
         """The files that can hold entries. An empty last file does not count: RocketMQ removes it."""
         return [file for file in self.folder.files if file.size >= BATCH_ENTRY_SIZE]
 
@@ -130,7 +137,7 @@ class BatchQueueFiles:
         `min_offset` is that of the first batch whose record the log still has. The number of reads does not grow with
         the queue.
         """
-        files = self.files
+        files = self.filled
         for file in reversed(files):
             count = _first(file, file.size // BATCH_ENTRY_SIZE, lambda entry: _ends(entry, below))
             if count:
@@ -142,9 +149,34 @@ class BatchQueueFiles:
         first = files[0].start // BATCH_ENTRY_SIZE if files else 0
         return BatchSpan(first, first, 0, 0, None)
 
-    def read(self, begin: int, end: int) -> Iterator[NDArray[np.void]]:
+    @property
+    def lowest(self) -> int:
+        """The queue offset of its first entry."""
+        span = self.span()
+        return next((int(piece[0]["base_offset"]) for piece in self.pieces(span.first, span.end)), 0)
+
+    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
+        """Return its span."""
+        span = self.span(log_min_offset)
+        return QueueBounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
+
+    def place_of(self, offset: int) -> str:  # noqa: ARG002 - as AnyQueue has it
+        """Return its folder: the place of an entry does not follow from its queue offset."""
+        return self.place
+
+    def read(self, begin: int, end: int) -> Iterator[tuple[int, BatchEntry]]:
+        """Yield the entries of batches with queue offsets in [begin, end), each with its first one."""
+        span = self.span()
+        for piece in self.pieces(span.first, span.end):
+            for row in piece[_next_offsets(piece) > begin].tolist():
+                entry = BatchEntry(*row)
+                if entry.base_offset >= end:
+                    return
+                yield entry.base_offset, entry
+
+    def pieces(self, begin: int, end: int) -> Iterator[NDArray[np.void]]:
         """Yield the entries numbered [begin, end) in pieces (dtype `BATCH_ENTRY`), up to the first missing file."""
-        for file in self.files:
+        for file in self.filled:
             start = file.start // BATCH_ENTRY_SIZE
             limit = min(end, start + file.size // BATCH_ENTRY_SIZE)
             if begin < start:
@@ -197,10 +229,66 @@ def _entry(file: QueueFile, number: int) -> BatchEntry:
     return decode_batch_entry(data.ljust(BATCH_ENTRY_SIZE, b"\0"))
 
 
-class BatchFiles:
-    """The queues of batches below a batchconsumequeue folder, as a kind of queues (`AnyKind`)."""
+class BatchRows:
+    """The entries of batches whose records the log has. See `ComparedQueues`."""
+
+    def __init__(self, kind: BatchKind, log_min_offset: int) -> None:
+        self._kind = kind
+        self._log_min = log_min_offset
+        self._key: QueueKey | None = None
+        self._pieces: Iterator[NDArray[np.void]] = iter(())
+        self._rest = _NO_ENTRIES
+
+    def spans(self) -> Iterator[tuple[QueueKey, OffsetRange]]:
+        """Yield every queue with its span."""
+        yield from ((queue.key, queue.span(self._log_min).offsets) for queue in self._kind.queues())
+
+    def find(self, key: QueueKey) -> OffsetRange | None:
+        """Return the span of a queue that has files."""
+        queue = self._kind.queue(key)
+        return queue.span(self._log_min).offsets if queue.folder.files else None
+
+    def block_end(self, key: QueueKey, begin: int) -> int:
+        """Return the queue offset after the entries that are read at once."""
+        if key != self._key:
+            queue = self._kind.queue(key)
+            span = queue.span(self._log_min)
+            self._key, self._rest, self._pieces = key, _NO_ENTRIES, queue.pieces(span.first, span.end)
+        while not len(self._rest) or int(_next_offsets(self._rest)[-1]) <= begin:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return INT64_MAX
+            self._rest = piece
+        return int(_next_offsets(self._rest)[-1])
+
+    def rows(self, key: QueueKey, begin: int, end: int) -> EntryRows:
+        """Return the entries of batches that begin in [begin, end)."""
+        self.block_end(key, begin)
+        base = self._rest["base_offset"].astype(np.int64)
+        wanted = self._rest[(base >= begin) & (base < end)]
+        rows = np.frombuffer(wanted.tobytes(), dtype=np.uint8).reshape(-1, BATCH_ENTRY_SIZE)
+        return EntryRows(wanted["base_offset"].astype(np.int64), _next_offsets(wanted), rows)
+
+    def decoded(self, row: bytes) -> BatchEntry | None:
+        """Return the entry of a row; None for zeros."""
+        return decode_batch_entry(row) if any(row) else None
+
+    def close(self) -> None:
+        """Do nothing: no file is held open."""
+
+
+def _next_offsets(entries: NDArray[np.void]) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = entries["base_offset"].astype(np.int64) + entries["messages"]
+    return found
+
+
+class BatchKind:
+    """The queues of batches below a batchconsumequeue folder. See `AnyKind`."""
 
     name = BATCHES
+    has_ext = False
+    has_batches = True
+    allows_batches = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -225,7 +313,26 @@ class BatchFiles:
         if not paths.is_topic_folder_name(key.topic):
             return None
         found = self.queue(key)
-        return found if found.files else None
+        return found if found.filled else None
+
+    def is_held(self) -> bool:
+        """Return False: files have no lock of their own."""
+        return False
+
+    def refuse_in_fork(self) -> None:
+        """Return: files can be written in any process."""
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Return True for TOPIC/QUEUE/OFFSET."""
+        return owns_queue_file(names)
+
+    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:  # noqa: ARG002 - as AnyKind has it
+        """Return what is wrong with the lengths and places of its files."""
+        return self.queue(key).oddities().damage
+
+    def shared_bytes(self) -> int:
+        """Return 0: every file belongs to a queue."""
+        return 0
 
     def complete_to(self) -> int | None:
         """Return None: files do not say it."""
@@ -243,7 +350,7 @@ class BatchFiles:
         return [
             f"{queue.folder.topic}/{queue.folder.queue_id}"
             for queue in self.queues()
-            if zero_past(queue.files, BATCH_ENTRY, queue.span(below=whole).end, whole, end, owner)
+            if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).end, whole, end, owner)
         ]
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as AnyKind has it
@@ -262,6 +369,10 @@ class BatchFiles:
                 gone.append(str(file.path))
         return gone
 
+    def compared(self, log_min_offset: int) -> BatchRows:
+        """Return the entries of all queues, to compare them."""
+        return BatchRows(self, log_min_offset)
+
     def found_file_size(self) -> int | None:
         """Return the file size of these queues, by the names of files, otherwise by their lengths.
 
@@ -272,7 +383,7 @@ class BatchFiles:
         for queue in islice(self.queues(), QUEUES_COMPARED):
             files = queue.folder.files
             distances.update(after.start - before.start for before, after in pairwise(files))
-            lengths.update(file.size for file in queue.files)
+            lengths.update(file.size for file in queue.filled)
         for votes in (distances, lengths):
             likely = [(count, size) for size, count in votes.items() if size % BATCH_ENTRY_SIZE == 0]
             if likely:
