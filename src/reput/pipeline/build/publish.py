@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from reput.files import fs
 from reput.files.names import is_empty_dir
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.files import LogFiles, list_log_files, sync_log
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult
 from reput.pipeline.build.rebuild_report import RebuildReport
+from reput.pipeline.build.stages.state import Build
 from reput.pipeline.split.job import SplitResult
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import read_frontier
@@ -85,6 +87,33 @@ def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owne
     path = layout.staging(epoch) / own.FRONTIER_PART
     fs.make_dirs(path.parent, owner)
     fs.write_whole(path, own.encode_frontier(frontier), owner)
+
+
+class Published(NamedTuple):
+    """The new state of a store: its checkpoint, its frontier (None: it has none), and the paths that are swapped in."""
+
+    checkpoint: Checkpoint
+    frontier: own.Frontier | None
+    parts: Sequence[str]
+
+
+def publish(build: Build, log: LogFiles, report: RebuildReport, compose: Callable[[], Published]) -> None:
+    """Stage the new state of a store, which `compose` returns, and swap it in with the indexes; tasks end first.
+
+    `compose` is called once the log is durable.
+    """
+    build.fence_late_tasks()
+    fs.remove_tree(build.job.parts_folder)
+    with build.stage("publish"):
+        # The checkpoint calls the log durable, which may be on another disk than the rest.
+        sync_log(log)
+        new, layout, epoch = compose(), build.layout, build.owned.epoch
+        parts = [*new.parts, paths.CHECKPOINT]
+        stage_checkpoint(layout, epoch, new.checkpoint, build.job.owner)
+        if new.frontier is not None:
+            stage_frontier(layout, epoch, new.frontier, build.job.owner)
+            parts.append(own.FRONTIER_PART)
+        go_live(build.owned, parts, report)
 
 
 def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> None:

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from reput.errors import ConfigError, DamagedStoreError
-from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
 from reput.formats.consume_queue import QueueRange
-from reput.log.read.files import sync_log
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.rebuild.prepare import choose_source
@@ -70,7 +68,8 @@ def convert_queues(run: Rebuild) -> None:
         f"from the entries of the {chosen.name} queues, which are complete up to log offset {source.covered}; the "
         "next owner of the store reads the rest of the log"
     )
-    _publish(run, source, max(taken, key=lambda one: one.last_record))
+    last = max(taken, key=lambda one: one.last_record)
+    publish.publish(run, run.log, report, partial(_new_state, run, source, last))
 
 
 def _source(run: Rebuild, kind: ReadableQueues, kinds: Sequence[QueueKind]) -> Source:
@@ -167,25 +166,17 @@ def _verify(run: Rebuild, source: Source, tasks: list[SourceTask]) -> None:
         )
 
 
-def _publish(run: Rebuild, source: Source, last: ReadCounts) -> None:
-    job, layout = run.job, run.layout
-    run.fence_late_tasks()
-    fs.remove_tree(job.parts_folder)
-    with run.stage("publish"):
-        sync_log(run.log)
-        old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
-        # What was after the old queues' end is after the new ones' end too.
-        time = log.store_time(last.last_record) if log.record(last.last_record, last.last_record_size) else -1
-        new = old._replace(
-            logics_msg_timestamp=min(old.logics_msg_timestamp, max(time, 0)),
-            logics_physical_offset=min(old.logics_physical_offset, last.last_record),
-        )
-        publish.stage_checkpoint(layout, run.owned.epoch, new, job.owner)
-        swap_parts = [*queue_parts(run), paths.CHECKPOINT]
-        frontier = read_frontier(layout)
-        if frontier is not None:
-            at = min(frontier.queue_offset, source.covered)
-            moved = frontier._replace(epoch=run.owned.epoch, queue_offset=at)
-            publish.stage_frontier(layout, run.owned.epoch, moved, job.owner)
-            swap_parts.append(own.FRONTIER_PART)
-        publish.go_live(run.owned, swap_parts, run.report)
+def _new_state(run: Rebuild, source: Source, last: ReadCounts) -> publish.Published:
+    layout = run.layout
+    old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
+    # What was after the old queues' end is after the new ones' end too.
+    time = log.store_time(last.last_record) if log.record(last.last_record, last.last_record_size) else -1
+    new = old._replace(
+        logics_msg_timestamp=min(old.logics_msg_timestamp, max(time, 0)),
+        logics_physical_offset=min(old.logics_physical_offset, last.last_record),
+    )
+    frontier = read_frontier(layout)
+    if frontier is not None:
+        at = min(frontier.queue_offset, source.covered)
+        frontier = frontier._replace(epoch=run.owned.epoch, queue_offset=at)
+    return publish.Published(new, frontier, queue_parts(run))

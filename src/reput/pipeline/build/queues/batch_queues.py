@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, encode_batch_entry
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, BatchEntry, encode_batch_entry
 from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
+from reput.formats.record import batch_offset_bound
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import in_groups
-from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
+from reput.pipeline.build.stages.state import Build, KeptNumbers, Lost, NextOffsets, RangeQueues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
@@ -39,6 +40,9 @@ class BatchBuilder:
     has_places: ClassVar[bool] = False
     has_rows: ClassVar[bool] = False
 
+    def __init__(self) -> None:
+        self._kept: list[tuple[QueueKey, BatchEntry]] = []
+
     def reads_parts(self, build: Build, queues: RangeQueues) -> bool:  # noqa: ARG002 - a QueueBuilder
         """See `QueueBuilder`."""
         return any(result.batches for result in queues.results)
@@ -50,10 +54,40 @@ class BatchBuilder:
         with build.stage("batches"):
             return build_batch_queues(build.engine, build.job, queues.results, build.listener)
 
+    def keep_numbers(self, build: Build, queues: RangeQueues, lost: Lost) -> KeptNumbers:
+        """Find the queues whose records have all expired, or lie in a gap of the log."""
+        built = {outcome.key: outcome for outcome in queues.others}
+        retained, warnings = [], []
+        for queue in BatchKind(build.layout.batch_consume_queue).queues():
+            key, last = queue.key, queue.span().last
+            if last is None or not paths.is_topic_folder_name(key.topic) or not build.job.wants(key.topic):
+                continue
+            outcome = built.get(key)
+            if outcome is not None:
+                if lost.gaps and last.next_offset > outcome.next:
+                    warnings.append(
+                        f"{key}: ended at queue offset {last.next_offset}, ends at {outcome.next} now. New messages "
+                        "will be given numbers that consumers may have passed: reset the offsets of consumers past its "
+                        "end"
+                    )
+                continue
+            if key.topic in build.settings.types.simple or not lost.has(last.physical_offset):
+                continue
+            if last.next_offset > batch_offset_bound(queues.end):
+                warnings.append(
+                    f"{key}: no record, and the old queue's end at {last.next_offset} is more than a log of this size "
+                    f"can hold; its numbering begins again at 0 (keep {queue.place} if consumers still have offsets "
+                    "there)"
+                )
+                continue
+            self._kept.append((key, last))
+            retained.append(f"{key} goes on at {last.next_offset} (from {queue.place})")
+        return KeptNumbers(retained, warnings)
+
     def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:  # noqa: ARG002 - a QueueBuilder
         """Write the last entry of queues without a record: it keeps their next offset."""
         job = build.job
-        for key, last in kept.batches:
+        for key, last in self._kept:
             path = f"{queue_path(job.batch_queue_folder, key)}/{offset_name(0)}"
             fs.write_at(path, job.batch_queue_file_size, job.owner, encode_batch_entry(last), 0)
 

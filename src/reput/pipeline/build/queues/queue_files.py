@@ -13,7 +13,7 @@ from reput.pipeline.build.queues import blanks
 from reput.pipeline.build.queues.ext import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
-from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues
+from reput.pipeline.build.stages.state import Build, KeptNumbers, Lost, NextOffsets, RangeQueues
 from reput.queue.file_kind import FILE, FileKind
 
 
@@ -40,6 +40,10 @@ class FileBuilder:
                     build.engine, build.job, queues.splits, out_of_order, build.listener, queues.ends
                 )
         return self._outcomes
+
+    def keep_numbers(self, build: Build, queues: RangeQueues, lost: Lost) -> KeptNumbers:  # noqa: ARG002 - a QueueBuilder
+        """Find none: all queues have rows."""
+        return KeptNumbers()
 
     def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:
         """Fill fronts of new queues and ends of queues that keep their numbers with blanks; build ext units."""

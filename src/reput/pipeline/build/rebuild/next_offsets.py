@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from reput.formats import paths
-from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
-from reput.formats.record import batch_offset_bound
-from reput.pipeline.build.rebuild.options import LOG
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
-from reput.pipeline.build.stages.state import NextOffsets, RangeQueues
-from reput.queue.batch_kind import BatchKind
+from reput.pipeline.build.stages.state import Lost, NextOffsets, RangeQueues
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
 
 
@@ -25,9 +20,12 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
         if run.job.wants(one.key.topic) and one.key.topic not in batches and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
-    # Another source than the log has no queues of batches, which stay as they are.
-    last_batches = _batches_to_keep(run, queues) if run.options.source == LOG else []
-    return NextOffsets(retained, _ends_to_keep(run, queues, present), last_batches)
+    lost = Lost(run.log.min_offset, [(gap.begin, gap.end) for gap in run.report.gaps])
+    for builder in run.builders:
+        kept = builder.keep_numbers(run, queues, lost)
+        run.report.retained_queues += kept.retained
+        run.report.warnings += kept.warnings
+    return NextOffsets(retained, _ends_to_keep(run, queues, present))
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
@@ -61,36 +59,4 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
         if queue.lost:
             kept.append(QueueRange(queue.key, queue.next, queue.old_end))
             table.next[table.rows[queue.key]] = queue.old_end
-    return kept
-
-
-def _batches_to_keep(run: Rebuild, queues: RangeQueues) -> list[tuple[QueueKey, BatchEntry]]:
-    """Return the last entries of the queues of batches whose records have all expired, or lie in a gap of the log."""
-    built = {outcome.key: outcome for outcome in queues.others}
-    kept = []
-    lost = [(gap.begin, gap.end) for gap in run.report.gaps]
-    for queue in BatchKind(run.layout.batch_consume_queue).queues():
-        key, last = queue.key, queue.span().last
-        if last is None or not paths.is_topic_folder_name(key.topic) or not run.job.wants(key.topic):
-            continue
-        outcome = built.get(key)
-        if outcome is not None:
-            if lost and last.next_offset > outcome.next:
-                run.report.warnings.append(
-                    f"{key}: ended at queue offset {last.next_offset}, ends at {outcome.next} now. New messages will "
-                    "be given numbers that consumers may have passed: reset the offsets of consumers past its end"
-                )
-            continue
-        at = last.physical_offset
-        is_gone = at < run.log.min_offset or any(begin <= at < end for begin, end in lost)
-        if key.topic in run.settings.types.simple or not is_gone:
-            continue
-        if last.next_offset > batch_offset_bound(queues.end):
-            run.report.warnings.append(
-                f"{key}: no record, and the old queue's end at {last.next_offset} is more than a log of this size can "
-                f"hold; its numbering begins again at 0 (keep {queue.place} if consumers still have offsets there)"
-            )
-            continue
-        kept.append((key, last))
-        run.report.retained_queues.append(f"{key} goes on at {last.next_offset} (from {queue.place})")
     return kept

@@ -10,15 +10,15 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import own
 from reput.formats.checkpoint import Checkpoint
 from reput.index.files import list_index_files
-from reput.log.read.files import sync_log
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.index.built import IndexBuilt
@@ -152,7 +152,9 @@ def _rebuild(run: Rebuild) -> None:
     found = run.as_found().indexes
     if not indexes and any(found[name].marks is None for name in run.settings.indexes.built):
         warn_of_short_index(run, stitched)
-    _publish(run, stitched, last, indexes)
+    publish.publish(run, run.log, run.report, partial(_new_state, run, stitched, last, indexes))
+    if run.job.build_queues:
+        deletions.forget(run)
 
 
 def _decode(run: Rebuild) -> Stitched:
@@ -186,32 +188,24 @@ def build_queues(run: Rebuild, queues: RangeQueues, start_index: Callable[[], No
     return list(kept.retained)
 
 
-def _publish(run: Rebuild, stitched: Stitched, last: SplitResult | None, indexes: Sequence[IndexBuilt]) -> None:
+def _new_state(
+    run: Rebuild, stitched: Stitched, last: SplitResult | None, indexes: Sequence[IndexBuilt]
+) -> publish.Published:
     job, layout = run.job, run.layout
     whole = job.build_queues and job.of_all_topics
     old, index_files = read_checkpoint(layout), files_of(indexes)
-    run.fence_late_tasks()
-    fs.remove_tree(job.parts_folder)
-    with run.stage("publish"):
-        # The checkpoint calls the log durable, which may be on another disk than the rest.
-        sync_log(run.log)
-        checkpoint = publish.next_checkpoint(old, last, whole, index_files)
-        checkpoint = _mark_known_good(run, stitched, old, checkpoint)
-        publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        before = read_frontier(layout) or _frontier_of_others(run, whole, index_files is not None)
-        if index_files is None and job.indexes and not list_index_files(layout.index):
-            # Another kind has its own marks. The frontier says that no IndexFile is needed.
-            index_files = []
-        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
-        publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
-        swap_parts = [*queue_parts(run)] if job.build_queues else []
-        swap_parts += [part for index in indexes for part in index.parts]
-        swap_parts += [paths.CHECKPOINT, own.FRONTIER_PART]
-        if job.build_queues:
-            deletions.report(run)
-        publish.go_live(run.owned, swap_parts, run.report)
-        if job.build_queues:
-            deletions.forget(run)
+    checkpoint = publish.next_checkpoint(old, last, whole, index_files)
+    checkpoint = _mark_known_good(run, stitched, old, checkpoint)
+    before = read_frontier(layout) or _frontier_of_others(run, whole, index_files is not None)
+    if index_files is None and job.indexes and not list_index_files(layout.index):
+        # Another kind has its own marks. The frontier says that no IndexFile is needed.
+        index_files = []
+    frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
+    parts = [*queue_parts(run)] if job.build_queues else []
+    parts += [part for index in indexes for part in index.parts]
+    if job.build_queues:
+        deletions.report(run)
+    return publish.Published(checkpoint, frontier, parts)
 
 
 def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own.Frontier:

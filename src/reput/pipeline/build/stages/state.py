@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.spark.engine import Engine
@@ -53,15 +52,31 @@ class RangeQueues:
 
 
 class NextOffsets(NamedTuple):
-    """Queues that keep a next offset that their records alone do not give.
+    """Queues with a row that keep a next offset that their records alone do not give.
 
-    `retained`: queues without a record; `ends`: queues that keep their end after lost messages; `batches`: the last
-    entry of queues of batches without a record.
+    `retained`: queues without a record; `ends`: queues that keep their end after lost messages.
     """
 
     retained: Sequence[Retained] = ()
     ends: Sequence[QueueRange] = ()
-    batches: Sequence[tuple[QueueKey, BatchEntry]] = ()
+
+
+class KeptNumbers(NamedTuple):
+    """Lines about the queues without rows that keep their numbers, or lose them, for the report of a rebuild."""
+
+    retained: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+class Lost(NamedTuple):
+    """The log offsets whose records a rebuild does not have: below `begin`, and in `gaps` [begin, end)."""
+
+    begin: int
+    gaps: Sequence[tuple[int, int]]
+
+    def has(self, offset: int) -> bool:
+        """Return True for the log offset of such a record."""
+        return offset < self.begin or any(begin <= offset < end for begin, end in self.gaps)
 
 
 class QueueBuilder(Protocol):
@@ -79,6 +94,10 @@ class QueueBuilder(Protocol):
 
     def place(self, build: Build, queues: RangeQueues) -> list[QueueOutcome]:
         """Build the queues of a range; returns an outcome for each queue whose entries its offsets do not place."""
+        ...
+
+    def keep_numbers(self, build: Build, queues: RangeQueues, lost: Lost) -> KeptNumbers:
+        """Find the queues without rows whose last records are `lost`; `finish` keeps their numbers."""
         ...
 
     def finish(self, build: Build, queues: RangeQueues, kept: NextOffsets) -> None:
