@@ -72,7 +72,7 @@ SYS_FLAG_BITS: tuple[tuple[int, int, str], ...] = (
 """Mask, value of the masked bits, and what it means."""
 
 PROPERTY_NAMES: tuple[tuple[bytes, str], ...] = (
-    (properties.UNIQ_KEY, "the client's id of the message; its first index item"),
+    (properties.UNIQUE_KEY, "the client's id of the message; its first index item"),
     (properties.KEYS, "keys, separated by spaces; an index item each"),
     (properties.TAGS, "the tag; its hash is the queue entry's tags code"),
     (properties.DELAY, "delay level, 1 and up; makes the tags code a delivery time"),
@@ -82,14 +82,14 @@ PROPERTY_NAMES: tuple[tuple[bytes, str], ...] = (
     (properties.INNER_MULTI_DISPATCH, "further queues that get an entry (light message queues)"),
     (properties.INNER_MULTI_QUEUE_OFFSET, "the queue offsets there"),
     (properties.REAL_TOPIC, "the topic of a message that waits in a topic of the broker's"),
-    (properties.REAL_QID, "the queue there"),
+    (properties.REAL_QUEUE_ID, "the queue there"),
     (properties.TIMER_OUT_MS, "when a timer message is due (ms)"),
-    (properties.TIMER_DEL_UNIQKEY, "the unique key of the timer message that this one marks as deleted"),
+    (properties.TIMER_DELETE_KEY, "the unique key of the timer message that this one marks as deleted"),
     (properties.TIMER_ROLL_TIMES, "how often the timer wheel has put a message back to its queue"),
     (properties.TIMER_ROLL_LABEL, "`R`: the timers in RocksDB have put it back"),
-    (properties.PGROUP, "the producer group of a transaction"),
+    (properties.PRODUCER_GROUP, "the producer group of a transaction"),
     (properties.TRANSACTION_ID, "the id of a transaction: its message's unique key"),
-    (properties.TRANSACTION_CHECK_TIMES, "how often the broker has asked the producer about it"),
+    (properties.CHECK_TIMES, "how often the broker has asked the producer about it"),
     (properties.TRANS_OFFSET, "log offset of the half message in RocksDB that this message ends"),
     (properties.CRC32, "CRC of the whole record, see below"),
 )

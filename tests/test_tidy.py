@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from reput.formats import properties, property_names
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
@@ -410,6 +412,46 @@ def test_arrows_between_folders_are_seen(room: str, module: str, line: str, allo
     assert (not list(folder_arrows_up(room, f"{room}/{module}", ast.parse(line)))) == allowed
 
 
+PROPERTY_HOMES = ("formats/properties.py", "formats/property_names.py")
+"""The modules that spell the names of properties, as bytes and as text."""
+PROPERTY_NAMES = {
+    value if isinstance(value, str) else value.decode()
+    for home in (properties, property_names)
+    for name, value in vars(home).items()
+    if name.isupper() and isinstance(value, str | bytes) and not name.endswith(("_END", "_SEPARATOR"))
+}
+NO_PROPERTY = {
+    "broker/handlers/topics.py": {"DELAY"},  # a kind of topic
+}
+
+
+def property_literals(tree: ast.Module) -> set[str]:
+    """The names of properties that a module spells itself, or decodes."""
+    found = set()
+    for node in walked(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            found.add(node.value if isinstance(node.value, str) else node.value.decode("latin-1"))
+        elif isinstance(node, ast.Call) and dotted(node.func).startswith(("props.", "properties.")):
+            found |= {dotted(node.func).split(".")[1]} if dotted(node.func).endswith(".decode") else set()
+    return found & PROPERTY_NAMES
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_names_of_properties_have_one_home(path: Path) -> None:
+    """Modules take the names of properties from `formats`, as bytes or as text."""
+    if name_of(path) not in PROPERTY_HOMES:
+        assert property_literals(parsed(path)) == NO_PROPERTY.get(name_of(path), set())
+
+
+def test_names_of_properties_are_seen() -> None:
+    """The rule above finds text, bytes and a name that is decoded, and lets other words pass."""
+    assert property_literals(ast.parse("a = 'TAGS', b'KEYS', props.DELAY.decode(), 'tags', f'TAGS={1}'")) == {
+        "TAGS",
+        "KEYS",
+        "DELAY",
+    }
+
+
 def test_no_module_needs_itself() -> None:
     """Imports make no circle, in any module, folder or room; those for type checkers count, too."""
     names = {".".join(("reput", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in modules()}
@@ -450,12 +492,12 @@ def test_circles_are_seen() -> None:
 
 
 def test_a_class_name_is_one_thing() -> None:
-    """No two classes of the package share a name."""
+    """No two classes of the package share a name; an underscore makes no other one."""
     homes: dict[str, list[str]] = {}
     for path in modules():
         for node in walked(parsed(path)):
             if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(name_of(path))
+                homes.setdefault(node.name.lstrip("_"), []).append(name_of(path))
     assert not {name: places for name, places in homes.items() if len(places) > 1}
 
 

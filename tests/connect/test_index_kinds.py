@@ -31,7 +31,7 @@ def asked(store: Path) -> dict[tuple[str, str], list[int]]:
     """The log offsets of what `query_message` finds for some keys and unique keys; no row has half a transaction."""
     found = {}
     with reput.MessageStore.open(store, read_only=True) as opened:
-        for name in (props.KEYS, props.UNIQ_KEY):
+        for name in (props.KEYS, props.UNIQUE_KEY):
             for topic, key in [*by_text(store, name)][::40]:
                 messages = opened.query_message(topic, key, 1000)
                 found[topic, key] = [

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from reput import kernels
 from reput.formats.properties import encode_properties
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
-from reput.kernels.layouts.batch import BATCH_LAYOUT, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
+from reput.kernels.layouts.batch import (
+    BATCH_LAYOUT,
+    LAID_OUT,
+    NEW_QUEUE,
+    REFUSED,
+    TEXTS_LAYOUT,
+    Batch,
+    BatchRefusal,
+    Texts,
+)
 from reput.kernels.layouts.records import address_of
 from reput.log.encode import column_batch, queue_directory
 from reput.log.encode.column_batch import ColumnBatch
@@ -101,7 +110,7 @@ class Batched:
         self.directory = directory
         self.batch = ColumnBatch(directory, table, fields)
 
-    def lay_out(self) -> tuple[int, Refusal]:
+    def lay_out(self) -> tuple[int, BatchRefusal]:
         """The first message that cannot be stored (-1: none), and why: NONE for its topic."""
         run, scratch = column_batch.encode_kernels().lay_out, self.batch._scratch
         while (answer := run(scratch.at)) == NEW_QUEUE:
@@ -109,16 +118,16 @@ class Batched:
             try:
                 assert self.batch._add_queue(row)
             except MessageRefusedError:
-                return row, Refusal.NONE
+                return row, BatchRefusal.NONE
         if answer == LAID_OUT:
             self.batch.size = int(scratch.record[Batch.size])
-            return -1, Refusal.NONE
+            return -1, BatchRefusal.NONE
         assert answer == REFUSED
-        return int(scratch.record[Batch.done]), Refusal(int(scratch.record[Batch.refusal]))
+        return int(scratch.record[Batch.done]), BatchRefusal(int(scratch.record[Batch.refusal]))
 
     def records(self) -> tuple[bytes, list[int]]:
         """What is written, and the messages' queue offsets."""
-        assert self.lay_out() == (-1, Refusal.NONE)
+        assert self.lay_out() == (-1, BatchRefusal.NONE)
         pieces: dict[int, bytes] = {}
 
         def write(position: int, data: bytes | memoryview) -> None:
@@ -199,21 +208,21 @@ def test_what_lies_under_a_null_may_be_anything(column: str) -> None:
 
 
 BAD = (
-    (Given(body=bytes(4001)), Refusal.BODY_TOO_LONG),
-    (Given(tags=b"a\x01"), Refusal.BAD_TAGS),
-    (Given(tags=b"eight by\x02"), Refusal.BAD_TAGS),
-    (Given(keys=(b"",)), Refusal.BAD_KEY),
-    (Given(keys=(b"k 1",)), Refusal.BAD_KEY),
-    (Given(keys=(b"12345678 ",)), Refusal.BAD_KEY),
-    (Given(keys=(b"\x011234567",)), Refusal.BAD_KEY),
-    (Given(unique_key=b"1234567\x02"), Refusal.BAD_UNIQUE_KEY),
-    (Given(tags=b"t" * 32768), Refusal.PROPERTIES_TOO_LONG),
+    (Given(body=bytes(4001)), BatchRefusal.BODY_TOO_LONG),
+    (Given(tags=b"a\x01"), BatchRefusal.BAD_TAGS),
+    (Given(tags=b"eight by\x02"), BatchRefusal.BAD_TAGS),
+    (Given(keys=(b"",)), BatchRefusal.BAD_KEY),
+    (Given(keys=(b"k 1",)), BatchRefusal.BAD_KEY),
+    (Given(keys=(b"12345678 ",)), BatchRefusal.BAD_KEY),
+    (Given(keys=(b"\x011234567",)), BatchRefusal.BAD_KEY),
+    (Given(unique_key=b"1234567\x02"), BatchRefusal.BAD_UNIQUE_KEY),
+    (Given(tags=b"t" * 32768), BatchRefusal.PROPERTIES_TOO_LONG),
 )
 
 
 @pytest.mark.usefixtures("twin")
 @pytest.mark.parametrize(("bad", "why"), BAD)
-def test_the_first_bad_message_is_named(bad: Given, why: Refusal) -> None:
+def test_the_first_bad_message_is_named(bad: Given, why: BatchRefusal) -> None:
     """A message that no reader could give back is refused by its row, whatever comes after it."""
     batch = Batched(table_of([Given(), bad, Given(tags=b"\x01")]), are_joined=False)
     assert batch.lay_out() == (1, why)
@@ -226,14 +235,14 @@ def test_a_bad_queue_id_is_named(queue_id: int) -> None:
     table = table_of([Given()] * 2)
     ids = pa.array([0, queue_id], pa.int64())
     bent = table.set_column(table.schema.names.index("queue_id"), "queue_id", ids)
-    assert Batched(bent).lay_out() == (1, Refusal.BAD_QUEUE_ID)
+    assert Batched(bent).lay_out() == (1, BatchRefusal.BAD_QUEUE_ID)
 
 
 @pytest.mark.usefixtures("twin")
 @pytest.mark.parametrize(("append_crc", "limit"), [(False, 32767), (True, 32747)])
 def test_properties_limit(append_crc: bool, limit: int) -> None:
     """32767 bytes of properties fit, the CRC's 20 included."""
-    for size, answer in ((limit - 6, (-1, Refusal.NONE)), (limit - 5, (0, Refusal.PROPERTIES_TOO_LONG))):
+    for size, answer in ((limit - 6, (-1, BatchRefusal.NONE)), (limit - 5, (0, BatchRefusal.PROPERTIES_TOO_LONG))):
         assert Batched(table_of([Given(tags=b"t" * size)]), append_crc=append_crc).lay_out() == answer
 
 

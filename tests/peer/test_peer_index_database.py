@@ -56,7 +56,7 @@ def test_rocketmq_answers_from_our_database(name: str, peer: ModuleType, tmp_pat
     reput.rebuild(store, only="index", config=SETTINGS, spark=False)
     lines = [line for line in golden.answers(name) if "key" in line]
     assert asked(peer, store, (line["key"] for line in lines), tmp_path) == [line["phys"] for line in lines]
-    for kind in (props.KEYS, props.UNIQ_KEY):
+    for kind in (props.KEYS, props.UNIQUE_KEY):
         offsets = by_text(store, kind)
         questions = [[topic, key, MOST] for topic, key in offsets]
         assert asked(peer, store, questions, tmp_path) == [found[:MOST] for found in offsets.values()]

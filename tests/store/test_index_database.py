@@ -76,7 +76,7 @@ def test_every_message_is_found(name: str) -> None:
         for (topic, key), offsets in by_text(path, props.TAGS).items():
             found = store.query_message(topic, key, 10_000, by_tag=True)
             assert [message.physical_offset for message in found] == offsets
-        for (topic, key), offsets in by_text(path, props.UNIQ_KEY).items():
+        for (topic, key), offsets in by_text(path, props.UNIQUE_KEY).items():
             found = store.query_message(topic, key)
             assert [message.physical_offset for message in found] == offsets
 

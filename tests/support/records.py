@@ -76,7 +76,7 @@ def message_properties(
     more: Mapping[str, str] | None = None,
 ) -> bytes:
     """The properties' bytes; what is empty is left out."""
-    named = {props.UNIQ_KEY: unique_key, props.KEYS: keys, props.TAGS: tags}
+    named = {props.UNIQUE_KEY: unique_key, props.KEYS: keys, props.TAGS: tags}
     values = {name: text_bytes(value) for name, value in named.items() if value}
     if delay is not None:
         values[props.DELAY] = str(delay).encode()
@@ -304,7 +304,7 @@ TEXTS = (
 LEVELS = (b"1", b"3", b"18", b"19", b"0", b"-1", b"+2", b"007", b"00000000000002", b"+", b"-", b"x", b" 1")
 HUGE_LEVELS = (b"2147483647", b"2147483648", b"-2147483648", b"99999999999999999999", "\u0661".encode())
 NAMES = (
-    props.UNIQ_KEY,
+    props.UNIQUE_KEY,
     props.KEYS,
     props.TAGS,
     props.DELAY,

@@ -34,7 +34,7 @@ _LOCAL_DISK: Final = {"storage_type": "local", "storage_medium": "disk"}
 Labels = dict[str, str]
 
 
-class _Reading(NamedTuple):
+class _GroupReading(NamedTuple):
     """A topic that a group reads: how far it is, queue by queue. An offset is negative if there is none."""
 
     group: str
@@ -63,7 +63,7 @@ class Metrics:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, self._write, metrics, readings)
 
-    def _write(self, metrics: list[Metric], readings: list[_Reading]) -> bytes:
+    def _write(self, metrics: list[Metric], readings: list[_GroupReading]) -> bytes:
         labels = {"cluster": CLUSTER, "node_type": "broker", "node_id": self._broker.name}
         return encode([*metrics, *self._lags(readings), *self._stored()], labels)
 
@@ -127,7 +127,7 @@ class Metrics:
 
     # --- what is looked up in the store --------------------------------------------------------
 
-    def _readings(self) -> list[_Reading]:
+    def _readings(self) -> list[_GroupReading]:
         """Return what the groups that are online read, without their retry topics."""
         broker, found = self._broker, []
         for group, members in broker.consumers.all().items():
@@ -137,10 +137,10 @@ class Metrics:
                     continue
                 queues = range(config.get("writeQueueNums", 0))
                 pulled = [broker.statistics.pulled.get((group, topic, queue), -1) for queue in queues]
-                found.append(_Reading(group, topic, pulled))
+                found.append(_GroupReading(group, topic, pulled))
         return found
 
-    def _lags(self, readings: list[_Reading]) -> Iterator[Metric]:
+    def _lags(self, readings: list[_GroupReading]) -> Iterator[Metric]:
         store, now_ms = self._broker.store, time.time_ns() // 1_000_000
         samples: dict[str, list[Series]] = {name: [] for name in _LAGS}
         for group, topic, pulled in readings:

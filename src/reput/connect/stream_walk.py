@@ -74,7 +74,7 @@ class StreamWalk:
                 )
             begin = self.log.min_offset
         walked = Walked(begin, begin)
-        batch = _Batch(walked, self.selection, limits)
+        batch = _StreamBatch(walked, self.selection, limits)
         if batch.is_full(begin):
             return walked
         columns = _scratch.for_range(self.rules.piece_bytes)
@@ -95,7 +95,7 @@ class StreamWalk:
         return walked
 
 
-class _Batch:
+class _StreamBatch:
     """A stream's batch while the walk fills it: `left` is the number of wanted messages that it still takes."""
 
     def __init__(self, walked: Walked, selection: Selection, limits: Limits) -> None:

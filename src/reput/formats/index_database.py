@@ -130,7 +130,7 @@ def entry_keys(record: Record) -> tuple[bytes, ...]:
     if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
         return ()
     named = props.decode_properties(record.properties)
-    unique, hour_ms = named.get(props.UNIQ_KEY), hour_of(record.store_timestamp)
+    unique, hour_ms = named.get(props.UNIQUE_KEY), hour_of(record.store_timestamp)
     if not unique or not record.topic or hour_ms <= 0:
         return ()
     texts = [(KEY, key + SEPARATOR + unique) for key in props.keys_of(named.get(props.KEYS, b""))]

@@ -375,7 +375,7 @@ _LONG, _INT, _SHORT, _BYTE = (struct.Struct(f">{code}") for code in "qihb")
 _BODY_CRC_AT = HEAD.offsets["body_crc"]
 
 
-class _RecordParts(NamedTuple):
+class _RecordLengths(NamedTuple):
     body_at: int
     body_length: int
     topic_at: int
@@ -383,7 +383,7 @@ class _RecordParts(NamedTuple):
     properties_at: int
 
 
-def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _RecordParts | None:
+def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _RecordLengths | None:
     """Return the places of the parts of the record at `offset`; None if a length does not fit it or `limit`."""
     if limit - offset < MIN_RECORD_SIZE:
         return None
@@ -407,7 +407,7 @@ def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _RecordParts 
     properties_at = topic_at + topic_length + 2
     if properties_length < 0 or properties_at + properties_length != end:
         return None
-    return _RecordParts(body_at, body_length, topic_at, topic_length, properties_at)
+    return _RecordLengths(body_at, body_length, topic_at, topic_length, properties_at)
 
 
 CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
@@ -484,7 +484,7 @@ def batch_offset_bound(physical_offset: int) -> int:
     return physical_offset // MIN_RECORD_SIZE * MAX_BATCH_MESSAGES + QUEUE_OFFSET_SLACK
 
 
-def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _RecordParts, crc_check: int) -> bool:
+def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _RecordLengths, crc_check: int) -> bool:
     crc_check &= _CHECK_MASK
     if crc_check == CHECK_PROPERTY:
         covered = offset + size - CRC_PROPERTY_SIZE

@@ -279,7 +279,7 @@ def _all_below(file: QueueFile, log_min_offset: int) -> bool:
     return last.is_valid and last.physical_offset < log_min_offset
 
 
-class _Found(NamedTuple):
+class _FolderSeen(NamedTuple):
     """A queue's folder, and its span."""
 
     folder: str
@@ -301,7 +301,7 @@ class FileQueues:
         self.folder = folder
         self.file_size = file_size
         self.file_entries = file_size // ENTRY_SIZE
-        self._found: dict[QueueKey, _Found | None] = {}
+        self._found: dict[QueueKey, _FolderSeen | None] = {}
         self._frontier = self._log_min = 0
         self._is_empty = True
         self._maps = MapCache(_MOST_MAPS)
@@ -321,12 +321,12 @@ class FileQueues:
             found = self._look(gone.key)
             if found is None or restarted:
                 folder = self.folder / gone.key.topic.decode() / str(gone.key.queue_id)
-                self._found[gone.key] = _Found(str(folder), OffsetRange(gone.first, gone.end))
+                self._found[gone.key] = _FolderSeen(str(folder), OffsetRange(gone.first, gone.end))
             else:
                 stored = OffsetRange(found.stored.min_offset, gone.end)
                 self._found[gone.key] = found._replace(stored=stored)
 
-    def _look(self, key: QueueKey) -> _Found | None:
+    def _look(self, key: QueueKey) -> _FolderSeen | None:
         """Return a queue as it was found before, otherwise from disk; remember the answer.
 
         Threads may ask while another thread, which holds the owner's lock, calls `load` or `advance`. Their answers
@@ -338,7 +338,7 @@ class FileQueues:
         except KeyError:
             return known.setdefault(key, None if self._is_empty else self._on_disk(key))
 
-    def _on_disk(self, key: QueueKey) -> _Found | None:
+    def _on_disk(self, key: QueueKey) -> _FolderSeen | None:
         """Read from a queue's folder, if it has one, where it ends below the frontier."""
         if not paths.is_topic_folder_name(key.topic) or key.queue_id < 0:
             return None
@@ -346,7 +346,7 @@ class FileQueues:
         if not folder.files and not folder_names.is_own_dir(folder.path):
             return None
         span = queue_span(folder, self._log_min, self._frontier)
-        return _Found(str(folder.path), OffsetRange(span.min_offset, span.max_offset))
+        return _FolderSeen(str(folder.path), OffsetRange(span.min_offset, span.max_offset))
 
     def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
         """Yield every queue that has a folder, or those of a topic."""

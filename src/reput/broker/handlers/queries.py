@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.layout import INT64_MAX
-from reput.formats.property_names import REAL_TOPIC
+from reput.formats.property_names import INNER_MULTI_DISPATCH, REAL_TOPIC
 from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def view_message(broker: Broker, request: Request) -> Answer:
 def _topics_of(message: StoredMessage) -> set[str | None]:
     if message.topic in _OF_REAL_TOPICS:
         return {message.properties.get(REAL_TOPIC)}
-    return {message.topic, *message.properties.get("INNER_MULTI_DISPATCH", "").split(",")}
+    return {message.topic, *message.properties.get(INNER_MULTI_DISPATCH, "").split(",")}
 
 
 def earliest_time(broker: Broker, request: Request) -> Answer:

@@ -17,15 +17,13 @@ from reput.broker.handlers.send_header import own_topic
 from reput.broker.services.delivery import copy_of
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
-from reput.formats.property_names import CRC32, DELAY, WAIT
+from reput.formats.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
 from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
-RETRY_TOPIC: Final = "RETRY_TOPIC"
-ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 FIRST_RETRY_LEVEL: Final = 3
 """The delay level of the first retry; each further one waits a level longer."""
 

@@ -20,6 +20,7 @@ from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats import client_batch
+from reput.formats import property_names as names
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.property_names import DELAY, SHARDING_KEY, UNIQUE_KEY
 from reput.log.encode.message import Message, PutStatus
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 REGION: Final = "DefaultRegion"
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
-_ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": CLUSTER}
+_ADDED: Final = {names.REGION: REGION, names.TRACE_ON: "true", names.CLUSTER: CLUSTER}
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TOGETHER_BYTES: Final = 4 << 20
 _CODES: Final = {
@@ -189,8 +190,8 @@ def _stored(
         "msgId": message_id,
         "queueId": str(queue_id),
         "queueOffset": str(queue_offset),
-        "MSG_REGION": REGION,
-        "TRACE_ON": "true",
+        names.REGION: REGION,
+        names.TRACE_ON: "true",
     }
     return Answer(_CODES[status][0], None, fields)
 

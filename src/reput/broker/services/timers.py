@@ -34,7 +34,12 @@ from reput.formats.property_names import (
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
     TIMER_DELETE_KEY,
+    TIMER_DELIVER_MS,
+    TIMER_DEQUEUE_MS,
+    TIMER_ENQUEUE_MS,
     TIMER_OUT_MS,
     TIMER_ROLL_TIMES,
     UNIQUE_KEY,
@@ -54,8 +59,8 @@ if TYPE_CHECKING:
     from reput.store.write.timer_files import TimerFiles, TimerState
 
 log = logging.getLogger("reput.broker")
-DELIVER_MS, DELAY_MS, DELAY_SEC = TIMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
-ENQUEUE_MS, DEQUEUE_MS = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"
+TIMES: Final = (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC)
+"""The properties that say when a message is due."""
 DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _AT_ONCE = 32
@@ -144,7 +149,7 @@ class Timers:
         due_ms, key = self._handle_of(topic, text)
         if not 0 < due_ms - _now_ms() < self._max_delay_s * 1000:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
-        properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
+        properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, TIMER_DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
         mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
         future = self._state.store.put_message_async(*self.place(mark, 0))
         if future.done() and not future.result().status.is_stored:
@@ -350,7 +355,7 @@ class Timers:
         Raises:
             ReputError: the store does not take it now.
         """
-        properties = {**message.properties, ENQUEUE_MS: str(taken_in_ms), DEQUEUE_MS: str(_now_ms())}
+        properties = {**message.properties, TIMER_ENQUEUE_MS: str(taken_in_ms), TIMER_DEQUEUE_MS: str(_now_ms())}
         topic, queue_id = real_place(properties)
         if is_rolled:
             properties[TIMER_ROLL_TIMES] = str((_number(properties.get(TIMER_ROLL_TIMES)) or 0) + 1)
@@ -366,7 +371,7 @@ class Timers:
 
 def _due_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
     """Return the time at which a message is due; None if it names none."""
-    for name, factor, base in ((DELAY_SEC, 1000, now_ms), (DELAY_MS, 1, now_ms), (DELIVER_MS, 1, 0)):
+    for name, factor, base in ((TIMER_DELAY_SEC, 1000, now_ms), (TIMER_DELAY_MS, 1, now_ms), (TIMER_DELIVER_MS, 1, 0)):
         if name in properties:
             number = _number(properties[name])
             return None if number is None else base + number * factor

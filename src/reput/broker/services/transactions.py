@@ -32,12 +32,15 @@ from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.properties import encode_properties
 from reput.formats.property_names import (
+    CHECK_IMMUNITY_S,
     CHECK_TIMES,
     DELAY,
+    PREPARED_QUEUE_OFFSET,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TRANSACTION_ID,
+    TRANSACTION_PREPARED,
     UNIQUE_KEY,
 )
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
@@ -58,9 +61,6 @@ if TYPE_CHECKING:
     from reput.store.read.results import GetResult
 
 log = logging.getLogger("reput.broker")
-TRANSACTION_PREPARED: Final = "TRAN_MSG"
-IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
-PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 DEFAULT_TIME_OUT_MS: Final = 6000
 DEFAULT_CHECK_MAX: Final = 15
 DEFAULT_CHECK_INTERVAL_MS: Final = 30_000
@@ -94,7 +94,7 @@ def half_of(message: Message, queue_id: int) -> Message:
     return replace(message, topic=HALF_TOPIC, properties=properties, sys_flag=message.sys_flag & ~TRANSACTION_MASK)
 
 
-class _Ends(NamedTuple):
+class _OpMessage(NamedTuple):
     """An op message: its queue offset, and the half messages that it ends."""
 
     offset: int
@@ -123,7 +123,7 @@ class Transactions:
         self._ended: set[int] = set()
         self._ending: set[int] = set()
         # Op messages that name half messages after the offset, and the ends that no op message names yet.
-        self._ops: deque[_Ends] = deque()
+        self._ops: deque[_OpMessage] = deque()
         self._op_offset = 0
         self._to_write: list[int] = []
         # The queue offset of the copy of each half message that was put again.
@@ -187,7 +187,7 @@ class Transactions:
 
     def _is_late(self, half: StoredMessage) -> bool:
         """Return True for an end that comes after the time for which the sender asked not to be checked."""
-        text = half.properties.get(IMMUNITY)
+        text = half.properties.get(CHECK_IMMUNITY_S)
         if not text:
             return False
         immunity_ms = max(int(text) * 1000 if text.isdecimal() else 0, self._time_out_ms)
@@ -311,7 +311,7 @@ class Transactions:
                     log.error("the end of transactions is lost: %s", error)  # noqa: TRY400 - the text says it all
                     continue
                 self._ended.update(halves)
-                self._ops.append(_Ends(message.queue_offset, halves))
+                self._ops.append(_OpMessage(message.queue_offset, halves))
             self._op_offset = found.next_offset
             await asyncio.sleep(0)
 
@@ -336,7 +336,7 @@ class Transactions:
         if _number(properties.get(CHECK_TIMES), 0) >= self._check_max or age_ms > self._reserved_ms:
             return await self._give_up(half)
         is_young = half.store_timestamp >= started_ms
-        immunity = properties.get(IMMUNITY)
+        immunity = properties.get(CHECK_IMMUNITY_S)
         if immunity is None:
             is_young = is_young or 0 <= age_ms <= self._time_out_ms
         elif not is_young:

@@ -202,7 +202,7 @@ def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
     if len(streams) == 1:
         yield from streams[0]
         return
-    waiting = [_Waiting(stream) for stream in streams]
+    waiting = [_QueueAhead(stream) for stream in streams]
     while waiting := [one for one in waiting if one.fill()]:
         # Later messages of these queues have higher log offsets than this.
         bound = min((int(one.keys[-1]) for one in waiting if one.ahead is not None), default=None)
@@ -213,7 +213,7 @@ def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
         yield Found(offsets[order], sizes[order], list(maps.items()))
 
 
-class _Waiting:
+class _QueueAhead:
     """Messages of a queue that wait for those of others; `ahead` has the next ones, None at the end.
 
     `keys` has the highest log offset up to each message.

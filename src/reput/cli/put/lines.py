@@ -10,13 +10,11 @@ from typing import IO, Any, NamedTuple
 
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats import properties as props
 from reput.formats.properties import keys_of
+from reput.formats.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, KEYS, TAGS, UNIQUE_KEY
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
 from reput.formats.topic_names import topic_fault
 from reput.log.encode.message import NOBODY_DELIVERS, Message
-
-DELAY = props.DELAY.decode()
 
 _FIELDS = {
     "topic": "text",
@@ -41,8 +39,8 @@ _GIVEN_ANEW = frozenset({
     "compression", "prepared_transaction_offset", "body_crc", "body_length",
 })  # fmt: skip
 """Ignored fields of `reput get --json`: the store gives new values, or another field has the same value."""
-_OWN_PROPERTIES = {"tags": "TAGS", "keys": "KEYS", "unique_key": "UNIQ_KEY"}
-_NEVER_PUT = tuple(name.decode() for name in (props.CRC32, props.INNER_MULTI_QUEUE_OFFSET))
+_OWN_PROPERTIES = {"tags": TAGS, "keys": KEYS, "unique_key": UNIQUE_KEY}
+_NEVER_PUT = (CRC32, INNER_MULTI_QUEUE_OFFSET)
 _COMPRESSION = FLAG_COMPRESSED | COMPRESSION_MASK
 _ENCODINGS = ("text", "base64")
 _CHUNK = 1 << 18

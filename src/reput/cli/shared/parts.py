@@ -12,6 +12,7 @@ from reput.cli.shared.bodies import AS_STORED, Bodies
 from reput.formats import properties as props
 from reput.formats import record as formats
 from reput.formats.properties import keys_of
+from reput.formats.property_names import KEYS, TAGS, UNIQUE_KEY
 
 if TYPE_CHECKING:
     from reput.formats.record import Record
@@ -39,7 +40,7 @@ TRANSACTIONS = {
 def record_cells(record: Record, body_bytes: int | None, bodies: Bodies = AS_STORED) -> list[str]:
     """Return the cells of a record's line after its offset."""
     named = props.decode_properties(record.properties)
-    keys = b" ".join([named[name] for name in (props.UNIQ_KEY, props.KEYS) if name in named])
+    keys = b" ".join([named[name] for name in (props.UNIQUE_KEY, props.KEYS) if name in named])
     cells = [
         output.time_text(record.store_timestamp),
         f"{line(text_of(record.topic))}/{record.queue_id}",
@@ -78,9 +79,9 @@ def record_values(record: Record, body_bytes: int | None = None, bodies: Bodies 
         "store_host": str(record.store_host),
         "born_host": str(record.born_host),
         "message_id": record.message_id,
-        "unique_key": named.get("UNIQ_KEY"),
-        "tags": named.get("TAGS"),
-        "keys": keys_of(named.get("KEYS", "")),
+        "unique_key": named.get(UNIQUE_KEY),
+        "tags": named.get(TAGS),
+        "keys": keys_of(named.get(KEYS, "")),
         "flag": record.flag,
         "sys_flag": shown.sys_flag,
         "transaction": TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),

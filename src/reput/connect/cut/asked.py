@@ -169,7 +169,7 @@ def unmatched_pattern(snapshot: Snapshot, pattern: str | None) -> str:
     return "" if pattern is None else _Store(snapshot).unmatched(pattern)
 
 
-class _Queues(NamedTuple):
+class _QueuesAsked(NamedTuple):
     """Queues of a topic: the ids of those with entries or messages, and the number that the configuration gives it."""
 
     ids: frozenset[int]
@@ -190,7 +190,7 @@ class _Store:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.root = snapshot.layout.root
-        self._asked: dict[str, _Queues | None] = {}
+        self._asked: dict[str, _QueuesAsked | None] = {}
 
     def missing(self, asked: NamedQueue) -> str:
         """Return a text about a name that is unknown; "" for a known one."""
@@ -216,7 +216,7 @@ class _Store:
             return ""
         return f"option subscribePattern={pattern}: matches no topic in {self.root}. There are: {_first(names)}"
 
-    def _queues(self, topic: str) -> _Queues | None:
+    def _queues(self, topic: str) -> _QueuesAsked | None:
         """Return the queues of a topic; None if it is unknown."""
         key = topic.encode("utf-8", "surrogateescape")
         ids = set(self._in_tail.get(key, ()))
@@ -225,7 +225,7 @@ class _Store:
                 ids.update(queue.key.queue_id for queue in queues)
         if not ids and key not in self._configured:
             return None
-        return _Queues(frozenset(ids), self._configured.get(key, 0))
+        return _QueuesAsked(frozenset(ids), self._configured.get(key, 0))
 
     @cached_property
     def _configured(self) -> Mapping[bytes, int]:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from reput.errors import ConfigError
 from reput.formats import properties as props
+from reput.formats.property_names import DELAY
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED
 from reput.log.encode.message import NOBODY_DELIVERS
 
@@ -153,7 +154,7 @@ def _refuse_delayed(properties: Any) -> None:
         ConfigError: a message has one.
     """
     begin, end = (int(np.asarray(properties.offsets)[at]) for at in (0, -1))
-    if pc.any(pc.equal(properties.keys.slice(begin, end - begin), props.DELAY.decode())).as_py():
+    if pc.any(pc.equal(properties.keys.slice(begin, end - begin), DELAY)).as_py():
         raise ConfigError(NOBODY_DELIVERS)
 
 
@@ -201,7 +202,7 @@ def _refuse_no_text(array: Any, column: str) -> None:
 
 
 def _own_names(columns: Mapping[str, Any]) -> list[bytes]:
-    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQ_KEY))
+    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQUE_KEY))
     return [*_NEVER, *(name for column, name in own if column in columns)]
 
 

@@ -38,7 +38,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.connect.sink.staging import pieces, staged_messages
 from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
-from reput.formats.properties import decode_properties
+from reput.formats import properties as props
 from reput.log.encode.message import PutStatus
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
@@ -51,7 +51,7 @@ BEGUN, DONE = "begun", "done"
 _LEDGER_LIMIT = 16 << 20
 _PIECE_BYTES = 4 << 20
 _PIECES_A_FILE = 4
-_OWN = (("tags", b"TAGS"), ("unique_key", b"UNIQ_KEY"))
+_OWN = (("tags", props.TAGS), ("unique_key", props.UNIQUE_KEY))
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int
         expected = next(wanted, None)
         record = read.decode()
         here = (
-            record.topic, record.queue_id, record.body, _comparable(decode_properties(record.properties)), record.flag,
-            record.born_timestamp,
+            record.topic, record.queue_id, record.body, _comparable(props.decode_properties(record.properties)),
+            record.flag, record.born_timestamp,
         )  # fmt: skip
         if expected is None or here != expected:
             break
@@ -161,7 +161,7 @@ def _messages(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
         values = {name.encode(): value.encode() for name, value in row.get("properties") or ()}
         values |= {name: row[column].encode() for column, name in _OWN if row.get(column)}
         if row.get("keys"):
-            values[b"KEYS"] = " ".join(row["keys"]).encode()
+            values[props.KEYS] = " ".join(row["keys"]).encode()
         body = row["body"]
         yield (
             row["topic"].encode(), row.get("queue_id") or 0, body.encode() if isinstance(body, str) else body,
@@ -171,4 +171,4 @@ def _messages(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 def _comparable(values: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
     """Return properties without the one that the log adds."""
-    return tuple(sorted((name, value) for name, value in values.items() if name != b"__CRC32#"))
+    return tuple(sorted((name, value) for name, value in values.items() if name != props.CRC32))

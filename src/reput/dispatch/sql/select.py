@@ -66,12 +66,12 @@ _EQUAL = _both([[1, 0, 0, 3], [0, 1, 0, 3], [2, 2, 1, 3], [3, 3, 3, 3]])
 def select_codes(node: Node, columns: PropertyColumns) -> Codes:
     """Return the result of a filter for each message: FALSE, TRUE, UNKNOWN or NO_ANSWER (uint8)."""
     names = list(dict.fromkeys(tree.property_names(node)))
-    codes = _Selection(columns.texts(names) if names else {}, len(columns)).value(node)
+    codes = _Evaluation(columns.texts(names) if names else {}, len(columns)).value(node)
     assert isinstance(codes, np.ndarray)
     return codes
 
 
-class _Selection:
+class _Evaluation:
     """The evaluation of one batch: `texts` are the columns that it may read, `count` is the number of messages."""
 
     def __init__(self, texts: dict[str, Texts], count: int) -> None:

@@ -34,7 +34,7 @@ def _start_of(name: bytes) -> np.uint64:
     return np.uint64(int.from_bytes((name + props.NAME_END)[:8], "little"))
 
 
-_KEYS, _TAGS, _UNIQ_KEY = _start_of(props.KEYS), _start_of(props.TAGS), _start_of(props.UNIQ_KEY)
+_KEYS, _TAGS, _UNIQ_KEY = _start_of(props.KEYS), _start_of(props.TAGS), _start_of(props.UNIQUE_KEY)
 _DELAY, _INNER_MULTI = _start_of(props.DELAY), _start_of(props.INNER_MULTI_DISPATCH)
 _FIVE_BYTES, _SIX_BYTES = np.uint64((1 << 40) - 1), np.uint64((1 << 48) - 1)
 _MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + props.NAME_END, dtype=np.uint8)

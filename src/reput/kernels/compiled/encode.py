@@ -31,7 +31,7 @@ from reput.kernels.compiled.tools.memory import (
     word,
 )
 from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, Refusal, Texts
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, BatchRefusal, Texts
 
 __all__ = ["add_queue", "body_crc", "lay_out", "write_records"]
 
@@ -43,15 +43,23 @@ _QUEUE_OFFSET_AT, _PHYSICAL_AT, _SYS_FLAG_AT, _BORN_AT = (
 _HEAD_SIZE = fmt.HEAD_SIZE
 _TIME_SIZE, _BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = 8, 4, 2
 _MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PROPERTY_SIZE, 10
-_NONE, _BAD_OFFSETS, _BAD_QUEUE_ID = int(Refusal.NONE), int(Refusal.BAD_OFFSETS), int(Refusal.BAD_QUEUE_ID)
-_BODY_TOO_LONG, _PROPERTIES_TOO_LONG = int(Refusal.BODY_TOO_LONG), int(Refusal.PROPERTIES_TOO_LONG)
-_BAD_TAGS, _BAD_KEY, _BAD_UNIQUE_KEY = int(Refusal.BAD_TAGS), int(Refusal.BAD_KEY), int(Refusal.BAD_UNIQUE_KEY)
+_NONE, _BAD_OFFSETS, _BAD_QUEUE_ID = (
+    int(BatchRefusal.NONE),
+    int(BatchRefusal.BAD_OFFSETS),
+    int(BatchRefusal.BAD_QUEUE_ID),
+)
+_BODY_TOO_LONG, _PROPERTIES_TOO_LONG = int(BatchRefusal.BODY_TOO_LONG), int(BatchRefusal.PROPERTIES_TOO_LONG)
+_BAD_TAGS, _BAD_KEY, _BAD_UNIQUE_KEY = (
+    int(BatchRefusal.BAD_TAGS),
+    int(BatchRefusal.BAD_KEY),
+    int(BatchRefusal.BAD_UNIQUE_KEY),
+)
 
 # Names are stored as numbers: four or eight bytes, then the 0x01.
 _TAGS, _KEYS = (np.int32(int.from_bytes(name, "big")) for name in (props.TAGS, props.KEYS))
-_UNIQUE, _CRC = (np.int64(int.from_bytes(name, "big")) for name in (props.UNIQ_KEY, props.CRC32))
+_UNIQUE, _CRC = (np.int64(int.from_bytes(name, "big")) for name in (props.UNIQUE_KEY, props.CRC32))
 assert len(props.KEYS) == len(props.TAGS) == 4
-assert len(props.CRC32) == len(props.UNIQ_KEY) == 8
+assert len(props.CRC32) == len(props.UNIQUE_KEY) == 8
 _NAME_4, _NAME_8 = 5, 9
 """Bytes of such a name and its separator."""
 _ENCODED = -1
@@ -273,7 +281,7 @@ def _span(column, row, name_size):
 
 @kernel
 def _measure_text(column, row, name_size, is_one_key, bad):
-    """Return the bytes of a property's text in the record, or a negative `Refusal`; `bad` is that of a bad text."""
+    """Return the bytes of a property's text in the record, or a negative `BatchRefusal`; `bad`: that of a bad text."""
     begin, end, size = _span(column, row, name_size)
     if size < 0:
         return np.int64(-_BAD_OFFSETS)
@@ -287,7 +295,7 @@ def _measure_text(column, row, name_size, is_one_key, bad):
 
 @kernel
 def _measure_rows(batch):
-    """Do what `_measure` does, one by one; return the first refused message (-1: none) and its `Refusal`."""
+    """Do what `_measure` does, one by one; return the first refused message (-1: none) and its `BatchRefusal`."""
     rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
     fixed, most_properties = _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch)
     is_one_key = word(batch, Batch.keys_are_joined) == 0

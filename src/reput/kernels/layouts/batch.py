@@ -60,7 +60,7 @@ BATCH_LAYOUT = Layout(
         Field("done", _INT, "messages that lay_out has done, or the one that it stopped at"),
         Field("size", _INT, "bytes of the records that lay_out has done"),
         Field("touched", _INT, "rows at `touched_at`"),
-        Field("refusal", _INT, "why lay_out refused message `done`: a Refusal"),
+        Field("refusal", _INT, "why lay_out refused message `done`: a BatchRefusal"),
         # What all batches of a writer have in common.
         Field("max_body", _INT, "most bytes of a body"),
         Field("append_crc", _INT, "1: each record ends with the CRC property"),
@@ -92,7 +92,7 @@ REFUSED, NEW_QUEUE, LAID_OUT = -1, 0, 1
 """The answers of `lay_out`: a message cannot be stored, a message's queue has no row yet, or all is done."""
 
 
-class Refusal(IntEnum):
+class BatchRefusal(IntEnum):
     """The reason why a message of a batch cannot be stored."""
 
     NONE = 0

@@ -152,8 +152,8 @@ def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) ->
 
 def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
     """Yield the unique key, then the keys, in the order in which RocketMQ indexes them."""
-    if properties.UNIQ_KEY in values:
-        yield values[properties.UNIQ_KEY]
+    if properties.UNIQUE_KEY in values:
+        yield values[properties.UNIQUE_KEY]
     yield from properties.keys_of(values.get(properties.KEYS, b""))
 
 

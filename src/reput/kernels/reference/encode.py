@@ -22,7 +22,7 @@ from reput.formats.record import (
     encode_record,
     record_size,
 )
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, BatchRefusal, Texts
 
 _TAIL_V4_SIZE = HOST_V4_SIZE + 4 + 8
 _WORD_MASK = (1 << 64) - 1
@@ -76,7 +76,7 @@ class _TextColumn:
         return ctypes.string_at(self.fields.data_at + begin, end - begin)
 
 
-class _Message:
+class _MessageRow:
     """A row of the batch; a text is None if it lies outside its data."""
 
     def __init__(self, batch: int, row: int) -> None:
@@ -90,7 +90,7 @@ class _Message:
     @property
     def properties(self) -> bytes:
         """Return the properties' bytes, without the CRC."""
-        named = ((props.TAGS, self.tags), (props.KEYS, self.keys), (props.UNIQ_KEY, self.unique_key))
+        named = ((props.TAGS, self.tags), (props.KEYS, self.keys), (props.UNIQUE_KEY, self.unique_key))
         return (self.further or b"") + b"".join(
             name + props.NAME_END + value + props.PROPERTY_END for name, value in named if value
         )
@@ -100,25 +100,25 @@ class _Message:
         """True if all texts lie in their data."""
         return None not in (self.body, self.further, self.tags, self.keys, self.unique_key)
 
-    def refusal(self, batch: int) -> Refusal:
+    def refusal(self, batch: int) -> BatchRefusal:
         """Return the first reason why the message cannot be stored."""
         if self.body is None:
-            return Refusal.BAD_OFFSETS
+            return BatchRefusal.BAD_OFFSETS
         if len(self.body) > _get(batch, Batch.max_body):
-            return Refusal.BODY_TOO_LONG
+            return BatchRefusal.BODY_TOO_LONG
         is_one_key = not _get(batch, Batch.keys_are_joined)
         for text, bad, why in (
-            (self.further, b"", Refusal.BAD_OFFSETS),
-            (self.tags, _BAD_TEXT, Refusal.BAD_TAGS),
-            (self.keys, _BAD_KEY if is_one_key else _BAD_TEXT, Refusal.BAD_KEY),
-            (self.unique_key, _BAD_TEXT, Refusal.BAD_UNIQUE_KEY),
+            (self.further, b"", BatchRefusal.BAD_OFFSETS),
+            (self.tags, _BAD_TEXT, BatchRefusal.BAD_TAGS),
+            (self.keys, _BAD_KEY if is_one_key else _BAD_TEXT, BatchRefusal.BAD_KEY),
+            (self.unique_key, _BAD_TEXT, BatchRefusal.BAD_UNIQUE_KEY),
         ):
             if text is None:
-                return Refusal.BAD_OFFSETS
-            if set(text) & set(bad) or (why is Refusal.BAD_KEY and is_one_key and self.has_no_key):
+                return BatchRefusal.BAD_OFFSETS
+            if set(text) & set(bad) or (why is BatchRefusal.BAD_KEY and is_one_key and self.has_no_key):
                 return why
         is_too_long = len(self.properties) + _crc_size(batch) > props.MAX_PROPERTIES_SIZE
-        return Refusal.PROPERTIES_TOO_LONG if is_too_long else Refusal.NONE
+        return BatchRefusal.PROPERTIES_TOO_LONG if is_too_long else BatchRefusal.NONE
 
 
 def _crc_size(batch: int) -> int:
@@ -171,13 +171,13 @@ def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
     return -1
 
 
-def _size(batch: int, row: int, message: _Message) -> int:
+def _size(batch: int, row: int, message: _MessageRow) -> int:
     """Return the bytes of a record."""
     size = record_size(_part(batch, row)[1:], message.body or b"", message.properties, 0, 0) + _crc_size(batch)
     return size + _get(batch, Batch.born_host_size) - HOST_V4_SIZE + _get(batch, Batch.tail_size) - _TAIL_V4_SIZE
 
 
-def _refuse(batch: int, row: int, why: Refusal) -> int:
+def _refuse(batch: int, row: int, why: BatchRefusal) -> int:
     _set(batch, Batch.done, row)
     _set(batch, Batch.refusal, why)
     return REFUSED
@@ -191,15 +191,15 @@ def lay_out(batch: int) -> int:
     """
     rows, first = _get(batch, Batch.rows), _get(batch, Batch.done)
     for n in range(rows if first == 0 else 0):
-        why = _Message(batch, n).refusal(batch)
-        if why is not Refusal.NONE:
+        why = _MessageRow(batch, n).refusal(batch)
+        if why is not BatchRefusal.NONE:
             return _refuse(batch, n, why)
     for n in range(first, rows):
         topic, queue_id = _TextColumn(batch, Batch.topic).text(n), _queue_id(batch, n)
         if topic is None:
-            return _refuse(batch, n, Refusal.BAD_OFFSETS)
+            return _refuse(batch, n, BatchRefusal.BAD_OFFSETS)
         if not 0 <= queue_id <= MAX_QUEUE_ID:
-            return _refuse(batch, n, Refusal.BAD_QUEUE_ID)
+            return _refuse(batch, n, BatchRefusal.BAD_QUEUE_ID)
         row = _queue_row(batch, topic, queue_id)
         if row < 0:
             return NEW_QUEUE
@@ -207,7 +207,7 @@ def lay_out(batch: int) -> int:
             _set(_get(batch, Batch.stamp_at), row, _get(batch, Batch.stamp))
             _set_int32(_get(batch, Batch.touched_at), _get(batch, Batch.touched), row)
             _set(batch, Batch.touched, _get(batch, Batch.touched) + 1)
-        size = _size(batch, row, _Message(batch, n))
+        size = _size(batch, row, _MessageRow(batch, n))
         _set_int32(_get(batch, Batch.queue_at), n, row)
         _set(_get(batch, Batch.size_at), n, size)
         _set(_get(batch, Batch.place_at), n, _get(batch, Batch.size))
@@ -234,7 +234,7 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
     born_host = ctypes.string_at(_get(batch, Batch.born_host_at), _get(batch, Batch.born_host_size))
     flags, sys_flags = _get(batch, Batch.flag_at), _get(batch, Batch.sys_flag_at)
     for n in range(first, last):
-        row, message = _int32(_get(batch, Batch.queue_at), n), _Message(batch, n)
+        row, message = _int32(_get(batch, Batch.queue_at), n), _MessageRow(batch, n)
         if not message.is_inside or _size(batch, row, message) != _get(_get(batch, Batch.size_at), n):
             return CHANGED
         assert message.body is not None

@@ -72,7 +72,7 @@ def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
         for name, field in (
             (properties.KEYS, FieldRow.KEYS_AT),
             (properties.TAGS, FieldRow.TAGS_AT),
-            (properties.UNIQ_KEY, FieldRow.UNIQUE_KEY_AT),
+            (properties.UNIQUE_KEY, FieldRow.UNIQUE_KEY_AT),
         ):
             found = [place for key, value, place in pieces if key == name]
             values[field] = properties_at + found[-1][0] if found else 0

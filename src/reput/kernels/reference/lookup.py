@@ -12,7 +12,7 @@ from typing import Any
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
-from reput.formats.properties import KEYS, UNIQ_KEY, decode_properties, keys_of
+from reput.formats.properties import KEYS, UNIQUE_KEY, decode_properties, keys_of
 from reput.formats.record import (
     CHECK_NONE,
     FLAG_BORN_HOST_V6,
@@ -220,4 +220,4 @@ def _has_key(data: memoryview, position: int, physical: int, topic: bytes, key: 
     given = decode_properties(record.properties)
     if record.topic != topic:
         return 0
-    return size if key == given.get(UNIQ_KEY) or key in keys_of(given.get(KEYS, b"")) else 0
+    return size if key == given.get(UNIQUE_KEY) or key in keys_of(given.get(KEYS, b"")) else 0

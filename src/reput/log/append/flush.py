@@ -41,7 +41,7 @@ _GATHER_S_MAX = 0.002
 """No sync waits longer than this for more puts to share it."""
 
 
-class _Waiter:
+class _FlushWaiter:
     """A put that waits until all below log offset `offset` is durable.
 
     `done` is released then, or when the service ends. The waiter requests a flush up to `wanted`, since bytes above the
@@ -53,13 +53,13 @@ class _Waiter:
 
     def __init__(self, offset: int, wrote: int) -> None:
         self.offset = offset
-        self.next: _Waiter | None = None
+        self.next: _FlushWaiter | None = None
         self.wanted = min(offset, wrote)
         self.done = Lock()
         self.done.acquire()
 
 
-class _Promise(_Waiter):
+class _Promise(_FlushWaiter):
     """A put that does not wait, but has a future that gets its `result` then."""
 
     __slots__ = ("answer", "is_settled", "result")
@@ -97,7 +97,7 @@ class _Promise(_Waiter):
         self.is_settled = True
 
 
-def _rouse(waiters: Iterable[_Waiter]) -> None:
+def _rouse(waiters: Iterable[_FlushWaiter]) -> None:
     """Let these waiters continue; another thread may have done so already."""
     for waiter in waiters:
         with contextlib.suppress(RuntimeError):
@@ -132,15 +132,15 @@ class FlushService(Closing):
         # at `_wake`. Waiters in `_parked` wait for bytes that were not put when they came.
         self._mutex, self._wake = Lock(), Lock()
         self._wake.acquire()
-        self._waiters: list[_Waiter] = []
-        self._parked: list[_Waiter] = []
-        self._roused: list[_Waiter] = []
+        self._waiters: list[_FlushWaiter] = []
+        self._parked: list[_FlushWaiter] = []
+        self._roused: list[_FlushWaiter] = []
         self._waking = 1
         self._expected = 1
         self._last_sync_s = 0.0
         self._failure: ReputError | None = None
         # Waiters that have stopped waiting, and whose futures are being settled.
-        self._settling: list[_Waiter] = []
+        self._settling: list[_FlushWaiter] = []
         forks.in_child(self, FlushService._forsake)
         self._threads = [Thread(target=self._run, args=(self._flush_loop,), name="reput-flush", daemon=True)]
         if log.settings.write_buffered:
@@ -207,7 +207,7 @@ class FlushService(Closing):
         """
         if self._log.flushed >= offset:
             return True
-        waiter = _Waiter(offset, self._log.wrote)
+        waiter = _FlushWaiter(offset, self._log.wrote)
         if self._join(waiter):
             if not waiter.done.acquire(timeout=min(timeout_ms / 1000, TIMEOUT_MAX)):
                 self._leave(waiter)
@@ -219,7 +219,7 @@ class FlushService(Closing):
             raise self._why_not(offset)
         return False
 
-    def _join(self, waiter: _Waiter) -> bool:
+    def _join(self, waiter: _FlushWaiter) -> bool:
         """Request a flush; return False if there will be none."""
         with self._mutex:
             if not self._running:
@@ -234,7 +234,7 @@ class FlushService(Closing):
                 self._wake_up()
         return True
 
-    def _leave(self, waiter: _Waiter) -> None:
+    def _leave(self, waiter: _FlushWaiter) -> None:
         with self._mutex:
             for waiters in (self._waiters, self._parked):
                 if waiter in waiters:

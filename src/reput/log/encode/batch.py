@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from reput.errors import ConfigError
+from reput.formats.property_names import DELAY
 from reput.formats.record import TRANSACTION_MASK
 from reput.log.encode.encode import RecordEncoder, RecordParts
 from reput.log.encode.message import (
@@ -162,7 +163,7 @@ def stored_nothing(status: PutStatus, reason: str = "") -> PutManyResult:
 
 def is_plain(message: Message) -> bool:
     """Return True if a message may be in a batch: it has no transaction flag and no delay level."""
-    delayed = message.properties is not None and "DELAY" in message.properties
+    delayed = message.properties is not None and DELAY in message.properties
     return not message.sys_flag & TRANSACTION_MASK and not delayed
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.formats import properties as props
 from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.kernels import encode_kernels
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, Refusal, Texts
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, BatchRefusal, Texts
 from reput.log.encode.batch import Write, numbers_of, raise_numbers
 from reput.log.encode.columns import as_table, normalized
 from reput.log.encode.message import MessageRefusedError, PutManyResult, PutStatus, illegal
@@ -48,17 +48,17 @@ _CALL_FIELDS = Batch.max_body
 """Fields that belong to one batch; the others come from the directory's template."""
 _pack_fields = struct.Struct(f"={_CALL_FIELDS}q").pack_into
 _REASONS = {
-    Refusal.BODY_TOO_LONG: "its body is over {max_body} bytes (maxMessageSize)",
-    Refusal.PROPERTIES_TOO_LONG: f"its properties, the CRC's included, are over {props.MAX_PROPERTIES_SIZE} bytes",
-    Refusal.BAD_TAGS: "its tags hold the characters 0x01 or 0x02",
-    Refusal.BAD_KEY: "its key is empty or holds a space, 0x01 or 0x02 (several keys: a list)",
-    Refusal.BAD_UNIQUE_KEY: "its unique key holds the characters 0x01 or 0x02",
-    Refusal.BAD_OFFSETS: "its Arrow columns point outside their data",
-    Refusal.BAD_QUEUE_ID: "queue id {queue_id}: give 0 to {max_queue_id}",
+    BatchRefusal.BODY_TOO_LONG: "its body is over {max_body} bytes (maxMessageSize)",
+    BatchRefusal.PROPERTIES_TOO_LONG: f"its properties, the CRC's included, are over {props.MAX_PROPERTIES_SIZE} bytes",
+    BatchRefusal.BAD_TAGS: "its tags hold the characters 0x01 or 0x02",
+    BatchRefusal.BAD_KEY: "its key is empty or holds a space, 0x01 or 0x02 (several keys: a list)",
+    BatchRefusal.BAD_UNIQUE_KEY: "its unique key holds the characters 0x01 or 0x02",
+    BatchRefusal.BAD_OFFSETS: "its Arrow columns point outside their data",
+    BatchRefusal.BAD_QUEUE_ID: "queue id {queue_id}: give 0 to {max_queue_id}",
 }
 
 
-class _ColumnPlace(NamedTuple):
+class _ColumnFields(NamedTuple):
     """The fields of a column: the first one, the bytes of an offset or number, and whether nulls are allowed."""
 
     place: int
@@ -67,7 +67,7 @@ class _ColumnPlace(NamedTuple):
     has_no_nulls: bool
 
 
-_Plan = list[_ColumnPlace]
+_Plan = list[_ColumnFields]
 
 
 class ColumnBatches:
@@ -126,7 +126,7 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
         widths = kinds[name]
         if kind not in widths:
             return None
-        plan.append(_ColumnPlace(_PLACES[name], widths[kind], pa.string() in widths, name in _NO_NULLS))
+        plan.append(_ColumnFields(_PLACES[name], widths[kind], pa.string() in widths, name in _NO_NULLS))
     return plan
 
 
@@ -206,12 +206,12 @@ class ColumnBatch:
         return self._table.column("queue_id")[row].as_py() if "queue_id" in self._table.schema.names else 0
 
     def _refusal(self) -> MessageRefusedError:
-        row, why = int(self._scratch.record[Batch.done]), Refusal(int(self._scratch.record[Batch.refusal]))
+        row, why = int(self._scratch.record[Batch.done]), BatchRefusal(int(self._scratch.record[Batch.refusal]))
         status = PutStatus.MESSAGE_ILLEGAL
-        if why is Refusal.PROPERTIES_TOO_LONG:
+        if why is BatchRefusal.PROPERTIES_TOO_LONG:
             status = PutStatus.PROPERTIES_SIZE_EXCEEDED
         max_body = int(self._scratch.record[Batch.max_body])
-        queue_id = self._queue_id(row) if why is Refusal.BAD_QUEUE_ID else 0
+        queue_id = self._queue_id(row) if why is BatchRefusal.BAD_QUEUE_ID else 0
         reason = _REASONS[why].format(max_body=max_body, queue_id=queue_id, max_queue_id=MAX_QUEUE_ID)
         return MessageRefusedError(status, f"message {row} of the batch: {reason}")
 

@@ -29,6 +29,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from reput.formats import properties as props
+from reput.formats.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, FLAG_STORE_HOST_V6, TRANSACTION_MASK
 from reput.log.encode.message import illegal
 
@@ -254,8 +255,8 @@ def _refuse_names(
     names: Any, offsets: NDArray[np.int64], is_valid: NDArray[np.bool_], columns: Mapping[str, Any]
 ) -> None:
     """Refuse property names that have columns of their own, or cannot be in a batch."""
-    barred = [name.decode() for name in (props.INNER_NUM, props.INNER_MULTI_QUEUE_OFFSET, props.DELAY, props.CRC32)]
-    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQ_KEY))
+    barred = [INNER_NUM, INNER_MULTI_QUEUE_OFFSET, DELAY, CRC32]
+    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQUE_KEY))
     barred += [name.decode() for column, name in own if column in columns]
     found = np.asarray(pc.is_in(names, value_set=pa.array(barred, type=names.type)))
     rows = _rows_with(found, offsets, is_valid)

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 
 from reput.formats import properties as props
 from reput.formats.java_numbers import parse_whole
+from reput.formats.property_names import INNER_BASE, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
 from reput.formats.queue_types import BATCH, QUEUE_TYPE
 from reput.formats.record import FLAG_INNER_BATCH, LMQ_PREFIX, MAX_BATCH_MESSAGES, gives_further_entries
 from reput.log.encode.encode import is_numbered
 from reput.log.encode.message import Message, illegal
 from reput.log.encode.topics import TopicState, TopicTable
 
-_NUM, _BASE = props.INNER_NUM.decode(), props.INNER_BASE.decode()
-_DISPATCH, _OFFSETS = props.INNER_MULTI_DISPATCH.decode(), props.INNER_MULTI_QUEUE_OFFSET.decode()
 _LMQ, _COMMA = LMQ_PREFIX.decode(), props.QUEUE_SEPARATOR.decode()
 _LMQ_QUEUE_ID = 0
 
@@ -37,9 +36,9 @@ class CheckedInner:
         """Return the message as it is stored if its own queue gives it `first` and the further queues the others."""
         properties = dict(self.message.properties or {})
         if self.message.sys_flag & FLAG_INNER_BATCH:
-            properties[_BASE] = str(first)
+            properties[INNER_BASE] = str(first)
         if self.further:
-            properties[_OFFSETS] = _COMMA.join(map(str, further))
+            properties[INNER_MULTI_QUEUE_OFFSET] = _COMMA.join(map(str, further))
         return replace(self.message, properties=properties)
 
     def next_offsets(self, topics: TopicTable, physical_offset: int) -> list[int]:
@@ -63,8 +62,8 @@ def checked_inner(message: Message, topic: TopicState, topics: TopicTable, enabl
     """
     properties = message.properties or {}
     is_batch = bool(message.sys_flag & FLAG_INNER_BATCH)
-    if _NUM in properties and not is_batch:
-        raise illegal(f"property {_NUM} belongs to a batch in one record (sysFlag 0x{FLAG_INNER_BATCH:x})")
+    if INNER_NUM in properties and not is_batch:
+        raise illegal(f"property {INNER_NUM} belongs to a batch in one record (sysFlag 0x{FLAG_INNER_BATCH:x})")
     if is_batch and not topic.is_batch:
         raise illegal(
             f"a batch in one record (sysFlag 0x{FLAG_INNER_BATCH:x}): topic {message.topic} does not take any. Set its "
@@ -72,20 +71,20 @@ def checked_inner(message: Message, topic: TopicState, topics: TopicTable, enabl
         )
     return CheckedInner(
         message,
-        _count(properties[_NUM]) if _NUM in properties else 1,
-        _further(properties[_DISPATCH], topics) if enable_lmq and _is_dispatched(message, topic) else (),
+        _count(properties[INNER_NUM]) if INNER_NUM in properties else 1,
+        _further(properties[INNER_MULTI_DISPATCH], topics) if enable_lmq and _is_dispatched(message, topic) else (),
     )
 
 
 def _count(text: object) -> int:
     count = parse_whole(text.encode("utf-8", "surrogatepass"), 32) if isinstance(text, str) else None
     if count is None or not 1 <= count <= MAX_BATCH_MESSAGES:
-        raise illegal(f"property {_NUM} is {text!r}: give the number of messages, 1 to {MAX_BATCH_MESSAGES}")
+        raise illegal(f"property {INNER_NUM} is {text!r}: give the number of messages, 1 to {MAX_BATCH_MESSAGES}")
     return count
 
 
 def _is_dispatched(message: Message, topic: TopicState) -> bool:
-    if not message.properties or not message.properties.get(_DISPATCH):
+    if not message.properties or not message.properties.get(INNER_MULTI_DISPATCH):
         return False
     return gives_further_entries(topic.name) and not topic.is_batch and is_numbered(message.sys_flag)
 
@@ -94,11 +93,11 @@ def _further(text: object, topics: TopicTable) -> tuple[TopicState, ...]:
     names = text.split(_COMMA) if isinstance(text, str) else []
     for name in names:
         if not name.startswith(_LMQ):
-            raise illegal(f"property {_DISPATCH}: {name!r} is no light queue; the names begin with {_LMQ}")
+            raise illegal(f"property {INNER_MULTI_DISPATCH}: {name!r} is no light queue; the names begin with {_LMQ}")
     if len(set(names)) < len(names):
-        raise illegal(f"property {_DISPATCH}: it names a queue twice")
+        raise illegal(f"property {INNER_MULTI_DISPATCH}: it names a queue twice")
     found = tuple(topics.topic(name) for name in names)
     batches = [name for name, topic in zip(names, found, strict=True) if topic.is_batch]
     if batches:
-        raise illegal(f"property {_DISPATCH}: {batches[0]} has {QUEUE_TYPE} {BATCH}")
+        raise illegal(f"property {INNER_MULTI_DISPATCH}: {batches[0]} has {QUEUE_TYPE} {BATCH}")
     return found

@@ -17,8 +17,17 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from reput.errors import ConfigError, DiskFullError, PutError
-from reput.formats import properties as props
 from reput.formats.properties import MAX_PROPERTIES_SIZE
+from reput.formats.property_names import (
+    CRC32,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    INNER_NUM,
+    KEYS,
+    TAGS,
+    UNIQUE_KEY,
+    WAIT,
+)
 from reput.formats.record import CRC_PROPERTY_SIZE, Host
 
 if TYPE_CHECKING:
@@ -68,7 +77,7 @@ class Message:
     @property
     def waits_for_flush(self) -> bool:
         """True if a put with sync flush waits for this message: always, except with the property WAIT=false."""
-        return self.properties is None or self.properties.get("WAIT") != "false"
+        return self.properties is None or self.properties.get(WAIT) != "false"
 
 
 class PutStatus(Enum):
@@ -233,7 +242,7 @@ class PropertyEncoder:
     """
 
     def __init__(self, append_crc: bool = False, enable_lmq: bool = False) -> None:
-        self._own_path = {_COUNT, _FURTHER} if enable_lmq else {_COUNT}
+        self._own_path = {INNER_NUM, INNER_MULTI_DISPATCH} if enable_lmq else {INNER_NUM}
         self._append_crc = append_crc
         self._short = 0 if append_crc else _SHORT
         self._tags: dict[str | None, str] = {None: "", "": ""}
@@ -271,7 +280,7 @@ class PropertyEncoder:
         if keys is not None:
             data += _keys_property((keys,) if type(keys) is str else keys)
         if message.unique_key is not None:
-            data += _property("UNIQ_KEY", message.unique_key)
+            data += _property(UNIQUE_KEY, message.unique_key)
         if message.properties:
             data = self._map(message, inner) + data
         if self._append_crc:
@@ -284,7 +293,7 @@ class PropertyEncoder:
         return data
 
     def _tags_property(self, tags: str | None) -> str:
-        data = _property("TAGS", tags).decode()
+        data = _property(TAGS, tags).decode()
         if len(self._tags) >= _CACHE_MAX:
             self._tags = {None: "", "": ""}
         self._tags[tags] = data
@@ -293,9 +302,9 @@ class PropertyEncoder:
     def _map(self, message: Message, inner: bool) -> bytes:
         assert message.properties is not None
         given = {
-            "TAGS": bool(message.tags),
-            "KEYS": message.keys is not None,
-            "UNIQ_KEY": message.unique_key is not None,
+            TAGS: bool(message.tags),
+            KEYS: message.keys is not None,
+            UNIQUE_KEY: message.unique_key is not None,
         }
         pieces = []
         for name, value in message.properties.items():
@@ -303,17 +312,12 @@ class PropertyEncoder:
                 raise illegal(f"property {name} is given twice: in the properties and as the message's own")
             if name in self._own_path and not inner:
                 raise OwnPathError(f"property {name}")
-            if name == _FURTHER_OFFSETS and not inner:
+            if name == INNER_MULTI_QUEUE_OFFSET and not inner:
                 raise illegal(f"property {name}: the store gives these numbers")
-            if name == _CRC_NAME and self._append_crc:
+            if name == CRC32 and self._append_crc:
                 continue
             pieces.append(_property(name, value))
         return b"".join(pieces)
-
-
-_COUNT, _FURTHER = props.INNER_NUM.decode(), props.INNER_MULTI_DISPATCH.decode()
-_FURTHER_OFFSETS = props.INNER_MULTI_QUEUE_OFFSET.decode()
-_CRC_NAME = props.CRC32.decode()
 
 
 def _property(name: object, value: object) -> bytes:

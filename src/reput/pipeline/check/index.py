@@ -77,10 +77,10 @@ class _End(NamedTuple):
 
 def check_index_file(job: Job, index_parts: Sequence[IndexPart], file: IndexFileToCheck) -> IndexFileChecked:
     """Check one IndexFile: header, links, slots, and each item against the records."""
-    return _FileCheck(job, index_parts, file).run()
+    return _IndexFileRead(job, index_parts, file).run()
 
 
-class _FileCheck:
+class _IndexFileRead:
     """One file, read once, a block of items at a time."""
 
     def __init__(self, job: Job, index_parts: Sequence[IndexPart], file: IndexFileToCheck) -> None:

@@ -84,7 +84,7 @@ class ReadCounts(NamedTuple):
 
 def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
     """Read some queues, and leave their entries for every kind that is built."""
-    reader = _EntryReader(source)
+    reader = _CountingReader(source)
     rows = [one for part, queue in _queues(source, task) for one in reader.read(part, queue)]
     with job.writing():
         for kind in job.kinds:
@@ -115,7 +115,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
     ext = ExtReader(Path(job.ext_folder), job.ext.file_size) if job.ext is not None else None
     different = []
     for kind in kinds:
-        found = {queue.key: wrong for queue, wrong in _compared(kind, _EntryReader(source), source, task, ext)}
+        found = {queue.key: wrong for queue, wrong in _compared(kind, _CountingReader(source), source, task, ext)}
         different += [
             f"{part.entries.key} ({kind.name}): {found.get(part.entries.key, 'is not there')}"
             for part in task.parts
@@ -125,7 +125,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
 
 
 def _compared(
-    kind: QueueKind, reader: _EntryReader, source: Source, task: SourceTask, ext: ExtReader | None
+    kind: QueueKind, reader: _CountingReader, source: Source, task: SourceTask, ext: ExtReader | None
 ) -> Iterator[tuple[QueueOnDisk, str]]:
     """Yield the staged queues of a task, each with what is wrong with it."""
     with kind.asked() as staged_queue:
@@ -165,7 +165,7 @@ def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, Queue
             yield part, queue
 
 
-class _EntryReader:
+class _CountingReader:
     """A reader of entries, piece by piece, that counts what is odd about them."""
 
     def __init__(self, source: Source) -> None:

@@ -57,7 +57,7 @@ class Ends:
 
 
 @dataclass(slots=True)
-class _Walked:
+class _WalkToEnd:
     """The result of a walk to the log's end: the last record, and what the queues or the IndexFiles lack.
 
     Queues are complete below log offset `queued_to`; `waiting` has the spans of later messages, by queue.
@@ -85,7 +85,7 @@ def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig
     begin = _walk_begin(log, ends)
     queued_to = ends.queue_start + 1 if use.frontier is None else use.frontier
     walk = LogWalk(log, begin, _UNCHECKED)
-    walked = _Walked(walk.offset, queued_to)
+    walked = _WalkToEnd(walk.offset, queued_to)
     if not _walk_on(walk, walked, ends):
         jumped = LogWalk(log, _near_end(log, walk.offset), _UNCHECKED)
         last = walked.last
@@ -126,7 +126,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
     info.confirmed_offset = info.log.max_offset = limit
     begin = max(queued_to, log.min_offset)
     walk = LogWalk(log, begin, _UNCHECKED, limit)
-    walked = _Walked(begin, queued_to)
+    walked = _WalkToEnd(begin, queued_to)
     is_whole = _walk_on(walk, walked, ends)
     if is_whole and walk.offset < limit:
         info.log.tail, info.log.max_is_exact = DAMAGED, False
@@ -147,7 +147,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
     _add_waiting(walked, info)
 
 
-def _add_waiting(walked: _Walked, info: StoreInfo) -> None:
+def _add_waiting(walked: _WalkToEnd, info: StoreInfo) -> None:
     """Add the messages without entries to the topics."""
     info.waiting_messages = walked.not_queued
     topics = {topic.topic: topic for topic in info.topics}
@@ -177,7 +177,7 @@ def _say_that_all_is_lost(what: str, info: StoreInfo) -> None:
         )
 
 
-def _walk_on(walk: LogWalk, walked: _Walked, ends: Ends) -> bool:
+def _walk_on(walk: LogWalk, walked: _WalkToEnd, ends: Ends) -> bool:
     """Walk to the end of the records; returns True if the walk reached it in time."""
     deadline = time.monotonic() + _WALK_SECONDS
     for number, found in enumerate(walk):
@@ -219,7 +219,7 @@ def _walk_begin(log: LogFiles, ends: Ends) -> int:
     return ends.queue_start if ends.queue is not None and near else last_file
 
 
-def _compare(found: LogRecord, ends: Ends, walked: _Walked) -> None:
+def _compare(found: LogRecord, ends: Ends, walked: _WalkToEnd) -> None:
     if found.offset < min(walked.queued_to, ends.index_start + 1):
         return
     record = found.decode()
@@ -251,10 +251,10 @@ def _has_keys(record: Record) -> bool:
     if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
         return False
     named = props.decode_properties(record.properties)
-    return props.UNIQ_KEY in named or bool(named.get(props.KEYS, b"").strip(props.KEY_SEPARATOR))
+    return props.UNIQUE_KEY in named or bool(named.get(props.KEYS, b"").strip(props.KEY_SEPARATOR))
 
 
-def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
+def _look_between(log: LogFiles, walked: _WalkToEnd, ends: Ends) -> None:
     """Look for a record with keys between the end of the IndexFiles and the walk; mostly the next record has keys."""
     begin = max(ends.index_start, log.min_offset)
     if ends.index_start < 0 or begin >= walked.begin or good_record(log, begin) is None:
@@ -325,7 +325,7 @@ def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -
     return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, adds them"
 
 
-def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
+def _say_what_is_missing(walked: _WalkToEnd, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
     queues = index = ""
     if ends.queue is None and not info.unsupported and not ends.astray and not ends.is_partial:
         # Of the kinds only a database can be there without a queue.

@@ -82,11 +82,11 @@ class DatabaseTimers:
 def _compared(verified: Verified, entry: TimerEntry, marked: set[str]) -> Verified:
     if not verified.is_verified:
         return verified
-    due, unique_key = verified.number(props.TIMER_OUT_MS), verified.properties.get(props.UNIQ_KEY)
+    due, unique_key = verified.number(props.TIMER_OUT_MS), verified.properties.get(props.UNIQUE_KEY)
     if due != entry.deliver_timestamp or unique_key != entry.unique_key:
         return verified.another(
             f"the record at log offset {entry.physical_offset} is due at {due} with unique key "
-            f"{verified.text(props.UNIQ_KEY)}, not at {entry.deliver_timestamp} with "
+            f"{verified.text(props.UNIQUE_KEY)}, not at {entry.deliver_timestamp} with "
             f"{entry.unique_key.decode('utf-8', 'replace')}"
         )
     return verified.recalled() if is_marked(verified, marked) else verified

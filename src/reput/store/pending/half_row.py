@@ -38,13 +38,13 @@ def half_row(verified: Verified, physical_offset: int, size: int, source: str) -
         verified = verified._replace(properties={})
     return PendingTransaction(
         topic=verified.real_topic,
-        queue_id=verified.number(props.REAL_QID),
-        unique_key=verified.text(props.UNIQ_KEY),
+        queue_id=verified.number(props.REAL_QUEUE_ID),
+        unique_key=verified.text(props.UNIQUE_KEY),
         keys=verified.keys,
-        producer_group=verified.text(props.PGROUP),
+        producer_group=verified.text(props.PRODUCER_GROUP),
         born_timestamp=None if record is None else record.born_timestamp,
         store_timestamp=None if record is None else record.store_timestamp,
-        check_times=verified.number(props.TRANSACTION_CHECK_TIMES) or 0,
+        check_times=verified.number(props.CHECK_TIMES) or 0,
         half_offset=None,
         physical_offset=physical_offset,
         size=size,

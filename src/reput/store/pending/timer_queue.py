@@ -24,14 +24,14 @@ class TimerQueue:
     def rows(self) -> Iterator[PendingTimer]:
         """Yield the messages in the order of the queue. A mark that deletes another message does not come."""
         for physical_offset, size, verified in self._found():
-            if props.TIMER_DEL_UNIQKEY not in verified.properties:
+            if props.TIMER_DELETE_KEY not in verified.properties:
                 yield timer_row(verified, physical_offset, size, QUEUE)
 
     def marks(self) -> dict[int, set[str]]:
         """Return the keys that messages of the queue mark as deleted, by the time at which the other one is due."""
         marks: dict[int, set[str]] = {}
         for _, _, verified in self._found():
-            key, time = verified.text(props.TIMER_DEL_UNIQKEY), verified.number(props.TIMER_OUT_MS)
+            key, time = verified.text(props.TIMER_DELETE_KEY), verified.number(props.TIMER_OUT_MS)
             if key is not None and time is not None:
                 marks.setdefault(time, set()).add(key)
         return marks
@@ -46,5 +46,5 @@ def is_marked(verified: Verified, marked: set[str]) -> bool:
 
     Source: `TimerMessageStore.buildDeleteKey`.
     """
-    unique_key = verified.text(props.UNIQ_KEY)
+    unique_key = verified.text(props.UNIQUE_KEY)
     return unique_key is not None and (unique_key in marked or f"{verified.real_topic}+{unique_key}" in marked)

@@ -68,7 +68,7 @@ def _superseded(view: StoreView, begin: int) -> NDArray[np.int64]:
 
 
 def _was_checked(found: QueuedMessage) -> bool:
-    return props.TRANSACTION_CHECK_TIMES in props.decode_properties(found.message.record.properties)
+    return props.CHECK_TIMES in props.decode_properties(found.message.record.properties)
 
 
 def _key_hash(found: QueuedMessage) -> int:

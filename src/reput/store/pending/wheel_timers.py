@@ -97,7 +97,7 @@ class WheelTimers:
 
     def _marked_key(self, unit: TimerUnit) -> str | None:
         found = verify(self._view, unit.physical_offset, unit.record_size, (TIMER_TOPIC,))
-        return found.text(props.TIMER_DEL_UNIQKEY)
+        return found.text(props.TIMER_DELETE_KEY)
 
     def _row(self, unit: TimerUnit, marked: set[str]) -> PendingTimer:
         verified = verify(self._view, unit.physical_offset, unit.record_size, (TIMER_TOPIC,))

@@ -54,7 +54,7 @@ class BatchReader:
             entries = self.queues.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
         if not len(entries):
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
-        pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(asked.max_bytes), self.limits)
+        pull = _EntriesTaken(self.log, self.follower.offset, max_messages, pull_bytes(asked.max_bytes), self.limits)
         following = pull.choose(entries, offset, reach, wanted)
         if not pull.sizes:
             return GetResult.nothing(pull.status, following, span)
@@ -134,7 +134,7 @@ class BatchReader:
         return found
 
 
-class _Pull:
+class _EntriesTaken:
     """The entries of a queue that a pull takes; `status` is the result of a pull that takes none."""
 
     def __init__(

@@ -8,6 +8,7 @@ from functools import cached_property
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths, properties
 from reput.formats.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
+from reput.formats.property_names import KEYS, TAGS, UNIQUE_KEY
 from reput.formats.record import Record, decode_record
 from reput.log.read.reader import place_in
 
@@ -127,17 +128,17 @@ class StoredMessage:
     @property
     def tags(self) -> str | None:
         """The tags; None if there are none."""
-        return self.properties.get("TAGS")
+        return self.properties.get(TAGS)
 
     @property
     def keys(self) -> list[str]:
         """The keys, in their order."""
-        return properties.keys_of(self.properties.get("KEYS", ""))
+        return properties.keys_of(self.properties.get(KEYS, ""))
 
     @property
     def unique_key(self) -> str | None:
         """The producer's unique key; None if there is none."""
-        return self.properties.get("UNIQ_KEY")
+        return self.properties.get(UNIQUE_KEY)
 
     def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int]]:
         return _of_bytes, (bytes(self.raw), *self._place)

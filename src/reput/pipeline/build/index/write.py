@@ -44,14 +44,14 @@ class _Slots(NamedTuple):
     used: int = 0
 
 
-class _Kept(threading.local):
+class _SlotsKept(threading.local):
     """The slots of the file that this thread appended to last, and the file's identity."""
 
     identity: tuple[str, int, int, int] | None = None
     slots: _Slots | None = None
 
 
-_kept = _Kept()
+_kept = _SlotsKept()
 
 
 def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
@@ -62,7 +62,7 @@ def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
             before = plan.end_before
             if plan.before:
                 before = parts.load_items(job, plan.before.split).place_of(plan.before.begin)
-            writer = _Writer(job, plan, descriptor, known, before)
+            writer = _IndexFileWriter(job, plan, descriptor, known, before)
             for segment in plan.segments:
                 writer.add(parts.load_items(job, segment.split), segment.begin, segment.end)
             header = writer.finish(changed_slots(path, known.slots))
@@ -86,7 +86,7 @@ def append_items(
             identity = (str(path), job.begun, fs.inode_of(descriptor), job.index_slots)
             known = _kept_slots(plan, path, identity) or _slots_in_file(job, plan, descriptor, path)
             _kept.slots = None
-            writer = _Writer(job, plan, descriptor, known, before)
+            writer = _IndexFileWriter(job, plan, descriptor, known, before)
             touched = np.empty(0, dtype=np.int64)
             for segment in plan.segments:
                 writer.add(items, segment.begin, segment.end)
@@ -111,7 +111,7 @@ def _opened(job: Job, plan: IndexFilePlan) -> Iterator[tuple[int, Path]]:
         fs.close(descriptor)
 
 
-class _Writer:
+class _IndexFileWriter:
     """Appends items to one file; items are chained through a buffer that stays in the cache.
 
     `before`: physical offset and time of the last item before the plan's first one.

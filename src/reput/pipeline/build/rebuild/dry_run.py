@@ -126,5 +126,7 @@ def _sample(log: LogFiles, tag_items: bool) -> tuple[int, float]:
 def _items_of(properties: bytes, tag_items: bool) -> int:
     named = props.decode_properties(properties)
     return (
-        len(props.keys_of(named.get(props.KEYS, b""))) + (props.UNIQ_KEY in named) + (tag_items and props.TAGS in named)
+        len(props.keys_of(named.get(props.KEYS, b"")))
+        + (props.UNIQUE_KEY in named)
+        + (tag_items and props.TAGS in named)
     )

@@ -20,7 +20,7 @@ from reput.pipeline.split.rocksdb_parts import PartRange, TablePart, map_values
 Int64s = NDArray[np.int64]
 
 
-class _Source(NamedTuple):
+class _SplitEntries(NamedTuple):
     """A split's part, mapped: the values of its entries, one row each, and their queue offsets."""
 
     values: NDArray[np.uint8]
@@ -47,7 +47,7 @@ class StretchColumns(NamedTuple):
     source: Int64s
     place: Int64s
     steady: NDArray[np.bool_]
-    sources: tuple[_Source, ...]
+    sources: tuple[_SplitEntries, ...]
 
     def entries_of(self, begin: int, end: int) -> EntryPieces:
         """Return the pieces of queues [begin, end), all steady, for the writer of tables.
@@ -88,7 +88,7 @@ class StretchColumns(NamedTuple):
 def stretch_columns(job: Job, ranges: Sequence[PartRange]) -> StretchColumns:
     """Join the parts that the splits have of a stretch; `ranges` are in log order."""
     rows: dict[QueueKey, int] = {}
-    found, sources = list[tuple[NDArray[Any], ...]](), list[_Source]()
+    found, sources = list[tuple[NDArray[Any], ...]](), list[_SplitEntries]()
     for part in ranges:
         queues = parts.load_ranges(job, part.split, part.row_begin, part.row_end)
         place = part.entry_begin + np.cumsum(queues.entries) - queues.entries
@@ -97,7 +97,7 @@ def stretch_columns(job: Job, ranges: Sequence[PartRange]) -> StretchColumns:
         row = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)
         source = np.full(len(row), len(sources), dtype=np.int64)
         found.append((row, queues.first[held], queues.entries[held], source, place[held], queues.steady[held]))
-        sources.append(_Source(*map_values(job, part.split)))
+        sources.append(_SplitEntries(*map_values(job, part.split)))
     columns = [np.concatenate(column) for column in zip(*found, strict=True)] or [np.empty(0, dtype=np.int64)] * 6
     keys = sorted(rows, key=key_order)
     rank = np.empty(len(keys), dtype=np.int64)
