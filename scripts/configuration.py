@@ -192,6 +192,7 @@ MESSAGE_ARGUMENTS = (
     Argument("prepared_transaction_offset", "", "", "0", "`Message`: log offset of the prepared message"),
     Argument("", "--json-lines", "", "off", "`put`: each line is a JSON object"),
     Argument("", "--skip-lines", "", "0", "`put`: lines that an earlier run has stored"),
+    Argument("", "--any-topic", "", "off", "`put`: take topics whose names RocketMQ refuses"),
     Argument("", "--sync", "", "off", "`put`: flushDiskType=SYNC_FLUSH"),
 )
 PROGRESS_ARGUMENTS = (

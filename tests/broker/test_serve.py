@@ -78,7 +78,8 @@ def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) ->
     ("arguments", "words"),
     [
         ({"host": "0.0.0.0"}, "allow_remote"),
-        ({"host": "localhost"}, "IPv4"),
+        ({"host": "broker.example"}, "IPv4"),
+        ({"host": "192.0.2.1", "allow_remote": True}, "Give an address of this machine"),
         ({"host": "::1"}, "IPv4"),
         ({"port": 70_000}, "port 70000"),
         ({"topics": {"../up": 1}}, "illegal characters"),

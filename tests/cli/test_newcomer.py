@@ -55,6 +55,30 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
     assert near in text
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("get STORE -t orders -c abc", "'abc': give a whole number of at least 0"),
+        ("get STORE -t orders -c -1", "'-1': give a whole number of at least 0"),
+        ("serve STORE --port 99999", "'99999': give a whole number from 0 to 65535"),
+        ("serve STORE --topic :3", "':3': give NAME or NAME:QUEUES, such as orders:8"),
+        ("serve STORE --topic a:", "'a:': give NAME or NAME:QUEUES, such as orders:8"),
+        ("serve STORE --topic a:0", "topic a: 0 queues; give 1 to 1024"),
+        ("serve STORE --host 192.0.2.1", "other machines may reach that address, and anyone there could"),
+        ("serve STORE --port 0 --host 192.0.2.1 --allow-remote", "Give an address of this machine"),
+        ("serve STORE --set foo=1", "no setting of this name is used here; docs/configuration.md lists them"),
+        ("serve STORE/commitlog/00000000000000000000 --port 0", "not a folder. Give a store's root"),
+        ("serve STORE/consumequeue --port 0", "A new store needs a folder that is empty or not there yet"),
+        ("dump index STORE -k x", "Usage: reput dump index [OPTIONS] STORE\nerror: -k and -t go together"),
+        ("lite STORE -t order", "no topic order. Near it: orders"),
+        ("lite STORE -t orders", "topic orders is not of type LITE. No topic of this store is"),
+    ],
+)
+def test_a_slip_ends_with_what_to_give(words: str, says: str, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong value is refused with what to give instead, and nothing is made or served."""
+    assert says in refused(capsys, *words.replace("STORE", str(store)).split())
+
+
 def test_a_missing_path_advises_a_reader_no_create(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who only reads a store that is not there is told to give a store's root, not how a new one is made."""
     (tmp_path / "empty").mkdir()

@@ -17,6 +17,7 @@ from reput.api import config_from
 from reput.broker.metrics import Metrics
 from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
+from reput.broker.state.configuration import MAX_QUEUES
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.codes import RefusedError
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop
@@ -28,6 +29,7 @@ from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.prometheus import CONTENT_TYPE
 from reput.formats.record import Host
+from reput.formats.topic_names import topic_fault
 from reput.kernels import small_work
 from reput.kernels.compiled.cache import are_cached
 
@@ -206,7 +208,7 @@ def serve(
             removed when the broker is closed.
         port: The port; 0 takes a free one.
         topics: Topics to make: names with their numbers of queues, or names, which get 4 queues.
-        host: The address to listen on, an IPv4 address.
+        host: The address to listen on: an IPv4 address of this machine, 0.0.0.0 for all, or localhost.
         allow_remote: Allow a `host` other than this machine's loopback.
         config: A StoreConfig, or the path of a broker.conf.
         access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
@@ -225,9 +227,14 @@ def serve(
     for topic, queues in wanted.items():
         if not isinstance(topic, str) or type(queues) is not int:
             raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
+        # Before a store is made.
+        if (fault := topic_fault(topic)) is not None:
+            raise ConfigError(f"topic {topic!r:.140}: {fault}")
+        if not 1 <= queues <= MAX_QUEUES:
+            raise ConfigError(f"topic {topic}: {queues} queues; give 1 to {MAX_QUEUES}")
     keys = _access_keys(access_keys)
     # Before the store is opened: its records have the port.
-    listener = listen(host, port, allow_remote=allow_remote)
+    listener = listen(host, port, allow_remote=allow_remote, has_keys=keys is not None)
     try:
         metrics = None if metrics_port is None else listen(host, metrics_port, allow_remote=allow_remote)
     except BaseException:
@@ -235,8 +242,8 @@ def serve(
         raise
     scratch = ScratchFolder("reput-serve-") if path is None else None
     root = scratch.path / "store" if scratch is not None else Path(path or "")
-    own_port = listener.getsockname()[1]
-    address = host if host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
+    own_host, own_port = listener.getsockname()[:2]
+    address = own_host if own_host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
     given = config_from(config)
     settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
     try:

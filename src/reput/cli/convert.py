@@ -30,8 +30,8 @@ from reput.formats.queue_kinds import TARGETS
     help="`log` makes the queues from the records, which prove every entry. `queues` copies the entries of the other "
     "kind, which is quicker, and works if an old part of the log is damaged. Wrong entries stay wrong.",
 )
-@click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap.")
-@options.dry_run_option
+@click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap (exit code 0).")
+@options.dry_run_option("built and removed")
 @options.force_setting_option
 @options.job
 def convert(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @options.store_argument
 @stores.topic_option
 @stores.queue_option()
-@options.dry_run_option
+@options.dry_run_option("deleted")
 @options.config_options
 @options.force_setting_option
 @options.json_option

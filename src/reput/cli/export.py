@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--folder", required=True, type=click.Path(path_type=str), help="The folder of the files.")
+@click.option("--folder", required=True, metavar="FOLDER", help="The folder of the files.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
 @click.option("--columns", help="Only these columns, separated by commas.  [default: all]")
 @click.option(

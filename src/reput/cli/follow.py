@@ -24,7 +24,7 @@ _QUIET_LINE_S = 10.0
 @click.option("--until-caught-up", is_flag=True, help="End when the indexes have the whole log.")
 @click.option(
     "--max-bytes-per-trigger",
-    type=click.IntRange(min=1),
+    type=options.WholeNumber(1),
     default=2 << 30,
     show_default=True,
     help="The most bytes of log in a batch.",
@@ -32,6 +32,7 @@ _QUIET_LINE_S = 10.0
 @click.option(
     "--checkpoint-location",
     type=click.Path(file_okay=False),
+    metavar="FOLDER",
     help="The folder of Spark's own files.  [default: in STORE]",
 )
 @options.force_setting_option

@@ -39,7 +39,7 @@ class _Wanted(NamedTuple):
 @click.option("--tags", help="Messages with this tag. RocketMQ indexes tags since 5.4.")
 @click.option("--id", "message_id", help="The message with this offset message id, as `get --json` shows it.")
 @click.option(
-    "--physical-offset", type=click.IntRange(min=0), help="The message whose record starts at this log offset."
+    "--physical-offset", type=options.WholeNumber(0), help="The message whose record starts at this log offset."
 )
 @click.option(
     "--since",
@@ -52,13 +52,13 @@ class _Wanted(NamedTuple):
 @click.option(
     "-c",
     "--max-messages",
-    type=click.IntRange(min=1),
+    type=options.WholeNumber(1),
     default=_MAX_MESSAGES,
     show_default=True,
     help="The most messages.",
 )
 @click.option(
-    "--before", type=click.IntRange(min=0), help="Only messages before this log offset, to continue an answer."
+    "--before", type=options.WholeNumber(0), help="Only messages before this log offset, to continue an answer."
 )
 @options.body_option
 @body_form_option

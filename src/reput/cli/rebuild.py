@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     help="Give tags index items, as RocketMQ does since 5.4.0. auto does as the present IndexFiles do.",
 )
 @click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap (exit code 0).")
-@options.dry_run_option
+@options.dry_run_option("built and removed")
 @click.option("--empty-log", is_flag=True, help="If the log has no record, replace the indexes with empty ones.")
 @options.force_setting_option
 @options.job

@@ -16,7 +16,9 @@ _PORT = 9876
 
 @click.command()
 @options.store_argument
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="The port; 0 takes any.")
+@click.option(
+    "--port", type=options.WholeNumber(0, 65535), default=_PORT, show_default=True, help="The port; 0 takes any."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
 @click.option(
     "--allow-remote",
@@ -26,7 +28,7 @@ _PORT = 9876
 @click.option(
     "--access-keys",
     type=click.Path(dir_okay=False, readable=False),
-    metavar="PATH",
+    metavar="FILE",
     help="Serve only clients that sign with a key of this file: a key and its secret in each line.",
 )
 @click.option(
@@ -42,9 +44,8 @@ _PORT = 9876
     metavar="NAME[:QUEUES]",
     help=f"Make a topic, with {DEFAULT_TOPIC_QUEUES} queues by default. May be given again.",
 )
-@click.option(
-    "--config", type=click.Path(dir_okay=False, readable=False), help="The broker's broker.conf, for the store."
-)
+@options.config_options
+@options.force_setting_option
 @options.json_option
 def serve(
     store: str,
@@ -54,7 +55,8 @@ def serve(
     access_keys: str | None,
     metrics_port: int | None,
     topics: tuple[str, ...],
-    config: str | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Serve RocketMQ clients on STORE until Ctrl-C or SIGTERM, as name server and as broker. This command writes.
@@ -84,7 +86,7 @@ def serve(
                 _topics(topics),
                 host=host,
                 allow_remote=allow_remote,
-                config=config,
+                config=options.config_of(config_path, assignments),
                 access_keys=access_keys,
                 metrics_port=metrics_port,
             ) as broker,
@@ -99,7 +101,7 @@ def serve(
             output.flush()
             ended.wait()
     except KeyboardInterrupt:
-        output.say("interrupted: all connections are closed, and the store is")
+        output.say("interrupted: all connections are closed, and the store is closed, too")
         return INTERRUPTED
     finally:
         logging.getLogger("reput.broker").removeHandler(handler)
@@ -109,9 +111,9 @@ def serve(
 def _topics(given: tuple[str, ...]) -> dict[str, int]:
     topics = {}
     for text in given:
-        name, _, queues = text.partition(":")
-        if queues and not (queues.isascii() and queues.isdigit()):
-            raise click.BadParameter(f"{text}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
+        name, separator, queues = text.partition(":")
+        if not name or (separator and not (queues.isascii() and queues.isdigit())):
+            raise click.BadParameter(f"{text!r}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
         topics[name] = int(queues) if queues else DEFAULT_TOPIC_QUEUES
     return topics
 

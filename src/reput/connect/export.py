@@ -1,11 +1,11 @@
 """Export of a store's messages as Parquet files, by topic and day; the next run adds the new messages.
 
-    DIR/topic=orders/day=2026-11-21/00000000000000000000.parquet
-    _DIR.reput/plan.json                       the ranges of the log that are exported, and with which columns
-    _DIR.reput/00000000000000000000.json       the marker of the range that begins there: its files are all in place
+    FOLDER/topic=orders/day=2026-11-21/00000000000000000000.parquet
+    _FOLDER.reput/plan.json                       the ranges of the log that are exported, and with which columns
+    _FOLDER.reput/00000000000000000000.json       the marker of the range that begins there: its files are all in place
 
-Plan and markers are beside DIR, under its name (`/lake/_messages.reput` for `/lake/messages`): Polars reads every file
-of a folder, so DIR has only data. Earlier versions kept them in `DIR/_reput`; the next run moves that folder.
+Plan and markers are beside FOLDER, under its name (`/lake/_messages.reput` for `/lake/messages`): Polars reads every
+file of a folder, so FOLDER has only data. Earlier versions kept them in `FOLDER/_reput`; the next run moves that one.
 
 The columns are the native ones (`reput.connect.options.schemas`) except `topic`, which is in the folder's name, as Hive
 and Spark write partitions (characters that a folder's name should not have become %XX). `day` is the day of the store

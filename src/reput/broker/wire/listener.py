@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from importlib import import_module
@@ -14,34 +15,43 @@ LOCALHOST = "127.0.0.1"
 _BACKLOG = 1024
 
 
-def listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
-    """Return a socket that listens.
+def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) -> socket.socket:
+    """Return a socket that listens. `has_keys`: clients sign their requests.
 
     Raises:
         ConfigError: the address is not IPv4 or not allowed, or the port is taken.
     """
     try:
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(LOCALHOST if host == "localhost" else host)
     except ValueError:
         raise ConfigError(f"host {host!r:.80}: give an IPv4 address, such as {LOCALHOST}") from None
     if address.version != 4:
         raise ConfigError(f"host {host}: give an IPv4 address; message ids of IPv6 addresses are not served")
     if not address.is_loopback and not allow_remote:
+        who = "all who have an access key" if has_keys else "anyone"
         raise ConfigError(
-            f"host {host}: other machines reach that address, and without access keys anyone there could read and "
-            "write the store. Allow it with --allow-remote (allow_remote=True), or listen on 127.0.0.1"
+            f"host {host}: other machines may reach that address, and {who} there could read and write the store. "
+            f"Allow it with --allow-remote (allow_remote=True), or listen on {LOCALHOST}"
         )
     if not 0 <= port <= 65535:
         raise ConfigError(f"port {port}: give 0 to 65535")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        listener.bind((str(address), port))
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}{_remedy(error)}") from error
     return listener
+
+
+def _remedy(error: OSError) -> str:
+    return {
+        errno.EADDRINUSE: ". Another program listens there: stop it, or give another port; 0 takes a free one",
+        errno.EADDRNOTAVAIL: f". Give an address of this machine, such as {LOCALHOST}",
+        errno.EACCES: ". Give a port from 1024 on",
+    }.get(error.errno or 0, "")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

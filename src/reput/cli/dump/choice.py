@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput.cli.shared import opened as stores
 from reput.cli.shared import output
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from reput.store.disk.store import StoreOnDisk
 
 topic_option = click.option("-t", "--topic", help="Only this topic.")
-queue_option = click.option("-q", "--queue-id", type=click.IntRange(min=0), help="Only the queues with this id.")
+queue_option = stores.queue_option("Only the queues with this id.")
 
 
 def log_of(store: StoreOnDisk) -> LogFiles:

@@ -51,7 +51,7 @@ def index(
     from reput.store.disk.store import Purpose, StoreOnDisk
 
     if (key is None) != (topic is None):
-        raise ConfigError("-k and -t go together: the index has each key with its topic")
+        raise click.UsageError("-k and -t go together: the index has each key with its topic")
     config = options.config_of(config_path, assignments, store)
     on_disk = StoreOnDisk.find(store, config, Purpose.LOOK)
     layout, files = on_disk.layout, on_disk.index_files

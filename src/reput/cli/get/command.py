@@ -27,7 +27,7 @@ from reput.cli.shared.bodies import Bodies, body_form_option
 @click.option(
     "-c",
     "--max-messages",
-    type=click.IntRange(min=0),
+    type=options.WholeNumber(0),
     help=f"The most messages.  [default: {MAX_MESSAGES}; with -f all]",
 )
 @click.option("--tags", help='Only messages with one of these tags, such as "paid || sent". Tags are compared by hash.')

@@ -39,7 +39,7 @@ def pending() -> None:
     """  # noqa: D301 - click wants the control character
 
 
-@pending.command()
+@pending.command(short_help="Show timer messages that have not been delivered.")
 @options.store_argument
 @_topic_option
 @click.option(
@@ -91,7 +91,7 @@ def timers(
     return show_pending(opening, table, lambda work: work.timers(topic, until), unknown, max_messages, as_json)
 
 
-@pending.command()
+@pending.command(short_help="Show half messages without an end.")
 @options.store_argument
 @_topic_option
 @options.rows_option()
@@ -139,7 +139,7 @@ def transactions(
     return show_pending(opening, table, lambda work: work.transactions(topic), unknown, max_messages, as_json)
 
 
-@pending.command()
+@pending.command(short_help="Show messages that pop consumers hold.")
 @options.store_argument
 @click.option("-g", "--group", help="Only this consumer group.")
 @_topic_option
@@ -200,7 +200,7 @@ def _refuse_unknown_topic(opened: MessageStore, topic: str | None, waiting: Iter
     """
     from reput.store.read.topic_messages import refuse_unknown
 
-    if topic is not None and topic not in opened.topics() and next(iter(waiting), None) is None:
+    if topic is not None and next(iter(waiting), None) is None:
         refuse_unknown(opened.view, topic)
 
 

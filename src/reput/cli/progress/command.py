@@ -42,7 +42,7 @@ class QueueLag(NamedTuple):
 @click.option("-g", "--group", help="Only this consumer group.")
 @click.option("-t", "--topic", help="Only this topic.")
 @stores.queue_option()
-@click.option("--commit", type=click.IntRange(min=0), metavar="OFFSET", help="Set the group's offset in -t and -q.")
+@click.option("--commit", type=options.WholeNumber(0), metavar="OFFSET", help="Set the group's offset in -t and -q.")
 @click.option(
     "--reset-to", metavar="WHERE", help="Set the offset to earliest, latest, OFFSET (with -q), a date or @MS."
 )

@@ -29,7 +29,7 @@ _UNINDEXED_MAX = 512 << 20
 @click.command()
 @options.store_argument
 @click.option("-t", "--topic", help="The topic. Lines of JSON may name their own.")
-@click.option("-q", "--queue-id", type=click.IntRange(min=0), default=0, show_default=True, help="The queue.")
+@click.option("-q", "--queue-id", type=options.WholeNumber(0), default=0, show_default=True, help="The queue.")
 @click.option("--key", "keys", multiple=True, help="A key of each message. May be given again.")
 @click.option("--tags", help="The tag of each message.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property. May be given again.")
@@ -44,7 +44,7 @@ _UNINDEXED_MAX = 512 << 20
 @click.option(
     "--skip-lines",
     "skip",
-    type=click.IntRange(min=0),
+    type=options.WholeNumber(0),
     default=0,
     help="Skip the first lines, which an earlier run has stored.",
 )

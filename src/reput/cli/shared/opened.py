@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput.cli.shared import output
+from reput.cli.shared import options, output
 from reput.cli.shared.parts import record_cells, record_values
 from reput.formats.layout import INT64_MAX
 from reput.nearest import near, quoted, some
@@ -36,7 +36,7 @@ topic_option = click.option("-t", "--topic", required=True, help="The topic.")
 
 def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
     """Return the option `-q`, one queue of a topic."""
-    return click.option("-q", "--queue-id", type=click.IntRange(min=0), help=meaning)
+    return click.option("-q", "--queue-id", type=options.WholeNumber(0), help=meaning)
 
 
 # --- stores ---------------------------------------------------------------------------------------

@@ -24,6 +24,26 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return add
 
 
+class WholeNumber(click.IntRange):
+    """The type of an option that takes a whole number."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click asks so
+        """Return the name of the value in the help; the range follows it there."""
+        return "INTEGER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: It is no whole number, or it is out of range.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            extent = f"of at least {self.min}" if self.max is None else f"from {self.min} to {self.max}"
+            self.fail(f"{value!r}: give a whole number {extent}", param, ctx)
+
+
 store_argument = click.argument("store", type=click.Path(path_type=str, readable=False))
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON instead of text.")
@@ -31,7 +51,7 @@ json_lines_option = click.option(
     "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
 )
 body_option = click.option(
-    "--body-bytes", type=click.IntRange(min=0), help="The most bytes of each body. Without it text shows no bodies."
+    "--body-bytes", type=WholeNumber(0), help="The most bytes of each body. Without it text shows no bodies."
 )
 
 config_options = _together(
@@ -100,11 +120,11 @@ _split_options = _together(
 )
 
 
-dry_run_option = click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Change nothing. Show what would be built and removed, or the error.",
-)
+def dry_run_option(what_is_done: str) -> Callable[[Any], Any]:
+    """Return the option `--dry-run`; `what_is_done` says what the verb does with parts of a store."""
+    return click.option(
+        "--dry-run", is_flag=True, help=f"Change nothing. Show what would be {what_is_done}, or the error."
+    )
 
 
 ROWS_SHOWN = 100
@@ -112,7 +132,7 @@ ROWS_SHOWN = 100
 
 def most_option(help_text: str, noun: str = "messages") -> Callable[[Any], Any]:
     """Return the option `-c`, the most messages; or the most of another `noun`."""
-    return click.option("-c", f"--max-{noun}", type=click.IntRange(min=0), help=help_text)
+    return click.option("-c", f"--max-{noun}", type=WholeNumber(0), help=help_text)
 
 
 def rows_option(noun: str = "messages") -> Callable[[Any], Any]:

@@ -251,6 +251,8 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
     try:
         return find_store(root, config), is_new
     except NotAStoreError as error:
+        if create and fs.is_dir(_path_of(root)) and fs.list_dir(_path_of(root)):
+            raise NotAStoreError(f"{error}. A new store needs a folder that is empty or not there yet") from None
         if create is not False or not may_become_store(root, config):
             raise
         raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None

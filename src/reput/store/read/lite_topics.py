@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from reput.errors import ConfigError
 from reput.formats.lite_topics import LITE_PREFIX, LiteTopic, decode_lite_topic
-from reput.nearest import near, quoted
+from reput.nearest import quoted, some
 from reput.store.progress.progress import ConsumerProgress
+from reput.store.read.topic_messages import refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView
 
 DEFAULT_MIN_TTL_MS = 900_000
@@ -88,15 +89,16 @@ class LiteTopics:
         """Iterate over the lite topics, or those of a parent, by parent and name, as a broker sees them at a time.
 
         Raises:
-            ConfigError: There is no such parent; the text names similar ones.
+            ConfigError: There is no such topic, or it has no lite topics; the text names similar ones.
         """
         found = {name: lite for name in self._view.topics() if (lite := decode_lite_topic(_bytes(name))) is not None}
         if parent is None:
             return self._states(found, at_ms)
         known = {_text(name) for name in (*self._expirations, *(lite.parent for lite in found.values()))}
         if parent not in known:
-            root = self._view.layout.root
-            raise ConfigError(f"{root}: no lite topics of {quoted(parent)}. {near(parent, sorted(known))}")
+            refuse_unknown(self._view, parent)
+            hint = f"These are: {some(sorted(known))}" if known else "No topic of this store is"
+            raise ConfigError(f"{self._view.layout.root}: topic {quoted(parent)} is not of type LITE. {hint}")
         return self._states({name: lite for name, lite in found.items() if lite.parent == _bytes(parent)}, at_ms)
 
     def _states(self, found: Mapping[str, LiteTopic], at_ms: int) -> Iterator[LiteTopicState]:

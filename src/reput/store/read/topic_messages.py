@@ -29,15 +29,15 @@ class TopicQuestion(NamedTuple):
 
 
 def refuse_unknown(view: StoreView, topic: str) -> None:
-    """Refuse a topic without queues, unless the broker's configuration has it: nothing was put to it yet.
+    """Refuse a topic that neither has queues nor is in the broker's configuration, where it may be still empty.
 
     Raises:
         ConfigError: the store does not have the topic; the text names similar topics.
     """
-    configured = view.topics_of_broker().names
-    if topic.encode("utf-8", "surrogateescape") not in configured:
+    present, configured = view.topics(), view.topics_of_broker().names
+    if topic not in present and topic.encode("utf-8", "surrogateescape") not in configured:
         # First those that have messages: the others may be topics that a broker makes for itself.
-        names = [*view.topics(), *sorted(name.decode("utf-8", "replace") for name in configured)]
+        names = [*present, *sorted(name.decode("utf-8", "replace") for name in configured)]
         raise ConfigError(unknown_topic(view.layout.root, topic, list(dict.fromkeys(names))))
 
 
