@@ -13,6 +13,7 @@ LOG=$PWD/.setup.log
 STAMP=$VENV/setup-stamp
 JAVA_HOME_FILE=$VENV/java-home
 PREPARED=$VENV/prepared
+BEAT_S=10
 PYTHON_MIN='(3, 11)'
 JAVA_MIN=17
 JRE_PACKAGES=(openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless)
@@ -24,14 +25,38 @@ fail() {
     exit 1
 }
 
-# Runs a command with its output in the log; on failure shows the log's end.
-logged() {
-    local what=$1
+# Says every BEAT_S seconds how long a step has taken, and the log's last line, until it is killed or this script ends.
+beat() {
+    local what=$1 last
+    while sleep "$BEAT_S" >/dev/null 2>&1 </dev/null && kill -0 $$ 2>/dev/null; do
+        last=$(tail -n 1 "$LOG" | tr -d '\r' | cut -c 1-90)
+        case $last in "== "* | "") last="details are in .setup.log" ;; esac
+        say "$what: $((SECONDS - BEGIN)) s so far; $last"
+    done
+}
+
+# timed WHAT COMMAND...: runs a command with its output in the log, says how long it takes, and returns its status.
+timed() {
+    local what=$1 status=0
     shift
     { printf '\n== %s\n' "$*"; } >>"$LOG"
-    if ! "$@" >>"$LOG" 2>&1 </dev/null; then
+    BEGIN=$SECONDS
+    say "$what ..."
+    beat "$what" &
+    local beating=$!
+    # The command stays in the foreground, so that Ctrl-C ends it.
+    "$@" >>"$LOG" 2>&1 </dev/null || status=$?
+    kill "$beating" 2>/dev/null || true
+    wait "$beating" 2>/dev/null || true
+    [ "$status" != 0 ] || say "$what: done in $((SECONDS - BEGIN)) s"
+    return "$status"
+}
+
+# The same; on failure shows the log's end, and ends the script.
+logged() {
+    if ! timed "$@"; then
         tail -n 15 "$LOG" >&2
-        fail "$what failed; the whole log is in .setup.log"
+        fail "$1 failed; the whole log is in .setup.log"
     fi
 }
 
@@ -51,14 +76,13 @@ apt_install() {
     local prefix
     command -v apt-get >/dev/null || return 1
     prefix=$(root_prefix) || return 1
-    say "installing $1 from the system's packages"
+    timed "installing $1 from the system's packages" apt_get_install "$prefix" "$1"
+}
+
+apt_get_install() {
     # shellcheck disable=SC2086  # the prefix is two words or none
-    {
-        printf '\n== apt-get install %s\n' "$1"
-        $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1" ||
-            { $prefix apt-get update &&
-                $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"; }
-    } >>"$LOG" 2>&1 </dev/null
+    $1 env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2" ||
+        { $1 apt-get update && $1 env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2"; }
 }
 
 # --- Python ---------------------------------------------------------------------------------------
@@ -102,7 +126,7 @@ install_packages() {
     export PIP_CONSTRAINT=$PWD/constraints.txt
     export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
     logged "installing the build tools" "$VENV/bin/python" -m pip install hatchling editables setuptools wheel
-    logged "installing the packages" "$VENV/bin/python" -m pip install --no-build-isolation -e '.[dev,docs]'
+    logged "installing the pinned packages (PySpark alone is half a gigabyte)" "$VENV/bin/python" -m pip install --no-build-isolation -e '.[dev,docs]'
 }
 
 # --- Java -----------------------------------------------------------------------------------------
@@ -147,8 +171,8 @@ prepare() {
     local home
     home=$(cat "$JAVA_HOME_FILE")
     if [ "$(cat "$PREPARED" 2>/dev/null)" = "$home" ]; then return; fi
-    say "compiling the kernels, and preparing quick starts of Spark"
-    JAVA_HOME=$home "$VENV/bin/python" -m reput prepare >>"$LOG" 2>&1 </dev/null ||
+    timed "compiling the kernels, and preparing quick starts of Spark" \
+        env JAVA_HOME="$home" "$VENV/bin/python" -m reput prepare ||
         say "that failed; everything works, but starts more slowly (see .setup.log)"
     printf '%s\n' "$home" >"$PREPARED"
 }
@@ -170,10 +194,8 @@ if ! packages_ready; then
     python=$(find_python) || fail "no ${REPUT_PYTHON:-Python 3.11 or later} that runs: install one (Debian 12, Ubuntu 24.04: \
 apt-get install python3)"
     if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
-        say "making $VENV with $("$python" -V)"
         make_venv "$python"
     fi
-    say "installing the pinned packages (PySpark alone is half a gigabyte; progress in .setup.log)"
     install_packages
     wanted_stamp >"$STAMP"
     rm -f "$PREPARED"
