@@ -192,6 +192,8 @@ def test_a_store_that_has_these_queues_is_left_alone(
     assert (done.return_value, done.stdout) == (0, "")
     assert "already has both kinds of queues: nothing to do. `reput check` compares them with the log" in done.stderr
     assert (as_json["ok"], as_json["built"]) == (True, [])
+    dry = call(convert, store, "--to", "both", "--config", config, "--dry-run")
+    assert (dry.return_value, dry.stdout, dry.stderr) == (0, "", done.stderr)
     assert stores.digest(store) == before
     words = ("--no-spark", "--config", config, "--to", "rocksdb")
     assert f"{len(golden.facts('double').queues)} queues" in call(convert, store, *words).stdout

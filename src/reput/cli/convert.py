@@ -65,11 +65,7 @@ def convert(
     if (to is None) == (index is None):
         raise click.UsageError("give one of --to and --index" + ("" if to is None else ", not both"))
     if dry_run:
-        from reput.pipeline.convert.convert import ConvertOptions
-
-        return show_dry_run(
-            store, job, ConvertOptions(to, source, salvage=salvage, index=index).rebuild_options(), as_json
-        )
+        return _dry_run(store, job, to, index, source, salvage, as_json)
     try:
         with progress(job.quiet) as listener:
             report = reput.convert(
@@ -98,4 +94,21 @@ def convert(
             )
         else:
             show_report(report, job.quiet)
+    return 0
+
+
+def _dry_run(
+    store: str, job: options.JobOptions, to: str | None, index: str | None, source: str, salvage: bool, as_json: bool
+) -> int:
+    """Show what a conversion would do, which may be nothing; change nothing."""
+    from reput.pipeline.convert.convert import ConvertOptions, nothing_to_convert
+
+    wanted = ConvertOptions(to, source, salvage=salvage, index=index)
+    done = nothing_to_convert(store, wanted, job.config)
+    if done is None:
+        return show_dry_run(store, job, wanted.rebuild_options(), as_json)
+    if as_json:
+        output.emit_json({"ok": True, "dry_run": True, **done.to_dict()})
+    else:
+        output.say(" ".join(done.notes))
     return 0

@@ -54,8 +54,10 @@ def info(
     reput info /data/store -t orders
     reput info /data/store --json
     """  # noqa: D301 - click wants the control character
+    from reput.cli.shared.opened import no_messages_yet
     from reput.errors import ConfigError
     from reput.nearest import unknown_topic
+    from reput.store.disk.store import Purpose, StoreOnDisk
     from reput.store.info.info import store_info
 
     most_topics = None if read_all or as_json else _MOST_TOPICS
@@ -63,7 +65,9 @@ def info(
     found = store_info(store, config, topics=topics, most_topics=most_topics)
     for name in topics:
         if name not in {topic.topic for topic in found.topics}:
-            raise ConfigError(unknown_topic(found.store, name, _known_topics(store, config, found)))
+            if name not in StoreOnDisk.find(store, config, Purpose.LOOK).topics.topics:
+                raise ConfigError(unknown_topic(found.store, name, _known_topics(store, config, found)))
+            output.say(f"note: {no_messages_yet(name)}")
     if topics:
         others = [topic for topic in found.topics if topic.topic not in topics]
         found.topics = [topic for topic in found.topics if topic.topic in topics]

@@ -19,7 +19,9 @@ _PORT = 9876
 @click.option(
     "--port", type=options.WholeNumber(0, 65535), default=_PORT, show_default=True, help="The port; 0 takes any."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on; 0.0.0.0 takes all."
+)
 @click.option(
     "--allow-remote",
     is_flag=True,
@@ -33,7 +35,7 @@ _PORT = 9876
 )
 @click.option(
     "--metrics-port",
-    type=click.IntRange(0, 65535),
+    type=options.WholeNumber(0, 65535),
     help="Serve /metrics for Prometheus at this port; 0 takes any.",
 )
 @click.option(

@@ -6,6 +6,6 @@ EARLIEST, LATEST = "earliest", "latest"
 OFFSETS = {"beginning": EARLIEST, "end": LATEST, EARLIEST: EARLIEST, LATEST: LATEST}
 
 LETTERS_HELP = """\
-%t topic, %p queue, %o queue offset, %k keys, %K their length, %s body, %S its length, %T store time (ms), %h
+%t topic, %p queue, %o queue offset, %k keys, %K their length, %s body, %S its length, %T store time (ms), %h \
 properties (NAME=VALUE with commas between), %% a percent sign; \\n \\t \\r \\0 \\\\ \\xFF\
 """

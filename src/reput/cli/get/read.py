@@ -68,8 +68,8 @@ class Found(NamedTuple):
 class QueueReader:
     """Reads a queue from `offset` on.
 
-    `end_time_ms` is the last wanted store time, and `end` the queue offset after it; `floor` is the first wanted log
-    offset. Notes begin with `name` if several queues are read.
+    `begin_time_ms` and `end_time_ms` are the first and the last wanted store time, and `end` the queue offset after it;
+    `floor` is the first wanted log offset. Notes begin with `name` if several queues are read.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class QueueReader:
         self.opened, self.topic, self.queue_id, self.wanted = opened, topic, queue_id, wanted
         self.begin = self.offset = offset
         self.end: int | None = None
+        self.begin_time_ms: int | None = None
         self.end_time_ms: int | None = None
         self.floor = 0
         self.at_once = _AT_ONCE
@@ -138,7 +139,7 @@ class QueueReader:
         if result is None and self.end_time_ms is None:
             # The last messages of the queue are wanted, and it is empty.
             output.say(f"note: the queue holds no message ({GetStatus.NO_MESSAGE_IN_QUEUE})")
-        elif result is None:
+        elif result is None or (self.begin_time_ms is not None and self.begin >= result.max_offset):
             output.say("note: no message was stored in that time")
         elif result.status is GetStatus.OFFSET_OVERFLOW_ONE and self.begin < result.max_offset:
             output.say(f"note: no message from {self.begin} on matches; {_span_text(result)}")

@@ -65,6 +65,7 @@ class ReadBounds(NamedTuple):
             else:
                 found = reader.opened.offset_by_time(reader.topic, reader.queue_id, self.since_ms, "lower")
                 reader.begin = reader.offset = found
+                reader.begin_time_ms = self.since_ms
         if last is not None:
             keep_last(readers, last)
         for reader in readers:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from reput.errors import ConfigError
-from reput.nearest import unknown_topic
+from reput.nearest import near_it, quoted, some
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import QueuedMessage, messages_of
 from reput.store.read.results import GetResult
@@ -36,9 +36,10 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
     """
     present, configured = view.topics(), view.topics_of_broker().names
     if topic not in present and topic.encode("utf-8", "surrogateescape") not in configured:
-        # First those that have messages: the others may be topics that a broker makes for itself.
+        # Without a near one those that have messages: the others may be topics that a broker makes for itself.
         names = [*present, *sorted(name.decode("utf-8", "replace") for name in configured)]
-        raise ConfigError(unknown_topic(view.layout.root, topic, list(dict.fromkeys(names))))
+        hint = near_it(topic, list(dict.fromkeys(names))) or f"There are: {some(present or names)}"
+        raise ConfigError(f"{view.layout.root}: no topic {quoted(topic)}. {hint}")
 
 
 def messages_of_topic(
