@@ -30,7 +30,6 @@ _PORT = 9876
 @click.option(
     "--access-keys",
     type=click.Path(dir_okay=False, readable=False),
-    metavar="FILE",
     help="Serve only clients that sign with a key of this file: a key and its secret in each line.",
 )
 @click.option(
@@ -67,8 +66,8 @@ def serve(
     made by --topic, by clients, or by the first message that is sent to them.
 
     Served: sends (single, batch, one-way), transactions, delayed and timer messages, push and lite pull consumers with
-    long polling, filters by tag and SQL92, offsets, locks of orderly consumers. Refused by their code: retry topics,
-    pop. docs/tasks/serve.md has the table.
+    long polling, filters by tag and SQL92, offsets, messages that consumers send back, locks of orderly consumers.
+    Refused by their code: pop, request and reply. docs/tasks/serve.md has the table.
 
     \b
     reput serve /data/store
