@@ -224,14 +224,9 @@ def serve(
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
     wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), DEFAULT_TOPIC_QUEUES)
+    # Before a store is made.
     for topic, queues in wanted.items():
-        if not isinstance(topic, str) or type(queues) is not int:
-            raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
-        # Before a store is made.
-        if (fault := topic_fault(topic)) is not None:
-            raise ConfigError(f"topic {topic!r:.140}: {fault}")
-        if not 1 <= queues <= MAX_QUEUES:
-            raise ConfigError(f"topic {topic}: {queues} queues; give 1 to {MAX_QUEUES}")
+        _refuse_topic(topic, queues)
     keys = _access_keys(access_keys)
     # Before the store is opened: its records have the port.
     listener = listen(host, port, allow_remote=allow_remote, has_keys=keys is not None)
@@ -257,6 +252,15 @@ def serve(
         raise
     broker.start(wanted)
     return broker
+
+
+def _refuse_topic(topic: object, queues: object) -> None:
+    if not isinstance(topic, str) or type(queues) is not int:
+        raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
+    if (fault := topic_fault(topic)) is not None:
+        raise ConfigError(f"topic {topic!r:.140}: {fault}")
+    if not 1 <= queues <= MAX_QUEUES:
+        raise ConfigError(f"topic {topic}: {queues} queues; give 1 to {MAX_QUEUES}")
 
 
 def _access_keys(given: Mapping[str, str] | str | Path | None) -> AccessKeys | None:
