@@ -98,8 +98,27 @@ def test_every_database_of_reput_has_a_write_ahead_log(is_written: bool, tmp_pat
 
 
 def of_version(version: int) -> Callable[[bytes], bytes]:
-    """Give a table another version of its format, which the footer has before its last 8 bytes."""
-    return lambda data: data[:-12] + version.to_bytes(4, "little") + data[-8:]
+    """Give a table a later format: its version before the last 8 bytes, and the mark that footers have since 6."""
+    return lambda data: data[:-52] + b"\x3e\x00\x7a\x00" + data[-48:-12] + version.to_bytes(4, "little") + data[-8:]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("at", [9, 10, 11, 12])
+def test_a_flipped_byte_in_a_footer_was_called_newer(at: int, tmp_path: Path) -> None:
+    """A version that no format has yet, without the mark of later formats, is damage: a rebuild helps."""
+    flipped = changed("*.sst", lambda data: data[:-at] + bytes([data[-at] ^ 0x55]) + data[len(data) - at + 1 :])
+    with pytest.raises(DamagedStoreError, match=r"format_version.*reput rebuild --only queue") as raised:
+        read_whole(damaged_copy(tmp_path, flipped))
+    assert not isinstance(raised.value, NewerDatabaseError)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("cut", [1, 5, 30, 100])
+def test_a_cut_manifest_read_as_an_empty_database(cut: int, tmp_path: Path) -> None:
+    """RocksDB goes by the whole changes of a MANIFEST; one that ends in the middle of a change is damage."""
+    folder = damaged_copy(tmp_path, changed("MANIFEST-*", lambda data: data[:-cut]))
+    with pytest.raises(DamagedStoreError, match=r"MANIFEST-\d+ ends in the middle of a change.*rebuild --only queue"):
+        read_whole(folder)
 
 
 @pytest.mark.golden

@@ -35,6 +35,7 @@ from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
 from reput.formats import rocksdb_table
 from reput.formats.rocksdb import is_database_file
+from reput.formats.rocksdb_manifest import BLOCK_SIZE, ends_within_a_change, manifest_name, tail_offset
 
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
@@ -44,6 +45,8 @@ _LINKS = re.compile(rf"\S*/{_SHADOW_PREFIX}[^/\s]+/db/")
 """The path of a reader's folder of links in RocksDB's errors, which name files of the database."""
 _REPEATED = re.compile(r"^(Corruption: )+| The file \S.* may be corrupted$")
 """What RocksDB says of every error while it reads a MANIFEST, which need not be at fault."""
+_NAME_MOST = 100
+_TABLE = re.compile(r" in (/.*\.sst)")
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
 _NOT_COPIED = ("LOCK", "LOG")
@@ -91,7 +94,7 @@ def _translated(doing: str, reason: str, remedy: str) -> ReputError:
     lower = reason.lower()
     if "no such file" in lower or "does not exist" in lower:
         return _in_part(doing, reason, remedy)
-    if "unsupported format_version" in lower or "unknown footer" in lower:
+    if ("unsupported format_version" in lower or "unknown footer" in lower) and _is_of_newer_format(reason):
         return NewerDatabaseError(
             f"{doing}: {_REPEATED.sub('', reason)}. It is written by a newer RocksDB than reput reads: read it with a "
             "newer reput"
@@ -106,6 +109,16 @@ def _translated(doing: str, reason: str, remedy: str) -> ReputError:
     if "column family not found" in lower:
         text += ". This is not the database that RocketMQ keeps here, or one of another version"
     return DamagedStoreError(f"{text}. {remedy}")
+
+
+def _is_of_newer_format(reason: str) -> bool:
+    """Return True unless an error names a table whose footer shows that it is damaged."""
+    named = _TABLE.search(reason)
+    if named is None:
+        return True
+    size = fs.size_of(named[1])
+    footer = fs.read_bytes(named[1], rocksdb_table.FOOTER_SIZE, max(0, size - rocksdb_table.FOOTER_SIZE)) or b""
+    return len(footer) < rocksdb_table.FOOTER_SIZE or rocksdb_table.is_of_newer_format(footer)
 
 
 def refuse_in_fork(folder: Path) -> None:
@@ -230,6 +243,7 @@ class DatabaseReader(Closing):
             shown = self._link()
             try:
                 self._expect_a_log(shown)
+                self._expect_whole_changes()
                 names = [*families, *self._found_optional()]
                 handle = self._opened(names)
             except DamagedStoreError:
@@ -254,6 +268,23 @@ class DatabaseReader(Closing):
         """
         if "CURRENT" in names and not any(name.endswith(".log") for name in names):
             raise _in_part(f"{self.folder}: cannot open", "there is no write-ahead log (*.log)", self._remedy)
+
+    def _expect_whole_changes(self) -> None:
+        """Refuse a database whose MANIFEST was cut: RocksDB takes it for an earlier state, without later tables.
+
+        Raises:
+            DamagedStoreError: The MANIFEST ends in the middle of a change.
+        """
+        name = manifest_name(fs.read_bytes(self.folder / "CURRENT", _NAME_MOST) or b"")
+        path = self.folder / name
+        if not name or not fs.exists(path):
+            return
+        tail = fs.read_bytes(path, BLOCK_SIZE, tail_offset(fs.size_of(path))) or b""
+        if ends_within_a_change(tail):
+            raise DamagedStoreError(
+                f"{self.folder}: cannot open: {name} ends in the middle of a change, so what came after the changes "
+                f"before it is lost. {self._remedy}"
+            )
 
     def _found_optional(self) -> list[str]:
         if not self._optional:

@@ -21,8 +21,10 @@ from functools import cache
 
 _RECORD = struct.Struct("<IHB")
 assert _RECORD.size == 7
-_BLOCK_SIZE = 32 << 10
+BLOCK_SIZE = 32 << 10
 _WHOLE = 1
+_BEGUN = frozenset({2, 3, 6, 7})
+"""Kinds of parts after which another one must come; 6 and 7 are those of a file that is used again."""
 _MASK_DELTA = 0xA282EAD8
 _POLYNOMIAL = 0x82F63B78
 
@@ -45,7 +47,7 @@ def never_had_a_table(manifest: bytes) -> bool:
     """Return True if a MANIFEST is whole and names no table; False for one that only RocksDB can judge."""
     at = 0
     while at < len(manifest):
-        if len(manifest) - at < _RECORD.size or at + _RECORD.size > _BLOCK_SIZE:
+        if len(manifest) - at < _RECORD.size or at + _RECORD.size > BLOCK_SIZE:
             return False
         checksum, size, kind = _RECORD.unpack_from(manifest, at)
         change = manifest[at + _RECORD.size : at + _RECORD.size + size]
@@ -55,6 +57,26 @@ def never_had_a_table(manifest: bytes) -> bool:
             return False
         at += _RECORD.size + size
     return at > 0
+
+
+def tail_offset(size: int) -> int:
+    """Return the place of the last block of a MANIFEST of `size` bytes."""
+    return max(0, size - 1) // BLOCK_SIZE * BLOCK_SIZE
+
+
+def ends_within_a_change(tail: bytes) -> bool:
+    """Return True if a MANIFEST ends in the middle of a change; `tail` is its last block.
+
+    RocksDB then goes by the changes before that one, without a word (`log::Reader::ReadPhysicalRecord`).
+    """
+    at, kind = 0, _WHOLE
+    while at + _RECORD.size <= len(tail):
+        _, size, found = _RECORD.unpack_from(tail, at)
+        if not size and not found:
+            break
+        kind = found
+        at += _RECORD.size + size
+    return at > len(tail) or any(tail[at:]) or kind in _BEGUN
 
 
 def _has_known_tags_only(change: bytes) -> bool:

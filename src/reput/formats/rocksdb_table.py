@@ -47,6 +47,19 @@ _FOOTER_END = struct.Struct("<IQ")
 FOOTER_SIZE = 1 + _FOOTER_HANDLES + _FOOTER_END.size
 assert FOOTER_SIZE == 53
 
+_SINCE_6 = b"\x3e\x00\x7a\x00"
+"""The mark in the footers of format 6 and later, after the kind of checksum (`FooterBuilder::Build`)."""
+
+
+def is_of_newer_format(footer: bytes) -> bool:
+    """Return True if a table's last `FOOTER_SIZE` bytes are those of a format after version 5.
+
+    A damaged footer may have any version, and lacks the mark.
+    """
+    version, _ = _FOOTER_END.unpack(footer[-_FOOTER_END.size :])
+    return bool(version > FORMAT_VERSION and footer[1 : 1 + len(_SINCE_6)] == _SINCE_6)
+
+
 PROPERTIES: tuple[tuple[str, str, str], ...] = (
     ("rocksdb.block.based.table.index.type", "uint32 0", "one index block, searched by halves"),
     ("rocksdb.block.based.table.prefix.filtering", "`0`", "no filter"),
