@@ -124,10 +124,10 @@ def test_a_damaged_queue_refuses_puts(store: Path, monkeypatch: pytest.MonkeyPat
     """A queue file of a wrong length that the opening has not looked at refuses what is put to it, with its name."""
     path = store / "consumequeue" / "t299" / "0" / f"{0:020d}"
     path.write_bytes(path.read_bytes()[:-7])
-    monkeypatch.setattr("reput.store.disk.store.QUEUES_ASKED", TOPICS)
+    monkeypatch.setattr("reput.store.disk.refusals.QUEUES_ASKED", TOPICS)
     with pytest.raises(reput.ReputError, match="t299"):
         opened(store)
-    monkeypatch.setattr("reput.store.disk.store.QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.disk.refusals.QUEUES_ASKED", 5)
     with opened(store) as one:
         put = one.put_message(reput.Message("t299", b""))
         assert put.status is PutStatus.MESSAGE_ILLEGAL

@@ -25,7 +25,8 @@ from reput.formats.consumer_offset import ConsumerOffsets, encode
 from reput.formats.data_version import DataVersion
 from reput.formats.metadata_v2 import CommittedKey, TableId
 from reput.store.disk.layout import find_store
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.state import metadata_state
 from reput.store.metadata.tables import Table
 from reput.store.metadata.topics import topics_of
@@ -329,7 +330,8 @@ def test_a_store_in_json_says_nothing_new(tmp_path: Path) -> None:
     """Where all is in JSON `info` says nothing of it, and no library of databases is loaded to find that."""
     store = golden.unpack("json", tmp_path)
     code = (
-        "import sys; from reput.config import StoreConfig; from reput.store.disk.store import Purpose, StoreOnDisk; "
+        "import sys; from reput.config import StoreConfig; from reput.store.disk.purpose import Purpose; "
+        "from reput.store.disk.store import StoreOnDisk; "
         "from reput.store.metadata.state import metadata_state; "
         "store = StoreOnDisk.find(sys.argv[1], StoreConfig(), Purpose.LOOK); "
         "assert metadata_state(store.metadata).is_plain; print('rocksdict' in sys.modules)"

@@ -9,7 +9,8 @@ import pytest
 
 from reput.config import StoreConfig
 from reput.formats import consume_queue, index_file, paths
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from support import stores
 from support.records import LogBuilder
 

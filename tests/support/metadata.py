@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from reput.config import StoreConfig
 from reput.store.disk.layout import find_store
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.homes import MetadataHomes
 from reput.store.metadata.tables import Table
 from reput.store.progress.progress import VERSION_STEP, ConsumerProgress, wall_clock_ms

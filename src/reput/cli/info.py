@@ -57,7 +57,8 @@ def info(
     from reput.cli.shared.opened import no_messages_yet
     from reput.errors import ConfigError
     from reput.nearest import unknown_topic
-    from reput.store.disk.store import Purpose, StoreOnDisk
+    from reput.store.disk.purpose import Purpose
+    from reput.store.disk.store import StoreOnDisk
     from reput.store.info.info import store_info
 
     most_topics = None if read_all or as_json else _MOST_TOPICS
@@ -82,7 +83,8 @@ def info(
 
 def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str]:
     """Return the topics of a store, including those whose queues were not read."""
-    from reput.store.disk.store import Purpose, StoreOnDisk
+    from reput.store.disk.purpose import Purpose
+    from reput.store.disk.store import StoreOnDisk
 
     known = {topic.topic for topic in found.topics}
     if found.unread_topics:

@@ -43,7 +43,8 @@ from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_by_time, record_crc
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import writer_of
 from reput.store.recover.recovery import judge_tail
 

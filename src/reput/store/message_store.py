@@ -28,7 +28,8 @@ from reput.files import forks, fs, locks
 from reput.formats import own
 from reput.store.disk.frontier import durable_offset
 from reput.store.disk.layout import find_or_make_store
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.open.opening import open_view
 from reput.store.open.reopening import Reopening
 from reput.store.progress.calls import ProgressCalls

@@ -17,7 +17,8 @@ from reput.formats.lite_topics import is_light
 from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.queue.file_kind import FileKind
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from support import databases, golden, lite_stores
 from support.checked import assert_sound
 

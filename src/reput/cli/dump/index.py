@@ -48,7 +48,8 @@ def index(
     from reput.errors import ConfigError, DamagedStoreError
     from reput.index.reader import open_index_files
     from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
-    from reput.store.disk.store import Purpose, StoreOnDisk
+    from reput.store.disk.purpose import Purpose
+    from reput.store.disk.store import StoreOnDisk
 
     if (key is None) != (topic is None):
         raise click.UsageError("-k and -t go together: the index has each key with its topic")

@@ -75,7 +75,8 @@ def log(
     from reput.kernels import SMALL_BYTES, expect_work, small_work
     from reput.log.read.reader import log_end
     from reput.log.read.scan import LogWalk, checking
-    from reput.store.disk.store import Purpose, StoreOnDisk
+    from reput.store.disk.purpose import Purpose
+    from reput.store.disk.store import StoreOnDisk
     from reput.store.info.use import look_at_use
 
     if offset is not None and since is not None:
@@ -98,8 +99,7 @@ def log(
         walk = LogWalk(files, begin, checking(crc_check), until)
         head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
         shower = _Shower(choice, LineWriter(form), max_messages, last)
-        end = shower.show(walk)
-    shown = shower.shown
+        end, shown = shower.show(walk), shower.shown
     if max_messages is not None and shown >= max_messages:
         return bodies.code()
     if choice.is_past_end:

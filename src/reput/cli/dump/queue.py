@@ -78,7 +78,8 @@ def queue(
     reput dump queue /data/store -t orders -q 2 -o -10
     reput dump queue /data/store -t orders --records --json
     """  # noqa: D301 - click wants the control character
-    from reput.store.disk.store import Purpose, StoreOnDisk
+    from reput.store.disk.purpose import Purpose
+    from reput.store.disk.store import StoreOnDisk
 
     if body_bytes is not None and not records:
         raise click.UsageError("--body-bytes limits the bodies of records: add --records")

@@ -109,7 +109,8 @@ def progress(
 
 def _say_source(opened: MessageStore, config: StoreConfig) -> None:
     """Say where the offsets are and how old they are, unless they are in JSON as with most brokers."""
-    from reput.store.disk.store import Purpose, StoreOnDisk
+    from reput.store.disk.purpose import Purpose
+    from reput.store.disk.store import StoreOnDisk
     from reput.store.metadata.tables import Table
 
     metadata = StoreOnDisk(opened.layout, config, Purpose.LOOK).metadata

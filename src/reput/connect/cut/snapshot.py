@@ -26,8 +26,9 @@ from reput.log.read.scan import Gap, LogWalk, WalkRules
 from reput.queue.kinds import AnyKind, QueuesOnDisk
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import StoreSettings
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter
 from reput.store.owner.holders import Writer, writer_of
 from reput.store.recover.recovery import find_start, judge_tail

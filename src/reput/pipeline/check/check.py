@@ -48,8 +48,9 @@ from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import StoreSettings
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import last_referenced
 from reput.store.owner.holders import Holder, Who
 from reput.store.owner.standstill import Standstill, begin_reading, end_reading

@@ -24,7 +24,8 @@ from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.placement import placement_settings
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.tables import Table
 from reput.store.owner import swap
 from reput.store.owner.owner import own_store

@@ -24,7 +24,8 @@ from reput.log.read.reader import record_at, written_bytes
 from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import Who, Writer, follower_lock, holder_of, refuse_followed, writer_of
 from reput.store.owner.indexer import CatchUpTask
 from reput.store.owner.owner import Ownership, is_wanted, own_store

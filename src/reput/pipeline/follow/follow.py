@@ -28,7 +28,8 @@ from reput.pipeline.follow.attachment import Attachment, attach, following, refu
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import Writer, writer_of
 
 DURABLE_INTERVAL_S = 1.5

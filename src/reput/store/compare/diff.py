@@ -19,7 +19,8 @@ from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.compare.queue_diff import QueueDifference, queue_differences
 from reput.store.disk.kinds import kinds_beside, kinds_named
 from reput.store.disk.layout import find_store
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.info.info import store_info
 from reput.store.info.use import look_at_use
 from reput.store.owner.holders import Who

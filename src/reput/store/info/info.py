@@ -29,7 +29,8 @@ from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.layout import StoreLayout, unsupported_kinds
 from reput.store.disk.placement import placement_settings
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
 from reput.store.info.values import IndexDatabaseInfo, IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo

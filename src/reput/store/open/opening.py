@@ -15,8 +15,9 @@ from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_types import refuse_batches_beside
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter
 from reput.store.owner.holders import Writer, writer_of
 from reput.store.read.follower import TAIL_MAX_ENTRIES, Follower

@@ -13,7 +13,8 @@ from reput.files import fs
 from reput.nearest import unknown_topic
 from reput.queue.kinds import AnyKind
 from reput.store.disk.folder_sizes import Replaced, measured
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.owner import refuse_owned
 
 

@@ -22,8 +22,9 @@ from reput.queue.ext import ExtReader
 from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.index_kinds import all_indexes
+from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_refusals import damaged_queue
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
 from reput.store.read.batch_reader import BatchReader

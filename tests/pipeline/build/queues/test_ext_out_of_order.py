@@ -9,7 +9,8 @@ import pytest
 
 import reput
 from reput.formats import paths
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.write.expired import delete_expired_indexes
 from support import stores
 from support.checked import assert_sound

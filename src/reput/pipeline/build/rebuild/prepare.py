@@ -19,8 +19,9 @@ from reput.queue.placement import EVERYWHERE
 from reput.store.disk.index_kinds import refuse_held_index
 from reput.store.disk.kinds import kind_named, kinds_named
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import StoreSettings
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 from reput.store.owner.strays import refuse_lost_log

@@ -12,7 +12,8 @@ from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.build.stages.state import Build
-from reput.store.disk.store import Purpose, StoreOnDisk
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 
 
 @dataclass(slots=True)
