@@ -35,7 +35,6 @@ def _values(broker: Broker) -> dict[str, object]:
         "bootTimestamp": counts.started_ms,
         "runtime": f"[ {days} days, {rest // 3600} hours, {rest // 60 % 60} minutes, {rest % 60} seconds ]",
         "brokerActive": "true",
-        "brokerVersion": VERSION,
         "brokerVersionDesc": version_name(VERSION),
         "putMessageTimesTotal": put_total,
         "putMessageSizeTotal": put_bytes,

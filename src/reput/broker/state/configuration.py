@@ -45,6 +45,8 @@ _SYSTEM_TOPICS: Final = {
     SCHEDULE_TOPIC: (18, _READ_WRITE),
     HALF_TOPIC: (1, _READ_WRITE),
     OP_TOPIC: (1, _READ_WRITE),
+    DATABASE_HALF_TOPIC: (1, _READ_WRITE),
+    DATABASE_OP_TOPIC: (1, _READ_WRITE),
     TIMER_TOPIC: (1, _READ_WRITE),
 }
 """Queues and permissions of the topics that RocketMQ's broker makes at its first start."""
@@ -66,8 +68,6 @@ _FURTHER_SYSTEM_TOPICS = frozenset(
     {
         GIVEN_UP_TOPIC,
         "RMQ_SYS_TRACE_TOPIC",
-        DATABASE_HALF_TOPIC,
-        DATABASE_OP_TOPIC,
         f"{CLUSTER}_REPLY_TOPIC",
         CLUSTER,
     }

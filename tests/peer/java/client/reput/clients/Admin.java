@@ -12,12 +12,13 @@ import java.util.Map;
 import java.util.Queue;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * Runs commands of mqadmin, a line of stdin each: a name for it, and its words, separated by tabs. Each prints one line:
- * {"command": name, "output": text}. Meanwhile the group `admin-group` has read the topic `admin`, and is online.
+ * {"command": name, "output": text}. The words OFFSET_ID and UNIQUE_ID become the ids of a message. Meanwhile the group `admin-group` has read the topic `admin`, and is online.
  */
 final class Admin {
     private Admin() {
@@ -30,9 +31,10 @@ final class Admin {
             return;
         }
         DefaultMQProducer producer = clients.producer("admin-senders");
+        SendResult sent = null;
         for (int number = 0; number < 10; number++) {
             MessageQueue queue = producer.fetchPublishMessageQueues(clients.name("admin")).get(number % 2);
-            producer.send(clients.message("admin", "counted", number), queue);
+            sent = producer.send(clients.message("admin", "counted", number), queue);
         }
         DefaultMQPushConsumer consumer = clients.pusher("admin-group");
         consumer.subscribe(clients.name("admin"), "*");
@@ -51,6 +53,9 @@ final class Admin {
             Map<String, Object> answer = new LinkedHashMap<>();
             String[] words = line.split("\t");
             answer.put("command", words[0]);
+            for (int at = 1; at < words.length; at++) {
+                words[at] = words[at].equals("OFFSET_ID") ? sent.getOffsetMsgId() : words[at].equals("UNIQUE_ID") ? sent.getMsgId() : words[at];
+            }
             answer.put("output", output(command, Arrays.copyOfRange(words, 1, words.length)));
             System.out.println(Json.of(answer));
         }
