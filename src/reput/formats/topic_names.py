@@ -27,7 +27,7 @@ def topic_fault(topic: str) -> str | None:
     if not topic.strip():
         return "The specified topic is blank."
     if not _NAME.fullmatch(topic):
-        return f"The specified topic contains illegal characters, allowing only {_NAME.pattern}"
+        return f"The specified topic: {topic}, contains illegal characters, allowing only ^{_NAME.pattern}$"
     if len(topic) > MAX_NAME_LENGTH:
-        return f"The specified topic is longer than topic max length {MAX_NAME_LENGTH}."
+        return f"The specified topic: {topic}, is longer than topic max length: {MAX_NAME_LENGTH}"
     return None
