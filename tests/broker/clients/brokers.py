@@ -12,6 +12,7 @@ import reput
 from broker.remoting import Client
 from peer import peer
 from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.kernels.warm import warm_store_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +107,11 @@ def config_of(settings: Mapping[str, str] = SETTINGS) -> reput.StoreConfig:
 
 @contextlib.contextmanager
 def ours(path: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Serving]:
-    """Our broker on a store, in a thread of this process."""
+    """Our broker on a store, in a thread of this process.
+
+    Its kernels are loaded before: on a busy machine that takes longer than the 3 s that the Go client waits.
+    """
+    warm_store_kernels()
     with reput.serve(path, config=config_of(settings)) as broker:
         yield Serving("reput", broker.address, broker.address, path)
 
