@@ -40,15 +40,25 @@ public final class Load {
     public static void main(String[] args) throws Exception {
         Load load = new Load(new Clients(args[0], args[1]), Long.parseLong(args[2]));
         DefaultMQProducer producer = load.clients.producer("load");
-        load.send(producer, 16, "warm-up");
-        load.send(producer, 1, "send_1");
-        load.send(producer, 16, "send_16");
-        load.async(producer);
-        load.batches(producer);
-        load.poll(producer);
-        load.consume(Long.parseLong(args[3]));
-        producer.shutdown();
+        try {
+            load.all(producer, Long.parseLong(args[3]));
+        } catch (Exception failed) {
+            // Threads of clients would keep the process.
+            failed.printStackTrace();
+            System.exit(1);
+        }
         System.exit(0);
+    }
+
+    private void all(DefaultMQProducer producer, long consumed) throws Exception {
+        send(producer, 16, "warm-up");
+        send(producer, 1, "send_1");
+        send(producer, 16, "send_16");
+        async(producer);
+        batches(producer, consumed);
+        poll(producer);
+        consume(consumed);
+        producer.shutdown();
     }
 
     private static void print(String name, double rate, List<Long> nanos) {
@@ -122,18 +132,26 @@ public final class Load {
         print("async", sent.get() / ((System.nanoTime() - begin) / 1e9), List.of());
     }
 
-    private void batches(DefaultMQProducer producer) throws Exception {
+    /** Sends batches for some seconds, and then, not measured, as many as will be consumed. */
+    private void batches(DefaultMQProducer producer, long least) throws Exception {
         long sent = 0;
         long begin = System.nanoTime();
         while (System.nanoTime() < begin + seconds * 1_000_000_000L) {
-            List<Message> batch = new ArrayList<>(BATCH);
-            for (int number = 0; number < BATCH; number++) {
-                batch.add(message("batch"));
-            }
-            producer.send(batch);
-            sent += BATCH;
+            sent += batch(producer);
         }
         print("batch", sent / ((System.nanoTime() - begin) / 1e9), List.of());
+        while (sent < least) {
+            sent += batch(producer);
+        }
+    }
+
+    private int batch(DefaultMQProducer producer) throws Exception {
+        List<Message> batch = new ArrayList<>(BATCH);
+        for (int number = 0; number < BATCH; number++) {
+            batch.add(message("batch"));
+        }
+        producer.send(batch);
+        return BATCH;
     }
 
     /** Messages one by one to a consumer whose pulls are held: from the send to the listener. */
