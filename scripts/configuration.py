@@ -214,6 +214,9 @@ OUTPUT_ARGUMENTS = (
         "access_keys", "--access-keys", "", "none", "`serve`: keys with which clients sign, by name, or their file"
     ),
     Argument("metrics_port", "--metrics-port", "", "none", "`serve`: the port of /metrics; 0 takes any"),
+    Argument("follow", "--follow", "", "off", "`serve`: build the durable indexes by a follower in its own process"),
+    Argument("", "--log-format", "", "text", "`serve`: the form of the log: text or json"),
+    Argument("", "--until-stdin-ends", "", "off", "`follow`: end when stdin ends, as it does when the parent ends"),
     Argument("allow_remote", "--allow-remote", "", "off", "`serve`: allow an address that other machines reach"),
     Argument("", "--json", "", "off", "JSON instead of text"),
     Argument("", "--long", "", "off", "`get`: more columns"),

@@ -12,6 +12,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, records, send_fields, wait_until
+from reput.broker import server
 from reput.broker.wire import pages
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.prometheus import CONTENT_TYPE
@@ -156,6 +157,19 @@ def test_connections_that_the_broker_closes_are_counted(broker: reput.RunningBro
         page = Page.of(broker)
     assert page.value("reput_connections_closed_total", reason="no_frame") == 1
     assert page.value("reput_connections") == 1
+
+
+def test_many_refused_connections_have_few_lines(
+    broker: reput.RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A flood of connections does not flood the log: the rest of a second has one line with their number."""
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 0)
+    for _ in range(200):
+        with pytest.raises(ConnectionResetError), Client(broker.address) as client:
+            client.receive()
+    closed = Page.of(broker).value("reput_connections_closed_total", reason="too_many")
+    wait_until(lambda: "further connections" in caplog.text)
+    assert (closed, len(caplog.records) < 100) == (200, True)
 
 
 def test_prometheus_reads_the_page(broker: reput.RunningBroker, client: Client) -> None:

@@ -50,6 +50,25 @@ def test_nothing_heavy_is_loaded_before_it_listens(tmp_path: Path) -> None:
     assert run.stdout.split() == ["loaded"]
 
 
+def test_the_command_is_ready_within_a_second(tmp_path: Path) -> None:
+    """The command takes less than a second of the processor until routes are answered, and loads nothing heavy."""
+    code = (
+        "import os, signal, sys, time, reput.broker.serve as serve\n"
+        "from reput.cli.main import main\n"
+        "def ready(broker):\n"
+        "    print('loaded', *[name for name in ('numba', 'pyarrow', 'pyspark', 'sqlglot') if name in sys.modules])\n"
+        "    print(time.process_time(), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "serve.RunningBroker.warm = ready\n"
+        f"sys.argv[1:] = ['serve', {str(tmp_path / 'store')!r}, '--port', '0', '--topic', 'orders']\n"
+        "main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    loaded, took_s, *_ = run.stdout.splitlines()
+    # A processor that others use as well takes longer by the clock.
+    assert (loaded, float(took_s) < 1.0) == ("loaded", True), run.stdout
+
+
 @pytest.mark.parametrize("cached", [True, False])
 def test_kernels_are_compiled_before_a_broker_listens(tmp_path: Path, cached: bool, monkeypatch: Any) -> None:
     """Without a cache of kernels a broker compiles them before a client waits for it, else it loads them meanwhile."""

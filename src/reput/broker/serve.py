@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from reput.api import config_from
+from reput.broker.follower import FollowerProcess
 from reput.broker.metrics import Metrics
 from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
@@ -22,7 +24,7 @@ from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.codes import RefusedError
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop
 from reput.broker.wire.pages import PageServer
-from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig
+from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig, rocketmq_names
 from reput.embedded import MessageStore
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError
 from reput.files.closing import Closing
@@ -43,6 +45,7 @@ class RunningBroker(Closing):
     Attributes:
         address: `host:port`, of the name server and of the broker.
         metrics_address: `host:port` of `/metrics`; None without it.
+        follower: The follower in a process of its own; None without it.
         path: The store's folder.
     """
 
@@ -61,6 +64,7 @@ class RunningBroker(Closing):
         self.path = path
         self._listener = listener
         self._metrics_listener = metrics_listener
+        self.follower: FollowerProcess | None = None
         self._scratch = scratch
         self._resources = contextlib.ExitStack()
         if scratch is not None:
@@ -112,6 +116,11 @@ class RunningBroker(Closing):
             self.close()
             raise
         self.warm()
+
+    def follow(self, options: tuple[str, ...]) -> None:
+        """Start a follower on the store, with options of `reput follow`; it ends before the store is closed."""
+        self.follower = FollowerProcess(self.path, options)
+        self._resources.callback(self.follower.stop)
 
     def create_topic(self, topic: str, queues: int = DEFAULT_TOPIC_QUEUES) -> None:
         """Make a topic while the broker runs, or change the number of its queues; clients get its route at once.
@@ -195,6 +204,9 @@ def serve(
     config: StoreConfig | str | Path | None = None,
     access_keys: Mapping[str, str] | str | Path | None = None,
     metrics_port: int | None = None,
+    follow: bool = False,
+    spark: Literal[False] | None = None,
+    master: str | None = None,
 ) -> RunningBroker:
     """Start a broker and name server for RocketMQ clients on a store; it runs in a thread until it is closed.
 
@@ -214,6 +226,11 @@ def serve(
         access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
             Clients sign their requests with one of them, as with RocketMQ's access control; others are refused.
         metrics_port: The port of `/metrics`, for Prometheus, at the same host; 0 takes a free one, None has none.
+        follow: Build the durable indexes by a follower on Spark, in a process of its own, which ends with the broker.
+            Without it the broker builds them, when 64 MiB of log have none. If the follower ends by itself, the log
+            says so, and the broker builds them.
+        spark: False lets the follower work without Spark.
+        master: The Spark master URL of the follower; `local[*]` by default.
 
     Returns:
         The broker; `address` is what clients take as name server.
@@ -223,35 +240,56 @@ def serve(
         StoreLockedError: A live broker or another reput process holds the store.
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
-    wanted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), DEFAULT_TOPIC_QUEUES)
     # Before a store is made.
+    wanted = _topics(topics)
+    keys = _access_keys(access_keys)
+    given = config_from(config)
+    options = _follow_options(given, follow, spark, master)
+    with contextlib.ExitStack() as started:
+        # Before the store is opened: its records have the port.
+        listener = started.enter_context(listen(host, port, allow_remote=allow_remote, has_keys=keys is not None))
+        metrics = None
+        if metrics_port is not None:
+            metrics = started.enter_context(listen(host, metrics_port, allow_remote=allow_remote))
+        scratch = ScratchFolder("reput-serve-") if path is None else None
+        if scratch is not None:
+            started.callback(scratch.remove)
+        root = scratch.path / "store" if scratch is not None else Path(path or "")
+        own_host, own_port = listener.getsockname()[:2]
+        address = own_host if own_host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
+        settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
+        broker = RunningBroker(root, listener, settings, scratch, keys, metrics)
+        started.pop_all()
+    broker.start(wanted)
+    if follow:
+        broker.follow(options)
+    return broker
+
+
+def _follow_options(config: StoreConfig, follow: bool, spark: object, master: str | None) -> tuple[str, ...]:
+    """Return the options of `reput follow` for a broker's settings."""
+    if follow not in (False, True):
+        raise ConfigError(f"follow={follow!r:.80}: give True or False")
+    if spark not in (False, None) or (spark is False and master is not None):
+        raise ConfigError("spark: a broker's follower is a process of its own. Give spark=False, a master, or neither")
+    if not follow and (spark is not None or master is not None):
+        raise ConfigError("spark and master are the follower's: give follow=True, too")
+    options = ["--no-spark"] if spark is False else []
+    options += [f"--master={master}"] if master is not None else []
+    options += ["--force-setting"] if config.force_setting else []
+    for name, rocketmq_name in rocketmq_names().items():
+        value = getattr(config, name)
+        if value is not None:
+            options.append(f"--set={rocketmq_name}={str(value).lower() if isinstance(value, bool) else value}")
+    return tuple(options)
+
+
+def _topics(given: Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
+    """Return the topics to make, with their numbers of queues."""
+    wanted = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given or (), DEFAULT_TOPIC_QUEUES)
     for topic, queues in wanted.items():
         _refuse_topic(topic, queues)
-    keys = _access_keys(access_keys)
-    # Before the store is opened: its records have the port.
-    listener = listen(host, port, allow_remote=allow_remote, has_keys=keys is not None)
-    try:
-        metrics = None if metrics_port is None else listen(host, metrics_port, allow_remote=allow_remote)
-    except BaseException:
-        listener.close()
-        raise
-    scratch = ScratchFolder("reput-serve-") if path is None else None
-    root = scratch.path / "store" if scratch is not None else Path(path or "")
-    own_host, own_port = listener.getsockname()[:2]
-    address = own_host if own_host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
-    given = config_from(config)
-    settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
-    try:
-        broker = RunningBroker(root, listener, settings, scratch, keys, metrics)
-    except BaseException:
-        listener.close()
-        if metrics is not None:
-            metrics.close()
-        if scratch is not None:
-            scratch.remove()
-        raise
-    broker.start(wanted)
-    return broker
+    return wanted
 
 
 def _refuse_topic(topic: object, queues: object) -> None:

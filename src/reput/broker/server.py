@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +14,10 @@ from reput.broker.handlers.table import HANDLERS
 from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.codes import ResponseCode
-from reput.broker.wire.connection import Connection
+from reput.broker.wire.connection import Connection, about
 from reput.broker.wire.requests import Request
 from reput.errors import ReputError
+from reput.formats.remoting import LANGUAGES, version_name
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -30,6 +32,10 @@ IDLE_S: Final = 120.0
 INDEX_BYTES: Final = 64 << 20
 """Bytes of log without durable indexes after which the broker builds them."""
 _RESPONSES = frozenset(ResponseCode)
+_CODES_LOGGED = 1000
+_LINES_A_SECOND = 10
+TOO_MANY, IDLE = "too_many", "idle"
+"""Reasons to close a connection, beside those of `Connection`."""
 _SWEEP_S = 1.0
 _DRAIN_S = 5.0
 
@@ -57,6 +63,8 @@ class BrokerServer:
         self._access_keys = access_keys
         self._count_answer = self._count if counts_answers else None
         self._connections: set[Connection] = set()
+        self._unknown: set[int] = set()
+        self._closed_lately: Counter[str] = Counter()
         self._is_stopping = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -69,7 +77,7 @@ class BrokerServer:
     def connected(self, connection: Connection) -> bool:
         """Take a new connection; return False if there are too many."""
         if len(self._connections) >= MAX_CONNECTIONS or self._is_stopping:
-            self.ending(connection, "too_many", f"{len(self._connections)} connections are open")
+            self.ending(connection, TOO_MANY, f"{len(self._connections)} connections are open")
             return False
         self._connections.add(connection)
         return True
@@ -77,7 +85,16 @@ class BrokerServer:
     def ending(self, connection: Connection, reason: str, words: str) -> None:
         """Note that a connection is being closed: the reason in a word, and what has happened."""
         self._broker.statistics.closed[reason] += 1
-        log.warning("%s: closed: %s", connection.peer, words)
+        self._closed_lately[reason] += 1
+        if self._closed_lately[reason] <= _LINES_A_SECOND:
+            log.warning("%s: closed: %s", connection.peer, words, extra=about(connection))
+
+    def _note_closed(self) -> None:
+        """Log the connections that were closed in the last second and have no line."""
+        for reason, count in self._closed_lately.items():
+            if count > _LINES_A_SECOND:
+                log.warning("closed (%s): %d further connections", reason, count - _LINES_A_SECOND)
+        self._closed_lately.clear()
 
     def disconnected(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
@@ -111,6 +128,7 @@ class BrokerServer:
             self._store(sends)
             handler = HANDLERS.get(frame.code)
             if handler is None:
+                self._note_unknown(connection, frame)
                 words = f" request type {frame.code} not supported"
                 request.answer(Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words))
             else:
@@ -132,6 +150,14 @@ class BrokerServer:
                 for send in taken:
                     send.request.answer(answer_of_error(error))
 
+    def _note_unknown(self, connection: Connection, frame: RemotingFrame) -> None:
+        """Log a request that is not served: once for each code."""
+        if frame.code not in self._unknown and len(self._unknown) < _CODES_LOGGED:
+            self._unknown.add(frame.code)
+            client = f"{LANGUAGES[frame.language]} {version_name(frame.version)}"
+            words = "%s: request code %d is not served; its client is %s. Further requests of the code are not logged"
+            log.warning(words, connection.peer, frame.code, client, extra=about(connection, frame.code))
+
     def _count(self, request: Request, code: int) -> None:
         """Count an answer. Codes that nobody knows count as one, or clients could make any number of them."""
         asked = request.frame.code
@@ -152,8 +178,9 @@ class BrokerServer:
             await asyncio.sleep(_SWEEP_S)
             now = self._loop.time()
             for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
-                broker.statistics.closed["idle"] += 1
+                self.ending(connection, IDLE, f"nothing has come for {IDLE_S:.0f} s")
                 connection.close()
+            self._note_closed()
             broker.locks.forget_expired()
             broker.statistics.sample()
             await self._loop.run_in_executor(None, broker.persist)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +14,6 @@ from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED, sigterm_event
 
 if TYPE_CHECKING:
-    import threading
-
     from reput.pipeline.follow.follow import FollowProgress
     from reput.pipeline.follow.query import FollowHandle
 
@@ -22,6 +23,7 @@ _QUIET_LINE_S = 10.0
 
 @click.command()
 @click.option("--until-caught-up", is_flag=True, help="End when the indexes have the whole log.")
+@click.option("--until-stdin-ends", is_flag=True, help="End when stdin ends, as it does when the parent process ends.")
 @click.option(
     "--max-bytes-per-trigger",
     type=options.WholeNumber(1),
@@ -41,6 +43,7 @@ def follow(
     store: str,
     job: options.JobOptions,
     until_caught_up: bool,
+    until_stdin_ends: bool,
     max_bytes_per_trigger: int,
     checkpoint_location: str | None,
     as_json: bool,
@@ -75,6 +78,8 @@ def follow(
 
     line = _LiveLine(as_json, job.quiet)
     with sigterm_event() as ended:
+        if until_stdin_ends:
+            threading.Thread(target=_wait_for_stdin, args=(ended,), name="reput-follow-stdin", daemon=True).start()
         try:
             handle = reput.follow(
                 store,
@@ -98,6 +103,14 @@ def follow(
             if not job.quiet:
                 output.say(f"note: Spark ended first ({error}); all indexed messages are durable")
     return 0
+
+
+def _wait_for_stdin(ended: threading.Event) -> None:
+    """Set an event at the end of stdin."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1 << 16):
+            pass
+    ended.set()
 
 
 def _watch(handle: FollowHandle, line: _LiveLine, ended: threading.Event) -> None:

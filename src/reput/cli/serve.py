@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import click
 
-from reput.cli.shared import options, output
+from reput.cli.shared import log_lines, options, output
 from reput.cli.shared.signals import INTERRUPTED, sigterm_event
 from reput.config import DEFAULT_TOPIC_QUEUES
 
@@ -38,6 +37,20 @@ _PORT = 9876
     help="Serve /metrics for Prometheus at this port; 0 takes any.",
 )
 @click.option(
+    "--follow",
+    is_flag=True,
+    help="Build the durable indexes by a follower on Spark, in a process of its own, as `reput follow`.",
+)
+@click.option("--master", metavar="URL", help="The Spark master of --follow.  [default: local[*]]")
+@click.option("--no-spark", is_flag=True, help="Let --follow work without Spark.")
+@click.option(
+    "--log-format",
+    type=click.Choice(log_lines.FORMATS),
+    default=log_lines.TEXT,
+    show_default=True,
+    help="The form of the log on stderr: lines for people, or a JSON object each.",
+)
+@click.option(
     "-t",
     "--topic",
     "topics",
@@ -55,6 +68,10 @@ def serve(
     allow_remote: bool,
     access_keys: str | None,
     metrics_port: int | None,
+    follow: bool,
+    master: str | None,
+    no_spark: bool,
+    log_format: str,
     topics: tuple[str, ...],
     config_path: str | None,
     assignments: tuple[str, ...],
@@ -76,10 +93,9 @@ def serve(
     """  # noqa: D301 - click wants the control character
     import reput
 
-    handler = _LogLines()
-    logging.getLogger("reput.broker").addHandler(handler)
     try:
         with (
+            log_lines.logged("reput.broker", log_format),
             sigterm_event() as ended,
             reput.serve(
                 store,
@@ -90,6 +106,9 @@ def serve(
                 config=options.config_of(config_path, assignments),
                 access_keys=access_keys,
                 metrics_port=metrics_port,
+                follow=follow,
+                spark=False if no_spark else None,
+                master=master,
             ) as broker,
         ):
             if as_json:
@@ -104,8 +123,6 @@ def serve(
     except KeyboardInterrupt:
         output.say("interrupted: all connections are closed, and the store is closed, too")
         return INTERRUPTED
-    finally:
-        logging.getLogger("reput.broker").removeHandler(handler)
     return 0
 
 
@@ -117,11 +134,3 @@ def _topics(given: tuple[str, ...]) -> dict[str, int]:
             raise click.BadParameter(f"{text!r}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
         topics[name] = int(queues) if queues else DEFAULT_TOPIC_QUEUES
     return topics
-
-
-class _LogLines(logging.Handler):
-    """Writes what the broker logs to stderr, one line each."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a line."""
-        output.say(f"{record.levelname.lower()}: {record.getMessage()}")

@@ -20,6 +20,7 @@ from reput.broker.state.unique_keys import UniqueKeys
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.client_calls import ClientCalls
 from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode
+from reput.broker.wire.connection import about
 from reput.errors import ReputError
 from reput.formats.record import encode_message_id
 from reput.store.metadata.tables import Table
@@ -94,7 +95,8 @@ class BrokerState:
         except ReputError as error:
             answer = answer_of_error(error)
         except Exception as error:  # an error of ours must not end the other clients' broker
-            log.exception("request %d of %s failed", request.frame.code, request.connection.peer)
+            code, connection = request.frame.code, request.connection
+            log.exception("request %d of %s failed", code, connection.peer, extra=about(connection, code))
             answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         if answer is not None:
             request.answer(answer)

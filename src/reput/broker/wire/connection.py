@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from reput.formats.record import Host
 from reput.formats.remoting import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
@@ -20,6 +21,9 @@ NO_FRAME, SLOW_READER = "no_frame", "slow_reader"
 _HIGH_WATER = 1 << 20
 _MAX_REMARK = 4096
 _UNKNOWN = Host(bytes(4), 0)
+
+
+_numbers = count(1)
 
 
 class FrameServer(Protocol):
@@ -42,6 +46,7 @@ class Connection(asyncio.Protocol):
     """A client's connection.
 
     Attributes:
+        number: Its number, from 1 on.
         received_s: The loop's time when bytes came last.
         own_address: The address that the client has dialled, `host:port`.
         peer: The client's address.
@@ -53,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader()
         self._out: list[bytes | memoryview] | None = None
         self._transport: asyncio.Transport | None = None
+        self.number = next(_numbers)
         self.received_s = 0.0
         self.own_address = ""
         self.peer = _UNKNOWN
@@ -140,3 +146,8 @@ class Connection(asyncio.Protocol):
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def about(connection: Connection, code: int | None = None) -> dict[str, Any]:
+    """Return what a structured log has on a connection, and on a request of it."""
+    return {"connection": connection.number, "remote": str(connection.peer), "code": code}

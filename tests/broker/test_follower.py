@@ -1,0 +1,92 @@
+"""A broker whose durable indexes a follower builds, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+import reput
+from broker.remoting import Client, wait_until
+from reput.broker.wire.codes import ResponseCode
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_follower_builds_the_indexes_of_a_broker(tmp_path: Path) -> None:
+    """The follower's indexes go as far as the log, it ends with the broker, and the store is sound."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics=["orders"], follow=True, spark=False) as broker:
+        follower = broker.follower
+        assert follower is not None
+        with Client(broker.address) as client:
+            for _ in range(20):
+                assert client.put("orders").code == ResponseCode.SUCCESS
+        end = broker._store.view.confirmed()
+        wait_until(lambda: follower.progress.get("durable", 0) >= end)
+        assert broker._store.is_followed
+    assert not follower.is_active
+    assert follower.failure is None
+    assert_sound(path)
+
+
+def test_a_follower_has_the_settings_of_the_broker(tmp_path: Path) -> None:
+    """Settings of the store reach the follower, which refuses those that contradict the files."""
+    path = tmp_path / "store"
+    config = reput.StoreConfig(mapped_file_size_commit_log=1 << 20, flush_disk_type="SYNC_FLUSH")
+    with reput.serve(path, topics=["orders"], config=config, follow=True, spark=False) as broker:
+        follower = broker.follower
+        assert follower is not None
+        wait_until(lambda: follower.progress)
+        assert follower.failure is None
+    assert_sound(path)
+
+
+def test_a_follower_that_fails_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log has its last words once, clients are served on, and the broker builds the indexes."""
+    path = tmp_path / "store"
+    reput.MessageStore.open(path, create=True).close()
+    with (
+        reput.follow(path, spark=False),
+        caplog.at_level(logging.ERROR, "reput.broker"),
+        reput.serve(path, topics=["orders"], follow=True, spark=False) as broker,
+    ):
+        wait_until(lambda: broker.follower is not None and broker.follower.failure)
+        with Client(broker.address) as client:
+            assert client.put("orders").code == ResponseCode.SUCCESS
+    (line,) = [record.getMessage() for record in caplog.records if "follower" in record.getMessage()]
+    assert "exit code" in line
+    assert "another follower" in line or "follow" in line
+    assert_sound(path)
+
+
+def test_a_follower_ends_when_its_broker_is_killed(tmp_path: Path) -> None:
+    """Nothing is left of a broker after kill -9: the follower sees the end of its stdin."""
+    words = [sys.executable, "-m", "reput", "serve", str(tmp_path / "store"), "--port", "0", "--json"]
+    words += ["--follow", "--no-spark"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        json.loads(process.stdout.readline())
+        children: list[Any] = []
+        wait_until(lambda: children.extend(psutil.Process(process.pid).children()) or children)
+        process.send_signal(signal.SIGKILL)
+        gone, alive = psutil.wait_procs(children, timeout=60)
+    assert (len(gone), alive) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"follow": "loop"}, {"spark": False}, {"follow": True, "spark": object()}, {"master": "local"}],
+)
+def test_wrong_arguments_of_a_follower_are_refused(arguments: dict[str, Any]) -> None:
+    """A follower takes no session: it is another process."""
+    with pytest.raises(reput.ConfigError, match=r"follow|spark"):
+        reput.serve(**arguments)
