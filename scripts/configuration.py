@@ -109,7 +109,7 @@ STORE_ARGUMENTS = (
     Argument("limits", "", "", "none", "`MessageStore.open`: bounds on what one pull returns (`PullLimits`)"),
     Argument("delete_expired", "--delete-expired", "", "by the settings", "delete expired log files"),
     Argument("manual", "", "", "off", "`delete_expired`: at any hour"),
-    Argument("follow", "--follow", "", "off", "`MessageStore.open`: start a follower; `get`: wait for new messages"),
+    Argument("follow", "--follow", "", "off", "`MessageStore.open`, `serve`: start a follower; `get`: wait"),
     Argument("reput", "--reput", "", "on", "`close`, `put`: catch up the indexes at the end"),
 )
 JOB_ARGUMENTS = (
@@ -214,7 +214,6 @@ OUTPUT_ARGUMENTS = (
         "access_keys", "--access-keys", "", "none", "`serve`: keys with which clients sign, by name, or their file"
     ),
     Argument("metrics_port", "--metrics-port", "", "none", "`serve`: the port of /metrics; 0 takes any"),
-    Argument("follow", "--follow", "", "off", "`serve`: build the durable indexes by a follower in its own process"),
     Argument("", "--log-format", "", "text", "`serve`: the form of the log: text or json"),
     Argument("", "--until-stdin-ends", "", "off", "`follow`: end when stdin ends, as it does when the parent ends"),
     Argument("allow_remote", "--allow-remote", "", "off", "`serve`: allow an address that other machines reach"),

@@ -29,6 +29,10 @@ MAX_CONNECTIONS: Final = 10_000
 """The most connections; a further one is closed at once."""
 IDLE_S: Final = 120.0
 """A connection on which nothing comes for this time is closed. Clients send a heartbeat every 30 s."""
+MAX_INPUT: Final = 512 << 20
+"""The most bytes of unfinished frames, of all connections; the connection that passes it is closed."""
+MAX_ALL_OUTPUT: Final = 1 << 30
+"""The most bytes of answers that wait, of all connections; the connection that passes it is closed."""
 INDEX_BYTES: Final = 64 << 20
 """Bytes of log without durable indexes after which the broker builds them."""
 _RESPONSES = frozenset(ResponseCode)
@@ -48,6 +52,9 @@ class BrokerServer:
         loop: the loop that serves connections.
         access_keys: the keys with which clients sign; None to check nothing.
         counts_answers: count each answer with its time, for metrics.
+
+    Attributes:
+        input_bytes: The bytes of unfinished frames, of all connections.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class BrokerServer:
         self._unknown: set[int] = set()
         self._closed_lately: Counter[str] = Counter()
         self._is_stopping = False
+        self.input_bytes = 0
         self._sweeper: asyncio.Task[None] | None = None
 
     # --- connections ---------------------------------------------------------------------------
@@ -95,6 +103,15 @@ class BrokerServer:
             if count > _LINES_A_SECOND:
                 log.warning("closed (%s): %d further connections", reason, count - _LINES_A_SECOND)
         self._closed_lately.clear()
+
+    def took(self, connection: Connection, unread: int) -> bool:  # noqa: ARG002 - as connections call it
+        """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
+        self.input_bytes += unread
+        return unread <= 0 or self.input_bytes <= MAX_INPUT
+
+    def is_full(self, connection: Connection) -> bool:  # noqa: ARG002 - as connections call it
+        """Return True if the answers that wait, of all connections, are too many."""
+        return sum(one.waiting for one in self._connections) > MAX_ALL_OUTPUT
 
     def disconnected(self, connection: Connection) -> None:
         """Forget a connection that is gone."""

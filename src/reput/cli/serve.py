@@ -42,7 +42,7 @@ _PORT = 9876
     help="Build the durable indexes by a follower on Spark, in a process of its own, as `reput follow`.",
 )
 @click.option("--master", metavar="URL", help="The Spark master of --follow.  [default: local[*]]")
-@click.option("--no-spark", is_flag=True, help="Let --follow work without Spark.")
+@click.option("--spark/--no-spark", default=None, help="--no-spark lets --follow work without Spark and Java.")
 @click.option(
     "--log-format",
     type=click.Choice(log_lines.FORMATS),
@@ -70,7 +70,7 @@ def serve(
     metrics_port: int | None,
     follow: bool,
     master: str | None,
-    no_spark: bool,
+    spark: bool | None,
     log_format: str,
     topics: tuple[str, ...],
     config_path: str | None,
@@ -107,7 +107,7 @@ def serve(
                 access_keys=access_keys,
                 metrics_port=metrics_port,
                 follow=follow,
-                spark=False if no_spark else None,
+                spark=False if spark is False else None,
                 master=master,
             ) as broker,
         ):

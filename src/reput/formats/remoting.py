@@ -230,6 +230,11 @@ class FrameReader:
         self._rest += data[at:]
         return frames
 
+    @property
+    def unread(self) -> int:
+        """The bytes of the unfinished frame."""
+        return len(self._rest)
+
     def _is_complete(self) -> bool:
         return len(self._rest) >= _PREFIX.size and self._end_of(self._rest, 0) <= len(self._rest)
 

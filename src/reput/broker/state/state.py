@@ -19,7 +19,7 @@ from reput.broker.state.statistics import Statistics
 from reput.broker.state.unique_keys import UniqueKeys
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.client_calls import ClientCalls
-from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode
+from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, refuse
 from reput.broker.wire.connection import about
 from reput.errors import ReputError
 from reput.formats.record import encode_message_id
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from reput.formats.record import Host
 
 log = logging.getLogger("reput.broker")
+MAX_WORK: Final = 1000
+"""The most requests that wait for the thread that waits for the disk; a further one is refused."""
 NAME: Final = "reput"
 """The name of the broker in routes."""
 
@@ -64,6 +66,7 @@ class BrokerState:
         self.wants_indexes = False
         self._host = host.encode()
         self._loop = loop
+        self._working = 0
         self._worker = ThreadPoolExecutor(1, "reput-broker-worker")
 
     def connection_lost(self, connection: Connection) -> None:
@@ -106,10 +109,30 @@ class BrokerState:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(work, *args)
 
+    def refuse_work(self) -> None:
+        """Refuse a request if too many wait for the other thread.
+
+        Raises:
+            RefusedError: too many wait.
+        """
+        if self._working >= MAX_WORK:
+            refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
+
     def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
-        """Answer a request with what `work` returns in another thread: it waits for the disk."""
+        """Answer a request with what `work` returns in another thread: it waits for the disk.
+
+        Raises:
+            RefusedError: too many requests wait for that thread.
+        """
+        self.refuse_work()
+        self._working += 1
         future = self._worker.submit(work)
-        future.add_done_callback(lambda done: self.soon(self.guarded, request, done.result))
+
+        def done() -> Answer:
+            self._working -= 1
+            return future.result()
+
+        future.add_done_callback(lambda _: self.soon(self.guarded, request, done))
 
     async def end_work(self) -> None:
         """Wait for what is done in the other thread, and take no more."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT = 32 << 20
 """Bytes of answers that may wait for a client that does not read; then its connection is closed."""
-NO_FRAME, SLOW_READER = "no_frame", "slow_reader"
+NO_FRAME, FULL_INPUT, SLOW_READER, FULL_OUTPUT = "no_frame", "full_input", "slow_reader", "full_output"
 """Reasons to close a connection."""
 _HIGH_WATER = 1 << 20
 _MAX_REMARK = 4096
@@ -37,6 +37,12 @@ class FrameServer(Protocol):
 
     def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
         """Serve the frames of one read, in their order."""
+
+    def took(self, connection: Connection, unread: int) -> bool:
+        """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
+
+    def is_full(self, connection: Connection) -> bool:
+        """Return True if the answers that wait, of all connections, are too many."""
 
     def ending(self, connection: Connection, reason: str, words: str) -> None:
         """Note that a connection is being closed: the reason in a word, and what has happened."""
@@ -68,6 +74,11 @@ class Connection(asyncio.Protocol):
         """True while answers can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def waiting(self) -> int:
+        """The bytes of answers that the client has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; asyncio calls it."""
         self._transport = cast("asyncio.Transport", transport)
@@ -83,10 +94,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Serve the frames that are complete; asyncio calls it."""
         self.received_s = self._loop.time()
+        before = self._reader.unread
         try:
             frames = self._reader.feed(data)
         except FrameError as error:
             self._server.ending(self, NO_FRAME, f"it sent no frame of the remoting protocol: {error}")
+            self.abort()
+            return
+        finally:
+            is_taken = self._server.took(self, self._reader.unread - before)
+        if not is_taken:
+            self._server.ending(self, FULL_INPUT, "the unfinished frames of all connections are too many")
             self.abort()
             return
         if frames:
@@ -110,6 +128,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio has it
         """Forget the client; asyncio calls it."""
         self._transport = None
+        self._server.took(self, -self._reader.unread)
         self._server.disconnected(self)
 
     def answer(self, asked: RemotingFrame, answer: Answer) -> None:
@@ -133,8 +152,13 @@ class Connection(asyncio.Protocol):
         if not pieces or transport is None or transport.is_closing():
             return
         transport.writelines(pieces)
-        if transport.get_write_buffer_size() > MAX_OUTPUT:
+        waiting = transport.get_write_buffer_size()
+        if waiting > MAX_OUTPUT:
             self._server.ending(self, SLOW_READER, f"it does not read its answers, and {MAX_OUTPUT} bytes wait")
+            self.abort()
+        elif waiting > _HIGH_WATER and self._server.is_full(self):
+            words = f"it does not read its answers, and those of all connections are too many; {waiting} bytes wait"
+            self._server.ending(self, FULL_OUTPUT, words)
             self.abort()
 
     def close(self) -> None:
