@@ -211,45 +211,24 @@ class JobOptions:
         }
 
 
-def _refuse_both(master: str | None, wants_spark: bool | None) -> None:
-    if master and wants_spark is False:
-        raise click.UsageError("--no-spark and --master contradict each other: give one of them")
-
-
 def job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a job to a verb, which is called with `store`, `job` (a JobOptions) and `as_json`."""
-
-    @functools.wraps(verb)
-    def called(
-        store: str,
-        config_path: str | None,
-        assignments: tuple[str, ...],
-        master: str | None,
-        spark: bool | None,
-        split_mb: float,
-        verify_crc: bool,
-        quiet: bool,
-        **others: Any,
-    ) -> Any:
-        _refuse_both(master, spark)
-        config = config_of(config_path, assignments)
-        return verb(store, JobOptions(master, spark, split_mb, verify_crc, config, quiet), **others)
-
-    shared = _together(config_options, _master_option, _spark_option, _split_options, _quiet_option, json_option)
-    return store_argument(shared(called))  # type: ignore[no-any-return]
+    return _with_job_options(verb, _spark_option, _split_options)
 
 
 def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a follower to a verb; otherwise as `job`."""
-    return _job_without_splits(verb, _follow_spark_option)
+    return _with_job_options(verb, _follow_spark_option)
 
 
 def export_job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of an export to a verb; otherwise as `job`."""
-    return _job_without_splits(verb, _spark_option)
+    return _with_job_options(verb, _spark_option)
 
 
-def _job_without_splits(verb: Callable[..., Any], spark_option: Callable[[Any], Any]) -> Callable[..., Any]:
+def _with_job_options(
+    verb: Callable[..., Any], spark_option: Callable[[Any], Any], split_options: Callable[[Any], Any] | None = None
+) -> Callable[..., Any]:
     @functools.wraps(verb)
     def called(
         store: str,
@@ -258,11 +237,16 @@ def _job_without_splits(verb: Callable[..., Any], spark_option: Callable[[Any], 
         master: str | None,
         spark: bool | None,
         quiet: bool,
+        split_mb: float = 0,
+        verify_crc: bool = True,
         **others: Any,
     ) -> Any:
-        _refuse_both(master, spark)
-        config = config_of(config_path, assignments, store)
-        return verb(store, JobOptions(master, spark, 0, True, config, quiet), **others)
+        if master and spark is False:
+            raise click.UsageError("--no-spark and --master contradict each other: give one of them")
+        # A job with splits compares all settings with the store.
+        config = config_of(config_path, assignments, store if split_options is None else None)
+        return verb(store, JobOptions(master, spark, split_mb, verify_crc, config, quiet), **others)
 
-    shared = _together(config_options, _master_option, spark_option, _quiet_option, json_option)
+    own = () if split_options is None else (split_options,)
+    shared = _together(config_options, _master_option, spark_option, *own, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]

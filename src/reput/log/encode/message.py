@@ -125,8 +125,7 @@ class PutResult(NamedTuple):
             PutError: The message is not stored.
             DiskFullError: The message is not stored because the disk is full.
         """
-        if not self.status.is_stored:
-            raise _error_of(self.status, self.reason)
+        _raise_for(self.status, self.reason)
         return self
 
     @property
@@ -169,8 +168,7 @@ class PutManyResult(NamedTuple):
             PutError: None of them is stored.
             DiskFullError: None of them is stored because the disk is full.
         """
-        if not self.status.is_stored:
-            raise _error_of(self.status, self.reason)
+        _raise_for(self.status, self.reason)
         return self
 
     @property
@@ -202,8 +200,9 @@ def check_message(message: object) -> None:
         raise illegal(f"born_host {message.born_host!r:.80}: give a reput.formats.record.Host(address, port)")
 
 
-def _error_of(status: PutStatus, reason: str) -> PutError:
-    return (DiskFullError if status is PutStatus.DISK_FULL else PutError)(status, reason)
+def _raise_for(status: PutStatus, reason: str) -> None:
+    if not status.is_stored:
+        raise (DiskFullError if status is PutStatus.DISK_FULL else PutError)(status, reason)
 
 
 class MessageRefusedError(Exception):
