@@ -25,6 +25,7 @@ from peer import peer
 from peer.turns import Turn, TurnError
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
+from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.lite_topics import LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
 from reput.formats.record import (
     FLAG_INNER_BATCH,
@@ -337,6 +338,7 @@ class Rounds:
                     (theirs_, ours_)
                     for theirs_, ours_ in zip(found, wanted, strict=True)
                     if not is_alike(store, theirs_, ours_, is_cut=is_cut)
+                    and not (side == "old" and skips_a_file(self.store, theirs_, ours_))
                 ]
             assert not different, f"{len(different)} answers differ, first RocketMQ's: {different[:3]}"
             assert_sound(ours, config)
@@ -393,6 +395,22 @@ def is_alike(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[str, 
         found, wanted = set(theirs["phys"]), set(ours["phys"])
         return found <= wanted if is_cut else found == wanted
     return theirs == ours
+
+
+def skips_a_file(left: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Return True if RocketMQ 4.9 begins a search by time in a later file than the one that has the answer.
+
+    It takes the first file that was not changed before that time, else the last one. The time of a mapped file is that
+    of the first change since a flush, so it may be before the times of its last entries.
+
+    Source: `ConsumeQueue.getOffsetInQueueByTime` and `MappedFileQueue.getMappedFileByTime` of 4.9.7.
+    """
+    if "time" not in theirs:
+        return False
+    topic, queue_id, asked_ms = theirs["time"]
+    files = sorted((left / paths.CONSUME_QUEUE / topic / str(queue_id)).iterdir())
+    begins = next((file for file in files if file.stat().st_mtime_ns // 1_000_000 >= asked_ms), files[-1])
+    return bool(ours["lower"] < theirs["lower"] == int(begins.name) // ENTRY_SIZE)
 
 
 def is_blank(store: reput.MessageStore, begin: int, end: int) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from peer import peer as program
-from peer.rounds import Rounds
+from peer.rounds import Rounds, skips_a_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,3 +30,18 @@ def test_turn_about(kind: str, name: str, tmp_path: Path) -> None:
     case = Rounds(kind, 1, tmp_path, (name,))
     done = [case.round() for _ in range(TURNS)]
     assert len(done) == TURNS
+
+
+def test_a_search_by_time_of_4_9_began_in_a_later_file(tmp_path: Path) -> None:
+    """RocketMQ 4.9 passes over a file that was changed before the time asked for, and over no other."""
+    folder = tmp_path / "consumequeue" / "orders" / "1"
+    folder.mkdir(parents=True)
+    for start, changed_ms in ((0, 391), (2000, 470)):
+        file = folder / f"{start:020}"
+        file.touch()
+        os.utime(file, ns=(changed_ms * 1_000_000, changed_ms * 1_000_000))
+    theirs, ours = {"time": ["orders", 1, 411], "lower": 100}, {"lower": 89}
+    assert skips_a_file(tmp_path, theirs, ours)
+    assert not skips_a_file(tmp_path, theirs | {"lower": 95}, ours)
+    assert not skips_a_file(tmp_path, theirs | {"time": ["orders", 1, 390]}, ours)
+    assert not skips_a_file(tmp_path, {"log": []}, ours)
