@@ -237,6 +237,20 @@ def test_keys_of_another_layout_were_passed_over_in_silence(tmp_path: Path) -> N
     assert note.startswith(
         f"{database(store)}: 5 keys of a layout that reput does not know, such as b''; a newer broker"
     )
+    # Topics and offsets are in one database: it was named once for each.
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        opened.query_offset("billing", "orders", 0)
+        assert [text for text in opened.notes if "layout" in text] == [note]
+
+
+def test_info_did_not_name_the_store_type_that_a_rebuild_assumes(tmp_path: Path) -> None:
+    """Without queues, metadata of version 1 says that they were in RocksDB, and `info` says so as a rebuild does."""
+    store = golden.unpack("config-v1", tmp_path)
+    assert not any("assumes" in note for note in reput.info(store).notes)
+    shutil.rmtree(store / "consumequeue")
+    assert any("assumes storeType=defaultRocksDB (no queues" in note for note in reput.info(store).notes)
+    given = StoreConfig(store_type="defaultRocksDB")
+    assert not any("assumes" in note for note in reput.info(store, config=given).notes)
 
 
 def test_a_database_of_another_layout_was_read_as_empty(tmp_path: Path) -> None:

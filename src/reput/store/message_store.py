@@ -200,7 +200,7 @@ class LocalStore(ProgressCalls, Reading):
                     persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
                     version_step=config.consumer_offset_update_version_step or VERSION_STEP,
                 )
-                self.notes += self._progress.notes
+                self.notes += [note for note in self._progress.notes if note not in self.notes]
             return self._progress
 
     @property

@@ -101,14 +101,22 @@ class StoreFacts(FoundQueues):
 
     @cached_property
     def _first_kinds(self) -> tuple[str, ...]:
-        """The kinds that a job makes in a store that has no queues, if no setting names one.
+        """The kinds that a job makes in a store that has no queues, if no setting names one."""
+        is_assumed = self.purpose in MAKES_QUEUES and self.assumed_store_type
+        return metadata_v1.QUEUE_KINDS if is_assumed else DEFAULT_KINDS
+
+    @cached_property
+    def assumed_store_type(self) -> str:
+        """The storeType that a job assumes in a store that has no queues, with its reason; "" if it assumes none.
 
         Metadata in RocksDB of version 1 shows that the broker had its queues there, too (`isEnableRocksDBStore`).
         Version 2 does not depend on the storeType, and shows nothing.
         """
-        if self._has_queues or self.config.store_type is not None or self.purpose not in MAKES_QUEUES:
-            return DEFAULT_KINDS
-        return metadata_v1.QUEUE_KINDS if isinstance(self.metadata.chosen, V1Databases) else DEFAULT_KINDS
+        is_given = self.config.store_type is not None
+        if self._has_queues or is_given or not isinstance(self.metadata.chosen, V1Databases):
+            return ""
+        what = f"no queues are there, and {self.metadata.chosen.words} has the metadata"
+        return f"{metadata_v1.store_type_with(True)} ({what})"
 
     @property
     def placement(self) -> QueuePlacement:
@@ -123,8 +131,7 @@ class StoreFacts(FoundQueues):
     def _placed(self) -> FoundPlacement:
         names = self.named_kinds or self.left
         if not names and not self.built and self._first_kinds != DEFAULT_KINDS:
-            what = f"no queues are there, and {self.metadata.chosen.words} has the metadata"
-            return FoundPlacement(assumed=(f"{metadata_v1.store_type_with(True)} ({what})",))
+            return FoundPlacement(assumed=(self.assumed_store_type,))
         if len(names) < 2:
             return FoundPlacement()
         return resolved_placement(self.config, lambda: self.placement_shown, self.topics.lite)

@@ -90,6 +90,8 @@ def store_info(
     info.metadata = metadata_state(store.metadata)
     info.notes += [*info.metadata.notes, *(one.text for one in contradictions(layout, config)), *store.contradicted]
     info.damage += info.metadata.damage
+    if store.assumed_store_type:
+        info.notes.append(f"a rebuild without settings assumes {store.assumed_store_type}")
     if strays := list_strays(layout, in_queues=only is None):
         info.notes.append(strays_text(strays))
     return info
