@@ -1,4 +1,4 @@
-"""publish: the staged indexes get their checkpoint and frontier, become durable, and go live by one swap."""
+"""publish: the staged indexes become durable with their checkpoint and frontier, and go live by one swap."""
 
 from __future__ import annotations
 
@@ -26,26 +26,6 @@ from reput.store.owner.strays import carry_over_strays, strays_text
 from reput.store.recover.recovery import fingerprint_before
 
 
-def next_checkpoint(
-    old: Checkpoint, last: SplitResult | None, queues: bool, index_files: list[IndexFileResult] | None
-) -> Checkpoint:
-    """Return the checkpoint of a store whose log and indexes are durable up to its last record.
-
-    When RocketMQ opens a store after a crash, it destroys every IndexFile that ends later than index_msg_timestamp, and
-    scans the log from the last file whose first record is not after the logics offset (before 5.5: times). So these
-    fields say what is true.
-    """
-    new = old
-    if last is not None:
-        new = new._replace(physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record)
-        if queues:
-            new = new._replace(logics_msg_timestamp=last.last_store_timestamp, logics_physical_offset=last.last_record)
-    if index_files is not None:
-        ends = [file.header.end_timestamp for file in index_files]
-        new = new._replace(index_msg_timestamp=max(ends, default=0))
-    return new
-
-
 def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, owner: fs.Owner) -> None:
     """Write the checkpoint that goes live with the indexes."""
     fs.write_at(
@@ -55,31 +35,6 @@ def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, ow
         encode_checkpoint(checkpoint),
         0,
     )
-
-
-def next_frontier(
-    owned: Ownership,
-    log: LogFiles,
-    end: int,
-    last: SplitResult | None,
-    queues: bool,
-    index_files: list[IndexFileResult] | None,
-    old: own.Frontier,
-) -> own.Frontier:
-    """Return the frontier of the new indexes; an index that this job did not build keeps its place in `old`."""
-    fingerprint = fingerprint_of(log, last)
-    new = old._replace(store_id=owned.watermarks.store_id, epoch=owned.epoch)
-    if queues:
-        new = new._replace(queue_offset=end, queue_fingerprint=fingerprint)
-    if index_files is not None:
-        final = index_files[-1] if index_files else None
-        new = new._replace(
-            index_offset=end,
-            index_fingerprint=fingerprint,
-            index_file=final.name if final else "",
-            index_count=final.header.index_count if final else 0,
-        )
-    return new
 
 
 def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owner: fs.Owner) -> None:

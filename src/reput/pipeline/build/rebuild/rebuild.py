@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import DamagedStoreError, ReputError
+from reput.errors import ReputError
 from reput.files import fs
-from reput.formats import own
-from reput.formats.checkpoint import Checkpoint
-from reput.index.files import list_index_files
-from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
-from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.kinds import IndexStage
 from reput.pipeline.build.kinds import queue_builders
 from reput.pipeline.build.rebuild import deletions
+from reput.pipeline.build.rebuild.new_state import new_state
 from reput.pipeline.build.rebuild.next_offsets import keep_next_offsets
 from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
 from reput.pipeline.build.rebuild.report import (
-    files_of,
     fill_report,
     judge,
     refuse_unknown_topics,
@@ -40,25 +35,20 @@ from reput.pipeline.build.rebuild.report import (
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.build.stages.decode import decode_splits, prove
-from reput.pipeline.build.stages.place import finish_queues, merge, place_queues, queue_parts, verify_queues
+from reput.pipeline.build.stages.place import finish_queues, merge, place_queues, verify_queues
 from reput.pipeline.build.stages.state import RangeQueues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.ext_job import ext_job
-from reput.pipeline.split.job import Job, SplitResult
+from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import mib, plan_splits
 from reput.pipeline.split.stitch import Stitched
-from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import read_frontier
-from reput.store.disk.kinds import present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.retained import Retained
 from reput.store.owner import swap
 from reput.store.owner.owner import Ownership, own_store
 from reput.store.owner.strays import refuse_lost_log
-from reput.store.recover.known_good import known_good
-from reput.store.recover.recovery import find_start_of, fingerprint_before
 
 
 def rebuild_store(
@@ -152,7 +142,7 @@ def _rebuild(run: Rebuild) -> None:
     found = run.as_found().indexes
     if not indexes and any(found[name].marks is None for name in run.settings.indexes.built):
         warn_of_short_index(run, stitched)
-    publish.publish(run, run.log, run.report, partial(_new_state, run, stitched, last, indexes))
+    publish.publish(run, run.log, run.report, partial(new_state, run, stitched, last, indexes))
     if run.job.build_queues:
         deletions.forget(run)
 
@@ -186,71 +176,3 @@ def build_queues(run: Rebuild, queues: RangeQueues, start_index: Callable[[], No
         report_batches(run, queues.results)
     queues.enter(queues.others)
     return list(kept.retained)
-
-
-def _new_state(
-    run: Rebuild, stitched: Stitched, last: SplitResult | None, indexes: Sequence[IndexBuilt]
-) -> publish.Published:
-    job, layout = run.job, run.layout
-    whole = job.build_queues and job.of_all_topics
-    old, index_files = read_checkpoint(layout), files_of(indexes)
-    checkpoint = publish.next_checkpoint(old, last, whole, index_files)
-    checkpoint = _mark_known_good(run, stitched, old, checkpoint)
-    before = read_frontier(layout) or _frontier_of_others(run, whole, index_files is not None)
-    if index_files is None and job.indexes and not list_index_files(layout.index):
-        # Another kind has its own marks. The frontier says that no IndexFile is needed.
-        index_files = []
-    frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
-    parts = [*queue_parts(run)] if job.build_queues else []
-    parts += [part for index in indexes for part in index.parts]
-    if job.build_queues:
-        deletions.report(run)
-    return publish.Published(checkpoint, frontier, parts)
-
-
-def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own.Frontier:
-    """Return how far the indexes are complete that another program built and this job leaves alone.
-
-    These are the queues, unless the job builds the `whole`, and the IndexFiles, unless it builds them. Opening the
-    store finds the same. If queues are lost or cannot be read, both are complete up to nowhere.
-    """
-    nothing = own.Frontier(run.owned.watermarks.store_id)
-    kinds = [] if whole and has_index_files else present_kinds(run.layout, run.job.queue_file_size)
-    if not kinds:
-        return nothing
-    log = LogMaps(run.layout.commit_log, run.log.file_size)
-    try:
-        settings = replace(run.settings, types=run.job.types)
-        found = find_start_of(run.as_found(), log, kinds, settings).frontiers
-        of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
-    except DamagedStoreError:
-        return nothing
-    finally:
-        log.close()
-    frontier = nothing
-    if of_queues is not None and not whole:
-        frontier = frontier._replace(queue_offset=found.queue_offset, queue_fingerprint=of_queues)
-    if of_index is not None and not has_index_files:
-        last = next(reversed(list_index_files(run.layout.index)), None)
-        frontier = frontier._replace(
-            index_offset=found.index_offset,
-            index_fingerprint=of_index,
-            index_file=last.path.name if last else "",
-            index_count=last.header.index_count if last and last.header else 0,
-        )
-    return frontier
-
-
-def _mark_known_good(run: Rebuild, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:
-    """Keep the proof that the log's end was good (`reput.store.recover.known_good`), or drop it if the end is given up.
-
-    Returns the new checkpoint with what it must keep of the old one.
-    """
-    if run.keeps_known_good:
-        kept = max(run.owned.watermarks["flushed_offset"], known_good(run.layout).offset)
-        run.owned.watermarks["flushed_offset"] = kept
-        return new._replace(physic_msg_timestamp=max(old.physic_msg_timestamp, new.physic_msg_timestamp))
-    if run.report.torn_tail_offset is not None:
-        # After a kill before the swap the old frontier and checkpoint still say so, or the next run finds it again.
-        run.owned.watermarks["flushed_offset"] = min(run.owned.watermarks["flushed_offset"], stitched.end)
-    return new
