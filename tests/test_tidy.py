@@ -183,6 +183,8 @@ PUBLIC_NAMES = re.compile(r"behind_bytes|crooked_queues|\[.behind.\]|def behind\
 HELPERS = ("tests/support", "tests/peer", "tests/sim", "tests/conftest.py", "bench", "scripts", "examples")
 """Folders outside the package whose sentences keep the same rule."""
 
+SNAKE_NAME = re.compile(r"(?<!\w)_?[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?!\w)")
+
 # Spelt apart, so that this file passes its own rule.
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.*/])/(?:work|tmp|root|home|opt)/")
@@ -609,6 +611,47 @@ def unplain(path: Path) -> Iterator[str]:
 def test_sentences_are_plain(path: Path) -> None:
     """A docstring begins with a verb or a noun, and words are the field's."""
     assert not list(unplain(path))
+
+
+@functools.cache
+def names_of_code() -> frozenset[str]:
+    """The names that the package's code has, and those of modules of tests and scripts."""
+    found = {path.stem for top in ("src", "tests", "scripts") for path in (ROOT / top).rglob("*.py")}
+    for path in modules():
+        found |= found_names(parsed(path))
+    return frozenset(found)
+
+
+def found_names(tree: ast.Module) -> set[str]:
+    """The names that a module's code has. Texts with backquotes do not count: they speak about names."""
+    found: set[str] = set()
+    for node in walked(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            found |= set() if "`" in text else set(SNAKE_NAME.findall(text))
+        else:
+            found |= {
+                name for one in ("id", "attr", "name", "arg") if isinstance(name := getattr(node, one, None), str)
+            }
+    return found
+
+
+def test_docstrings_name_what_is_there() -> None:
+    """A snake_case name in backquotes is one of the code's: a name that was changed is not left in a docstring."""
+    written = [
+        (f"{name_of(path)}:{number}", name)
+        for path in modules()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for quoted in re.findall(r"`([^`]+)`", line)
+        for name in SNAKE_NAME.findall(quoted)
+    ]
+    assert [(place, name) for place, name in written if name not in names_of_code()] == []
+
+
+def test_names_of_code_are_seen() -> None:
+    """The rule above knows names of all sorts, and not those of which only a docstring speaks."""
+    text = "import a_b\ndef c_d(e_f):\n    'See `old_name`.'\n    e_f.g_h = i_j('k_l', m_n=1)"
+    assert found_names(ast.parse(text)) == {"a_b", "c_d", "e_f", "g_h", "i_j", "k_l", "m_n"}
 
 
 @pytest.mark.parametrize("top", HELPERS)

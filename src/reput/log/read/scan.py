@@ -323,6 +323,6 @@ class LogWalk:
                 self.verdict = Verdict.ZERO
 
     def _skips(self, file: LogFile, walk: RangeWalk) -> bool:
-        """Pass over damage in a tolerant walk; return False if the file has no further record."""
+        """Pass over damage; return False if the walk is not tolerant, or the file has no further record."""
         self.verdict = walk.verdict
         return self.tolerant and walk.skip(min(self.until, file.data_end)) is not None

@@ -1,8 +1,8 @@
 """The items of one IndexFile, compared with those that the log gives, a block at a time.
 
-Each item is judged alone, so a damaged one does not affect later ones. If the items of exactly as many records are
-missing between its neighbours, it takes their place: they count as present, and links are followed as if it were whole.
-So one damaged item is one finding.
+Each item is compared alone, so a damaged one does not affect later ones. A run of damaged items takes the place of the
+items that are missing between its neighbours, if the number is the same: they count as present, and links are followed
+as if the run were whole. So a damaged item is one finding, not one and a missing item.
 """
 
 from __future__ import annotations

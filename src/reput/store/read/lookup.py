@@ -84,7 +84,7 @@ class QueueLookup:
 
 
 class TopicLookup:
-    """A topic in which the kernel looks for keys (`lookup_layout.KeyTopic`)."""
+    """A topic in which the kernel looks for keys (`KEY_TOPIC_LAYOUT`)."""
 
     __slots__ = ("address", "index", "words")
 

@@ -55,7 +55,7 @@ def pull_bytes(max_bytes: int) -> int:
 
 
 class AnswerBuffer:
-    """A buffer into which kernels write the places of messages in the log; see `lookup_layout.ANSWERS_LAYOUT`.
+    """A buffer into which kernels write the places of messages in the log (`ANSWERS_LAYOUT`).
 
     Many answers share one buffer: to make one for each answer would cost more than the look-up.
     """
@@ -76,7 +76,7 @@ class GetResult(NotPickled):
     themselves, are kept, even if the log's file is deleted meanwhile.
 
     `span` has the queue's `min_offset` and `max_offset`. `words` has `count` places from word `at` on. `maps` are the
-    files that hold the records, each with its start. `Reading.get_message` and the class methods fill all slots; an
+    files that hold the records, each with its start. `Reading.get_message` and the static methods fill all slots; an
     `__init__` would cost more than the kernel.
     """
 

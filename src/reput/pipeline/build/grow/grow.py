@@ -3,7 +3,7 @@
 A short range is one task: it decodes, dispatches, writes entries to their places, and appends items to the last
 IndexFile. The range begins at the frontier, which is a true boundary, so it needs no proof. Many tasks decode a long
 range into parts, which are proved first, because a write in place cannot be taken back. Then tasks place the parts,
-while others already decode the next range (`grow_range`). No entry of a record below the range is overwritten. Queues
+while others already decode the next range (`range_task`). No entry of a record below the range is overwritten. Queues
 that do not continue at their next offset are reordered. Killed anywhere, a repeat writes the same bytes.
 """
 
