@@ -446,7 +446,7 @@ def test_bitmaps_that_cannot_be_judged(why: str, tmp_path: Path) -> None:
         (store / paths.CONFIG / "consumerFilter.json").write_bytes(b"{")
     report = reput.check(store, spark=False, config=CONFIG)
     assert not [one for one in report.findings if one.rule.startswith("ext-bitmap")]
-    assert any("bitmaps were not looked at" in note for note in report.notes) == (why == "damaged")
+    assert any("bitmaps were not checked" in note for note in report.notes) == (why == "damaged")
 
 
 @pytest.mark.parametrize(
