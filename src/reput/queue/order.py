@@ -8,8 +8,8 @@ An entry takes `width` queue offsets from its own on: 1 in a ConsumeQueue, n for
    missing offset, since RocketMQ cuts a queue at zeros. A queue of batches gets nothing.
 4. An entry below the next offset is a repeat and is left out. The first record wins, as in the peer's
    `ConsumeQueue.putMessagePositionInfo`. RocketMQ appends a repeated batch, but then no search finds its messages.
-5. But queue offset 0 restarts a queue whose last entry is above 0: the topic was deleted and made again. Everything
-   before is dropped.
+5. But queue offset 0 restarts a queue: the topic was deleted and made again. Everything before is dropped, be it one
+   message alone (`DefaultMessageStore.deleteTopics` removes the queue and its numbering).
 6. A restart is taken back if the queue then continues exactly where it was: the stretch of consecutive entries from 0
    was a repeat, up to that offset. Batches are written as they come, so their restarts are final.
 
@@ -95,7 +95,7 @@ def decide(
     if next_offset >= 0 and first > next_offset:
         blanks = first - next_offset
     elif first < next_offset:
-        restarts = may_restart and first == 0 and last > 0
+        restarts = may_restart and first == 0
         if not restarts:
             repeats = -(-(min(next_offset, end) - first) // width) * width
         elif not is_final:
