@@ -79,7 +79,7 @@ def _source(run: Rebuild, kind: ReadableQueues, kinds: Sequence[QueueKind]) -> S
         ConfigError: nothing says how far; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
-    covered = find_start_of(run.as_found(), log, kinds, run.settings).frontiers.queue_offset
+    covered = find_start_of(run.store, log, kinds, run.settings, run.store.index_shown).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
             f"{kind.folder}: nothing says how far the {kind.name} queues are complete, as after a crash. "

@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 
+from reput.config import StoreConfig
 from reput.formats import metadata_v1
 from reput.formats.lite_topics import is_light
 from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
@@ -189,6 +190,11 @@ class StoreFacts(FoundQueues):
     def index_read(self) -> AnyIndex:
         """The index that answers."""
         return self.indexes[self.index_choice.read]
+
+    @property
+    def index_shown(self) -> AnyIndex:
+        """The index that answers if no setting chooses one."""
+        return self.indexes[choose_indexes(StoreConfig(), self.indexes).read]
 
     @cached_property
     def tag_items(self) -> bool | None:

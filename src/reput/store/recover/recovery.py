@@ -28,6 +28,7 @@ from reput.files import names as folder_names
 from reput.formats import own
 from reput.formats.index_database import IndexMarks
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict
+from reput.index.kinds import AnyIndex
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import Columns
 from reput.log.read.maps import LogMaps
@@ -68,19 +69,21 @@ def find_start(store: StoreOnDisk, log: LogMaps) -> Start:
     Raises:
         DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
-    return find_start_of(store, log, store.message_kinds, store.settings)
+    return find_start_of(store, log, store.message_kinds, store.settings, store.index_read)
 
 
-def find_start_of(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], settings: StoreSettings) -> Start:
-    """Return the same for some kinds with an entry for each message, and the settings of a job.
+def find_start_of(
+    store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], settings: StoreSettings, index: AnyIndex
+) -> Start:
+    """Return the same for some kinds with an entry for each message, the settings of a job, and an index.
 
-    A job that replaces indexes looks at the store as it was found, without the job's own choice of kinds. It has read
-    the settings, and perhaps records that show more types of queues.
+    A job that replaces indexes asks about those that are there, and not about its own choice. It has read the settings,
+    and perhaps records that show more types of queues.
 
     Raises:
         DamagedStoreError: see `find_start`.
     """
-    start, index = _find_start(store, log, kinds, settings), store.index_read
+    start = _find_start(store, log, kinds, settings)
     index_offset = start.frontiers.index_offset
     if index.marks is not None:
         index_offset = end_of_indexed(log, index.marks)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from reput.errors import DamagedStoreError
 from reput.formats import own
 from reput.formats.checkpoint import Checkpoint
-from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
@@ -24,7 +23,6 @@ from reput.pipeline.build.stages.place import queue_parts
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
 from reput.store.owner.owner import Ownership
 from reput.store.recover.known_good import known_good
@@ -44,8 +42,8 @@ def new_state(
     old, index_files = read_checkpoint(layout), files_of(indexes)
     checkpoint = _next_checkpoint(old, last, whole, index_files)
     checkpoint = _mark_known_good(run, stitched, old, checkpoint)
-    before = read_frontier(layout) or _frontier_of_others(run, whole, index_files is not None)
-    if index_files is None and job.indexes and not list_index_files(layout.index):
+    before = run.store.frontier or _frontier_of_others(run, whole, index_files is not None)
+    if index_files is None and job.indexes and not run.store.index_files:
         # Another kind has its own marks. The frontier says that no IndexFile is needed.
         index_files = []
     frontier = _next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
@@ -114,7 +112,7 @@ def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own
     log = LogMaps(run.layout.commit_log, run.log.file_size)
     try:
         settings = replace(run.settings, types=run.job.types)
-        found = find_start_of(run.as_found(), log, kinds, settings).frontiers
+        found = find_start_of(run.store, log, kinds, settings, run.store.index_shown).frontiers
         of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
     except DamagedStoreError:
         return nothing
@@ -124,7 +122,7 @@ def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own
     if of_queues is not None and not whole:
         frontier = frontier._replace(queue_offset=found.queue_offset, queue_fingerprint=of_queues)
     if of_index is not None and not has_index_files:
-        last = next(reversed(list_index_files(run.layout.index)), None)
+        last = next(reversed(run.store.index_files), None)
         frontier = frontier._replace(
             index_offset=found.index_offset,
             index_fingerprint=of_index,

@@ -139,8 +139,7 @@ def _rebuild(run: Rebuild) -> None:
             retained = build_queues(run, queues, index.start)
         indexes = index.finish()
     fill_report(run, stitched, queues.table, retained, indexes)
-    found = run.as_found().indexes
-    if not indexes and any(found[name].marks is None for name in run.settings.indexes.built):
+    if not indexes and any(run.store.indexes[name].marks is None for name in run.settings.indexes.built):
         warn_of_short_index(run, stitched)
     publish.publish(run, run.log, run.report, partial(new_state, run, stitched, last, indexes))
     if run.job.build_queues:

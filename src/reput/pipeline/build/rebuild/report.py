@@ -11,7 +11,6 @@ from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.layout import NO_LIMIT
 from reput.formats.record import Verdict
-from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_name, place, written_bytes
@@ -26,7 +25,6 @@ from reput.pipeline.build.stages.state import RangeQueues
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
-from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.retained import Retained, Shortened
@@ -285,8 +283,8 @@ def warn_of_short_index(run: Rebuild, stitched: Stitched) -> None:
     last = with_items[-1]
     # If messages without items follow, the last one with items is somewhere in this split.
     needed = last.first_record if last.records_after_last_item else last.last_record
-    frontier = read_frontier(run.layout)
-    ends = [file.header.end_physical_offset + 1 for file in list_index_files(run.layout.index) if file.header]
+    frontier = run.store.frontier
+    ends = [file.header.end_physical_offset + 1 for file in run.store.index_files if file.header]
     covered = max([frontier.index_offset if frontier else 0, *ends])
     if covered <= needed:
         run.report.warnings.append(

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from reput.config import StoreConfig
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.build.stages.state import Build
-from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 
 
@@ -20,6 +18,7 @@ from reput.store.disk.store import StoreOnDisk
 class Rebuild(Build):
     """A rebuild: its store, its options, and the report that it fills.
 
+    `store` has the indexes that are live until the swap, as they were listed at the begin.
     `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
     """
 
@@ -46,10 +45,6 @@ class Rebuild(Build):
         begin = time.perf_counter()
         yield
         self.clock[name] = round(self.clock.get(name, 0) + time.perf_counter() - begin, 4)
-
-    def as_found(self) -> StoreOnDisk:
-        """Return the store with the indexes that are live until the swap, to see how far they are complete."""
-        return StoreOnDisk(self.layout, StoreConfig(), Purpose.LOOK)
 
     def note(self, text: str) -> None:
         """Add a line to the report."""
