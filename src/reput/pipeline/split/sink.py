@@ -7,6 +7,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,38 @@ def queue_path(folder: str, key: QueueKey) -> str:
     return f"{folder}/{key.topic.decode()}/{key.queue_id}"
 
 
+class Placeable(NamedTuple):
+    """Consecutive entries of a queue from queue offset `first` on, 20 bytes each.
+
+    `steady`: the queue is in order; otherwise a later task that sees all of it in log order writes them.
+    """
+
+    key: QueueKey
+    first: int
+    entries: memoryview
+    steady: bool = True
+
+
+def place_entries(job: Job, pieces: Iterable[Placeable]) -> list[QueueKey]:
+    """Write entries to their places in the queue files, but for queues that these do not hold or that are out of order.
+
+    Returns the queues that were left alone, because they would have overwritten live entries of records below the
+    frontier.
+    """
+    refused: list[QueueKey] = []
+    folders: set[str] = set()
+    for key, first, entries, steady in pieces:
+        if not steady or not job.places(key):
+            continue
+        if job.live and _would_overwrite(job, key, first, len(entries)):
+            refused.append(key)
+            continue
+        write_entries(job, key, first, entries)
+        folders.add(queue_path(job.queue_folder, key))
+    finish_folders(job, folders)
+    return refused
+
+
 def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> None:
     """Write consecutive entries of a queue from queue offset `first` on."""
     folder = queue_path(job.queue_folder, key)
@@ -33,7 +66,7 @@ def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> N
         position += len(piece)
 
 
-def would_overwrite(job: Job, key: QueueKey, first: int, size: int) -> bool:
+def _would_overwrite(job: Job, key: QueueKey, first: int, size: int) -> bool:
     """Return True if `size` bytes at queue offset `first` would overwrite entries of records below the frontier."""
     folder = queue_path(job.queue_folder, key)
     position, end = first * ENTRY_SIZE, first * ENTRY_SIZE + size

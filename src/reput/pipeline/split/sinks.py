@@ -18,7 +18,7 @@ from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.rocksdb_parts import save_value_rows, save_values
-from reput.pipeline.split.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.pipeline.split.sink import Placeable, place_entries
 from reput.queue.batch_kind import BATCHES
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
@@ -62,25 +62,18 @@ class FileSink:
         if not job.places_at_once:
             parts.save_entries(job, split.number, batch, rows)
             return
-        written = set()
-        for row in rows:
-            key, first, entries = batch.key(row), int(batch.first[row]), batch.queue_entries(row)
-            if not job.holds(FILE, key):
-                continue
-            if batch.steady[row] and job.live and would_overwrite(job, key, first, len(entries)):
-                batch.steady[row] = 0
-            # A queue that is out of order is reordered later, by a task that sees all of it in log order.
-            if batch.steady[row]:
-                write_entries(job, key, first, entries)
-                written.add(queue_path(job.queue_folder, key))
-        finish_folders(job, written)
+        keys = {row: batch.key(row) for row in rows}
+        pieces = (
+            Placeable(key, int(batch.first[row]), batch.queue_entries(row), bool(batch.steady[row]))
+            for row, key in keys.items()
+        )
+        if refused := {*place_entries(job, pieces)}:
+            # They are reordered later, like queues that are out of order.
+            batch.steady[[row for row, key in keys.items() if key in refused]] = 0
 
     def take_rows(self, job: Job, number: int, rows: Sequence[QueueRows]) -> None:  # noqa: ARG002 - a QueueSink
         """See `QueueSink`."""
-        held = [one for one in rows if job.holds(FILE, one.key)]
-        for one in held:
-            write_entries(job, one.key, one.first, one.entries.data)
-        finish_folders(job, {queue_path(job.queue_folder, one.key) for one in held})
+        place_entries(job, (Placeable(one.key, one.first, one.entries.data) for one in rows))
 
 
 class RocksdbSink:

@@ -20,7 +20,7 @@ from reput.pipeline.build.index.write import build_index_file
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.plan import Split
-from reput.pipeline.split.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.pipeline.split.sink import Placeable, place_entries
 from reput.pipeline.split.tasks import decode_and_sink
 
 _PLACED_AT_ONCE = 4
@@ -86,22 +86,14 @@ def place_split(job: Job, number: int) -> list[QueueKey]:
     """
     left, entries = parts.load_ranges(job, number), parts.load_entries(job, number)
     counts = left.entries.tolist()
-    refused: list[QueueKey] = []
-    folders: set[str] = set()
-    with job.writing():
+    pieces = (
+        Placeable(key, first, entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE], bool(steady))
         for key, first, count, end, steady in zip(
             left.keys, left.first.tolist(), counts, accumulate(counts), left.steady.tolist(), strict=True
-        ):
-            if not steady or not job.places(key):
-                continue
-            piece = entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE]
-            if would_overwrite(job, key, first, len(piece)):
-                refused.append(key)
-                continue
-            write_entries(job, key, first, piece)
-            folders.add(queue_path(job.queue_folder, key))
-        finish_folders(job, folders)
-    return refused
+        )
+    )
+    with job.writing():
+        return place_entries(job, pieces)
 
 
 def placements(results: Sequence[SplitResult]) -> list[Placement]:
