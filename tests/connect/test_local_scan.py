@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import subprocess
 import sys
@@ -17,7 +18,9 @@ import pytest
 
 import reput
 from reput.connect import read_ahead as ahead
+from reput.connect.options.schemas import BODY_ERROR, HEADERS, KAFKA, NATIVE, Column
 from reput.connect.scan import log_scan as scan_tasks
+from reput.connect.scan.arrays import arrow_schema
 from reput.errors import ConfigError, DamagedLogError, NotAStoreError
 from reput.formats import paths
 from support import frames, golden, stores
@@ -44,6 +47,24 @@ QUESTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"schema": "kafka", "includeHeaders": "true", "columns": "offset,headers"},
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("part", "columns"),
+    [("", (*NATIVE, BODY_ERROR)), ("kafka", (*KAFKA, HEADERS))],
+    ids=["native", "kafka"],
+)
+def test_the_help_names_each_column(part: str, columns: tuple[Column, ...]) -> None:
+    """The docstring of `scan` has each column once, with the type that its Arrow array has."""
+    text = inspect.getdoc(reput.scan) or ""
+    if part:
+        (text,) = re.findall(r'With `schema="kafka"`: (.*?)\n\n', text, re.DOTALL)
+        rows = re.findall(r"(\w+(?: and \w+)*) \(([^()]*)\)", text.replace("\n", " "))
+    else:
+        rows = re.findall(r"^\| (\w[\w, ]*) \| (\w[\w<>\[\], ]*) \|$", text, re.MULTILINE)[1:]
+    named = [(name, kind) for names, kind in rows for name in re.split(", | and ", names)]
+    types = {one.name: str(one.type).replace("tz=", "").replace("element: ", "") for one in arrow_schema(columns)}
+    assert sorted(named) == sorted(types.items())
 
 
 def many(folder: Path, messages: int = 3000) -> Path:

@@ -169,3 +169,12 @@ def test_every_folder_is_on_the_page() -> None:
     assert sorted([".", *re.findall(r"^\| `([\w/]+)` \|", section, re.MULTILINE)]) == there
     modules = sorted(path.name for path in package.glob("*.py") if not path.name.startswith("__"))
     assert sorted(re.findall(r"^\| `(\w+\.py)` \|", section, re.MULTILINE)) == modules
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
+def test_modules_on_the_page_are_there(page: str) -> None:
+    """Each path of a module on the page is one of the package, or of the repository."""
+    tops = (Path(reput.__file__).parent, ROOT)
+    named = re.findall(r"`([\w/]+/\w+\.py)`", (PAGE.parent / page).read_text("utf-8"))
+    assert named
+    assert [name for name in named if not any((top / name).is_file() for top in tops)] == []
