@@ -108,6 +108,33 @@ def test_a_writer_that_never_rests(name: str, tmp_path: Path) -> None:
             reading.join()
 
 
+def test_a_checkpoint_between_its_creation_and_its_first_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint of 0 bytes is not written yet, as for RocketMQ: it is no damage, and like one that is missing."""
+    seen: list[StoreInfo] = []
+    resize = os.ftruncate
+
+    def looked(descriptor: int, size: int) -> None:
+        if checkpoint.exists() and os.path.samestat(os.fstat(descriptor), checkpoint.stat()):
+            seen.append(store_info(tmp_path))
+        resize(descriptor, size)
+
+    checkpoint = tmp_path / paths.CHECKPOINT
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
+        put(store, 5)
+        assert not checkpoint.exists()
+        monkeypatch.setattr(os, "ftruncate", looked)
+        store.flush()
+    (info,) = seen
+    assert_nothing_false(info)
+    assert info.checkpoint is None
+    checkpoint.write_bytes(b"")
+    info = store_info(tmp_path)
+    assert [text for text in info.out_of_date if str(checkpoint) in text] == [
+        f"{checkpoint}: not written yet; RocketMQ then looks through the whole log when it opens"
+    ]
+    assert info.damage == []
+
+
 def test_a_follower_at_work(tmp_path: Path) -> None:
     """A follower on a store that nobody writes is named, and what is behind is its work."""
     store = reput.MessageStore.open(tmp_path, CONFIG, create=True)

@@ -2,6 +2,8 @@
 
 RocketMQ 4.x writes the first three, 5.5.1 all six, versions between them five. Values that were not written are 0.
 
+An empty file is one that is created and not written yet: RocketMQ maps it, which gives it its size, and reads zeros.
+
 Source: `org.apache.rocketmq.store.StoreCheckpoint`.
 """
 

@@ -329,9 +329,11 @@ def _read_deleted(layout: StoreLayout, log: LogFiles, info: StoreInfo) -> None:
 
 def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:
     data = fs.read_bytes(layout.checkpoint, CHECKPOINT.size)
-    if data is None:
+    if not data:
+        # Writers, a broker too, create the file before they write it.
+        missing = "no such file" if data is None else "not written yet"
         info.out_of_date.append(
-            f"{layout.checkpoint}: no such file; RocketMQ then looks through the whole log when it opens"
+            f"{layout.checkpoint}: {missing}; RocketMQ then looks through the whole log when it opens"
         )
         return None
     try:
