@@ -140,12 +140,17 @@ KINDS_UNNAMED_MODULES = ("queue/combined.py", "queue/kinds.py", "queue/placement
 """Modules of other rooms for which the same holds."""
 KINDS_LISTED = {
     "store/disk/kinds.py": "which kinds a store has",
+    "store/read/kinds.py": "the queues of an open store for each, and what answers about them",
+    "connect/cut/disk_queues.py": "what Spark's plans and tasks ask of each",
     "pipeline/build/kinds.py": "what the driver of a job that builds does for each",
     "pipeline/check/kinds.py": "what a check does for each",
     "pipeline/split/sinks.py": "what a job's tasks do for each",
     "pipeline/spark/worker_parent.py": "loads what tasks need before workers are forked",
 }
-KIND_NAMES = re.compile(r"(?i:file_kind|rocksdb)|\b(?:FILE|FileKind|FileQueues?)\b")
+KIND_NAMES = re.compile(
+    r"(?i:file_kind|rocksdb|batch_kind)|\b(?:FILE|FileKind|FileQueues?|BATCHES)\b"
+    r"|\bBatch(?:Kind|Queues?|QueueFiles|Builder|Sink|Check|Reader)\b"
+)
 # The same for kinds of index (`index/kinds.py`).
 INDEX_KINDS_LISTED = {
     "store/disk/index_kinds.py": "which kinds a store has",
@@ -155,9 +160,10 @@ INDEX_KINDS_LISTED = {
     "pipeline/build/rebuild/dry_run.py": "estimates the items of one kind and the entries of the other",
     "pipeline/check/index_kinds.py": "what a check does for each",
 }
+LISTS_OF_KINDS = [name for name in KINDS_LISTED if name != "pipeline/spark/worker_parent.py"]
 INDEX_KIND_NAMES = {"INDEX_FILES", "INDEX_DATABASE", "FileIndex", "DatabaseIndex"}
 # What is about one kind says so in its name.
-OF_ONE_KIND = re.compile(r"rocksdb|_files\.py$")
+OF_ONE_KIND = re.compile(r"rocksdb|_files\.py$|/batch\w*\.py$")
 
 # Docstrings begin with a verb or a noun, not with one of these.
 NO_BEGINNING = re.compile(r"(?:What|Whether|Where|Which|How|Who|Whose|Whoever|Whatever|When|If|So|As|That)\b")
@@ -549,6 +555,9 @@ def test_kinds_of_queues_are_not_named(path: Path) -> None:
         ("if kind.name == ROCKSDB: pass", True),
         ("if 'rocksdb' in kinds: pass", True),
         ("isinstance(queue, FileQueue)", True),
+        ("if queue.kind == BATCHES: pass", True),
+        ("isinstance(kind, BatchKind)", True),
+        ("store.view.batches, has_batches, BATCH", False),
         ("from reput.pipeline.build.rocksdb.tables import build_tables", True),
         ("kinds[0].open()", False),
         ("log.file_size, files, FILE_NAME, LogFiles", False),
@@ -558,6 +567,14 @@ def test_kinds_of_queues_are_not_named(path: Path) -> None:
 def test_kinds_are_seen(line: str, seen: bool) -> None:
     """The rule above knows names and texts from prose about them."""
     assert bool(list(kinds_named(ast.parse(line)))) == seen
+
+
+def test_lists_of_kinds_are_complete_and_documented() -> None:
+    """Each module that lists kinds names that of batches, too, and docs/architecture.md names each of these modules."""
+    for name in LISTS_OF_KINDS:
+        assert re.search(r"\b(?:BATCHES|BatchKind|BatchQueues)\b", (PACKAGE / name).read_text()), name
+    section = (ROOT / "docs" / "architecture.md").read_text().partition("## What a kind of queues is")[2]
+    assert re.findall(r"^\| `(\S+)` \|", section.partition("\n## ")[0], re.MULTILINE) == LISTS_OF_KINDS
 
 
 def test_kinds_of_index_are_not_named() -> None:

@@ -145,7 +145,7 @@ def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[s
         return store.store_time(topic, queue_id, offset)
 
     def number(offset: int) -> int:
-        return store.view.batches.number_of(QueueKey(topic.encode(), queue_id), "base_offset", offset)
+        return store.view.open_kinds.batches.number_of(QueueKey(topic.encode(), queue_id), "base_offset", offset)
 
     lower, upper = stored(ours["lower"]), stored(ours["upper"])
     after = number(ours["lower"])
@@ -177,8 +177,8 @@ def answer_entries(view: StoreView, line: dict[str, Any], offset: int) -> list[l
     topic, queue_id = line["queue"]
     key = QueueKey(topic.encode(), queue_id)
     if line["type"] == "BatchCQ":
-        number = view.batches.number_of(key, "base_offset", offset)
-        rows = view.batches.entries_from(key, number, 1 << 20).tolist()
+        number = view.open_kinds.batches.number_of(key, "base_offset", offset)
+        rows = view.open_kinds.batches.entries_from(key, number, 1 << 20).tolist()
         return [[base, physical, size, code, count] for physical, size, code, _, base, count, _, _ in rows]
     data = view.queues_table.entries(key, offset, view.max_offset(topic, queue_id)).tobytes()
     return [[offset + n, *values, 1] for n, values in enumerate(ENTRY.struct.iter_unpack(data))]

@@ -380,12 +380,12 @@ def test_truncate_and_delete_batch_consume_queue(tmp_path: Path) -> None:
     files = BatchKind(store.layout.batch_consume_queue)
     files.cut(log.placed[80].offset, fs.owner_of(store.layout.root))
     span = batch_queue(store).span()
-    assert (span.min_offset, span.max_offset, span.end) == (1, 801, 4 * IN_FILE)
+    assert (span.min_offset, span.max_offset, span.entries.stop) == (1, 801, 4 * IN_FILE)
     files.delete_expired(log.placed[30].offset)
     queue = batch_queue(store)
     span = queue.span(log.placed[30].offset)
     assert (span.min_offset, span.max_offset) == (301, 801)
-    assert [file.start // 46 for file in queue.filled if file.start < span.end * 46] == [20, 40, 60]
+    assert [file.start // 46 for file in queue.filled if file.start < span.entries.stop * 46] == [20, 40, 60]
 
 
 # --- queue/BatchConsumeMessageTest -----------------------------------------------------------------

@@ -218,7 +218,7 @@ def test_max_far_behind_the_entries(number: int, tmp_path: Path) -> None:
         queue = asked(key)
         assert queue is not None
         last = dict(queue.read(true.queue_offset, true.queue_offset + 1))[true.queue_offset]
-        assert queue.span() == (first, end, last)
+        assert queue.span() == (first, end, last, range(first, end))
         # Seen up to the record before the last one, it ends there.
         assert queue.span(below=true.physical_offset).max_offset == true.queue_offset
 

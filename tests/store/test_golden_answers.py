@@ -74,7 +74,7 @@ def answer(view: StoreView, question: dict[str, Any]) -> dict[str, Any]:
 
 def batch_entries(view: StoreView, topic: str, queue_id: int) -> list[list[int]]:
     """A queue's batches, up to the end of its first file, as a golden line has them."""
-    rows = view.batches.entries_from(QueueKey(topic.encode(), queue_id), 0, 1 << 20).tolist()
+    rows = view.open_kinds.batches.entries_from(QueueKey(topic.encode(), queue_id), 0, 1 << 20).tolist()
     return [[base, physical, size, code, messages] for physical, size, code, _, base, messages, _, _ in rows]
 
 
@@ -102,7 +102,7 @@ def is_searched_otherwise(view: StoreView, theirs: dict[str, Any], ours: dict[st
     It searches in one file. Of several batches of the time it may give any one. Where none has the time, UPPER gives
     the batch behind it, or none, which becomes the queue's minimum. Ours gives the last one before the time.
     """
-    if "time" not in theirs or theirs["time"][0] not in view.batches.topics:
+    if "time" not in theirs or theirs["time"][0] not in view.open_kinds.batches.topics:
         return False
     topic, queue_id, asked_ms = theirs["time"]
 

@@ -19,15 +19,16 @@ from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
-from reput.queue.batch_kind import BatchKind, BatchSpan, take_batches
+from reput.queue.batch_kind import BatchKind, order_of, take_batches
 from reput.queue.order import QueueOrder
+from reput.queue.reader import QueueSpan
 from reput.queue.tail import Tail
 
 _MOST_MAPS = 4096
 _NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
 _MISSING = 1 << 63
 """The value of an entry that no file holds: above any other."""
-_NOTHING = BatchSpan(0, 0, 0, 0, None)
+_NOTHING: QueueSpan[BatchEntry] = QueueSpan(0, 0, None, range(0))
 
 
 class _BatchTail:
@@ -72,12 +73,12 @@ class BatchQueues:
         self.topics: set[str] = set()
         """The topics that have such queues."""
         self._counter = counter
-        self._stored: dict[QueueKey, BatchSpan] = {}
+        self._stored: dict[QueueKey, QueueSpan[BatchEntry]] = {}
         self._tails: dict[QueueKey, _BatchTail] = {}
         self._maps = MapCache(_MOST_MAPS)
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Read from the files where each queue ends below the frontier, and drop the maps of older files."""
+        """Read from the files where each queue ends below the frontier; those entries leave the tail."""
         self._maps.clear()
         self._stored = {
             queue.key: queue.span(log_min_offset, frontier_offset)
@@ -85,13 +86,14 @@ class BatchQueues:
             if paths.is_topic_folder_name(queue.key.topic)
         }
         self.topics |= {key.topic.decode() for key in self._stored}
+        self.advance(frontier_offset)
 
     def take(self, key: QueueKey, entries: NDArray[np.void]) -> None:
         """Add a queue's next entries, in log order, to its tail."""
         tail = self._tails.get(key)
         if tail is None:
             stored = self._stored.get(key, _NOTHING)
-            tail = self._tails[key] = _BatchTail(stored.end, stored.order())
+            tail = self._tails[key] = _BatchTail(stored.entries.stop, order_of(stored))
             self.topics.add(key.topic.decode())
         for kept in take_batches(tail.order, entries):
             if kept.restarts:
@@ -114,8 +116,8 @@ class BatchQueues:
                 gone, last = tail.entry(tail.first), tail.entry(end - 1)
                 stored = _NOTHING if tail.restarted else self._stored.get(key, _NOTHING)
                 least = stored.min_offset if stored.last else gone.base_offset
-                first = stored.first if stored.last else tail.first
-                self._stored[key] = BatchSpan(first, end, least, last.next_offset, last)
+                first = stored.entries.start if stored.last else tail.first
+                self._stored[key] = QueueSpan(least, last.next_offset, last, range(first, end))
                 self._counter.entries -= end - tail.first
                 tail.entries = tail.entries[(end - tail.first) * BATCH_ENTRY_SIZE :]
                 tail.first, tail.restarted = end, False
@@ -148,8 +150,8 @@ class BatchQueues:
     def span(self, key: QueueKey) -> tuple[int, int]:
         """Return the number of a queue's first entry, and the number after its last entry."""
         tail, stored = self._tails.get(key), self._stored.get(key, _NOTHING)
-        first = stored.first if tail is None or not tail.restarted else 0
-        return first, stored.end if tail is None else tail.end
+        first = stored.entries.start if tail is None or not tail.restarted else 0
+        return first, stored.entries.stop if tail is None else tail.end
 
     def entries_from(self, key: QueueKey, number: int, most: int) -> NDArray[np.void]:
         """Return at most `most` entries (dtype `BATCH_ENTRY`) from this number on, up to the end of its file.
@@ -186,7 +188,7 @@ class BatchQueues:
 
     def _in_files_to(self, key: QueueKey) -> int:
         tail = self._tails.get(key)
-        return 0 if tail is not None and tail.restarted else self._stored.get(key, _NOTHING).end
+        return 0 if tail is not None and tail.restarted else self._stored.get(key, _NOTHING).entries.stop
 
     def _from_files(self, key: QueueKey, begin: int, end: int) -> NDArray[np.void]:
         number = begin // self.entries_per_file

@@ -36,8 +36,9 @@ from reput.queue.files import (
     queue_folder,
     queue_keys,
 )
-from reput.queue.kinds import EntryRows, QueueBounds, QueueOddities
+from reput.queue.kinds import EntryRows, QueueOddities
 from reput.queue.order import OrderState, QueueOrder
+from reput.queue.reader import QueueSpan
 
 # One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
@@ -46,28 +47,11 @@ _NO_ENTRIES: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
 BATCHES = queue_kinds.BATCHES
 
 
-class BatchSpan(NamedTuple):
-    """Entries [first, end) of a queue, numbered from its byte 0, and its queue offsets [min_offset, max_offset).
-
-    `last` is the last entry, None without one.
-    """
-
-    first: int
-    end: int
-    min_offset: int
-    max_offset: int
-    last: BatchEntry | None
-
-    @property
-    def offsets(self) -> OffsetRange:
-        """The queue offsets of its messages."""
-        return OffsetRange(self.min_offset, self.max_offset)
-
-    def order(self) -> QueueOrder:
-        """Return the order rule's view of this queue; see `take_batches`."""
-        if self.last is None:
-            return QueueOrder()
-        return QueueOrder(OrderState(self.max_offset, self.last.base_offset), self.end - self.first)
+def order_of(span: QueueSpan[BatchEntry]) -> QueueOrder:
+    """Return the order rule's view of a queue; see `take_batches`."""
+    if span.last is None:
+        return QueueOrder()
+    return QueueOrder(OrderState(span.max_offset, span.last.base_offset), len(span.entries))
 
 
 def take_batches(order: QueueOrder, entries: NDArray[np.void]) -> Iterator[KeptBatches]:
@@ -128,10 +112,9 @@ class BatchQueueFiles:
 
     def entry_count(self) -> int:
         """Return the number of its entries; each has a batch of messages."""
-        span = self.span()
-        return span.end - span.first
+        return len(self.span().entries)
 
-    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> BatchSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[BatchEntry]:
         """Return its span, up to the first entry that is not valid or whose record is at or above `below`.
 
         `min_offset` is that of the first batch whose record the log still has. The number of reads does not grow with
@@ -145,20 +128,24 @@ class BatchQueueFiles:
                 end = file.start // BATCH_ENTRY_SIZE + count
                 first = files[0].start // BATCH_ENTRY_SIZE
                 least = _min_offset(files, end, last.next_offset, log_min_offset)
-                return BatchSpan(first, end, least, last.next_offset, last)
+                return QueueSpan(least, last.next_offset, last, range(first, end))
         first = files[0].start // BATCH_ENTRY_SIZE if files else 0
-        return BatchSpan(first, first, 0, 0, None)
+        return QueueSpan(0, 0, None, range(first, first))
 
     @property
     def lowest(self) -> int:
         """The queue offset of its first entry."""
         span = self.span()
-        return next((int(piece[0]["base_offset"]) for piece in self.pieces(span.first, span.end)), 0)
+        return next((int(piece[0]["base_offset"]) for piece in self.pieces(span.entries)), 0)
 
-    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Return its span."""
+    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
+        """Return its queue offsets."""
+        return self.span(log_min_offset).offsets
+
+    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
+        """Return its queue offsets, and the log offset of its last entry's record."""
         span = self.span(log_min_offset)
-        return QueueBounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
+        return span.offsets, span.last.physical_offset if span.last else -1
 
     def place_of(self, offset: int) -> str:  # noqa: ARG002 - as AnyQueue has it
         """Return its folder: the place of an entry does not follow from its queue offset."""
@@ -167,15 +154,16 @@ class BatchQueueFiles:
     def read(self, begin: int, end: int) -> Iterator[tuple[int, BatchEntry]]:
         """Yield the entries of batches with queue offsets in [begin, end), each with its first one."""
         span = self.span()
-        for piece in self.pieces(span.first, span.end):
+        for piece in self.pieces(span.entries):
             for row in piece[_next_offsets(piece) > begin].tolist():
                 entry = BatchEntry(*row)
                 if entry.base_offset >= end:
                     return
                 yield entry.base_offset, entry
 
-    def pieces(self, begin: int, end: int) -> Iterator[NDArray[np.void]]:
-        """Yield the entries numbered [begin, end) in pieces (dtype `BATCH_ENTRY`), up to the first missing file."""
+    def pieces(self, numbers: range) -> Iterator[NDArray[np.void]]:
+        """Yield the entries with these numbers in pieces (dtype `BATCH_ENTRY`), up to the first missing file."""
+        begin, end = numbers.start, numbers.stop
         for file in self.filled:
             start = file.start // BATCH_ENTRY_SIZE
             limit = min(end, start + file.size // BATCH_ENTRY_SIZE)
@@ -253,7 +241,7 @@ class BatchRows:
         if key != self._key:
             queue = self._kind.queue(key)
             span = queue.span(self._log_min)
-            self._key, self._rest, self._pieces = key, _NO_ENTRIES, queue.pieces(span.first, span.end)
+            self._key, self._rest, self._pieces = key, _NO_ENTRIES, queue.pieces(span.entries)
         while not len(self._rest) or int(_next_offsets(self._rest)[-1]) <= begin:
             piece = next(self._pieces, None)
             if piece is None:
@@ -289,6 +277,7 @@ class BatchKind:
     has_ext = False
     has_batches = True
     allows_batches = True
+    size_setting = "mapper_file_size_batch_consume_queue"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -350,7 +339,7 @@ class BatchKind:
         return [
             f"{queue.folder.topic}/{queue.folder.queue_id}"
             for queue in self.queues()
-            if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).end, whole, end, owner)
+            if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).entries.stop, whole, end, owner)
         ]
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as AnyKind has it
@@ -373,15 +362,22 @@ class BatchKind:
         """Return the entries of all queues, to compare them."""
         return BatchRows(self, log_min_offset)
 
-    def found_file_size(self) -> int | None:
+    def size_in_use(self, configured: int) -> int:
+        """Return what is given: it must be whole entries."""
+        return configured
+
+    def found_file_size(self, given: int | None = None) -> int | None:
         """Return the file size of these queues, by the names of files, otherwise by their lengths.
 
-        None if neither shows it.
+        None if neither shows it, or if a file has the `given` size: next to a lost file, names may suggest a multiple
+        of it.
         """
         distances: Counter[int] = Counter()
         lengths: Counter[int] = Counter()
         for queue in islice(self.queues(), QUEUES_COMPARED):
             files = queue.folder.files
+            if given is not None and any(file.size == given for file in files):
+                return None
             distances.update(after.start - before.start for before, after in pairwise(files))
             lengths.update(file.size for file in queue.filled)
         for votes in (distances, lengths):

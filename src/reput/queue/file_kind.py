@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +17,16 @@ from reput.files import fs
 from reput.files import names as folder_names
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry, file_size_in_use
 from reput.formats.layout import INT64_MAX
 from reput.queue.compare import MessageRows
 from reput.queue.cut import zero_past
 from reput.queue.files import (
+    QUEUES_COMPARED,
     FilesOnDisk,
     QueueFile,
     QueueFolder,
+    found_file_size,
     list_queues,
     list_topic_queues,
     max_offset,
@@ -35,7 +38,6 @@ from reput.queue.files import (
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
-    QueueBounds,
     QueueOddities,
     QueueOnDisk,
     StoredRows,
@@ -108,16 +110,20 @@ class FileQueue:
                 )
         return QueueOddities(notes, damage, empty)
 
-    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Return its span."""
+    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
+        """Return its queue offsets."""
+        return self.span(log_min_offset).offsets
+
+    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
+        """Return its queue offsets, and the log offset of its last entry's record."""
         span = self.span(log_min_offset)
-        return QueueBounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
+        return span.offsets, span.last.physical_offset if span.last else -1
 
     def entry_count(self) -> int:
         """Return the number of its entries, blank ones included."""
         return self.bounds().max_offset - self.lowest
 
-    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry]:
         """See `queue_span`."""
         return queue_span(self.folder, log_min_offset, below)
 
@@ -170,10 +176,20 @@ class FileKind:
     has_ext = True
     has_batches = False
     allows_batches = True
+    size_setting = "mapped_file_size_consume_queue"
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
         self.file_size = file_size
+
+    def size_in_use(self, configured: int) -> int:
+        """Return a configured length, rounded up to whole entries."""
+        return file_size_in_use(configured)
+
+    def found_file_size(self, given: int | None = None) -> int | None:  # noqa: ARG002 - as AnyKind has it
+        """Return the length that most files show."""
+        likely = found_file_size(islice(list_queues(self.folder), QUEUES_COMPARED))
+        return likely.size if likely.is_of_files else None
 
     def is_present(self) -> bool:
         """Return True if there is a folder of a queue."""

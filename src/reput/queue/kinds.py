@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import Entry, OffsetRange, QueueKey
+from reput.formats.consume_queue import Entry, OffsetRange, QueueKey, QueueRange
 from reput.formats.layout import INT64_MAX
 from reput.queue.files import FilesOnDisk
 from reput.queue.reader import QueueSpan
@@ -52,33 +52,6 @@ class QueueOddities(NamedTuple):
     empty: Sequence[str] = ()
 
 
-class QueueBounds(NamedTuple):
-    """Queue offsets [min_offset, max_offset), and the log offset of the last entry's record (-1: none)."""
-
-    min_offset: int
-    max_offset: int
-    last_physical_offset: int
-
-
-class AnySpan(Protocol):
-    """The span of a queue of any kind: queue offsets [min_offset, max_offset)."""
-
-    @property
-    def min_offset(self) -> int:
-        """The first queue offset whose record the log still has."""
-        ...
-
-    @property
-    def max_offset(self) -> int:
-        """The next queue offset."""
-        ...
-
-    @property
-    def last(self) -> Entry | BatchEntry | None:
-        """The last entry of a message, None if there is none."""
-        ...
-
-
 class AnyQueue(Protocol):
     """One queue on disk, of any kind, queues of batches too: one entry may hold several messages."""
 
@@ -110,11 +83,15 @@ class AnyQueue(Protocol):
         """Return the place of the entry of a queue offset, for people."""
         ...
 
-    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Return its span; does not read its last entry if that costs a read."""
+    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
+        """Return its queue offsets; does not read its last entry if that costs a read."""
         ...
 
-    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> AnySpan:
+    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
+        """Return the same, and the log offset of its last entry's record (-1: none)."""
+        ...
+
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry] | QueueSpan[BatchEntry]:
         """Return its span and last entry; entries of records from log offset `below` on do not count."""
         ...
 
@@ -141,7 +118,7 @@ class QueueOnDisk(AnyQueue, Protocol):
         """An upper bound of its queue offsets; reads no entry."""
         ...
 
-    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry]:
         """Return its span and last entry; entries of records from log offset `below` on do not count."""
         ...
 
@@ -334,6 +311,17 @@ class AnyKind(QueuesOnDisk, Protocol):
     allows_batches: bool
     """True if a store may have queues of batches beside this kind, as beside files."""
 
+    size_setting: str
+    """The setting of StoreConfig for the length of its files; "" if they have no one length."""
+
+    def size_in_use(self, configured: int) -> int:
+        """Return the length of files that RocketMQ uses for a configured one."""
+        ...
+
+    def found_file_size(self, given: int | None = None) -> int | None:
+        """Return the length that its files show; None if they do not show it, or if `given` may be right."""
+        ...
+
     def is_held(self) -> bool:
         """Return True if another process has the queues open to write, and the kind allows one writer only.
 
@@ -385,6 +373,42 @@ class AnyKind(QueuesOnDisk, Protocol):
 
     def shared_bytes(self) -> int:
         """Return the bytes of the files that belong to no single queue."""
+        ...
+
+
+class OpenQueues(Protocol):
+    """The queues of an open store, durable entries and tail as one. Not safe for threads: its owner holds a lock."""
+
+    def load(self, frontier_offset: int, log_min_offset: int) -> None:
+        """Read from disk where each queue ends below the frontier; those entries leave the tail."""
+        ...
+
+    def advance(self, frontier_offset: int) -> None:
+        """Note that all entries below a log offset are durable now: they leave the tail."""
+        ...
+
+    def spans(self, topic: bytes | None = None) -> Iterator[QueueRange]:
+        """Yield every known queue, or those of a topic, once, with its first and next queue offset."""
+        ...
+
+    def min_offset(self, key: QueueKey) -> int:
+        """Return the first queue offset whose record the log still has."""
+        ...
+
+    def max_offset(self, key: QueueKey) -> int:
+        """Return the next queue offset, 0 for no queue."""
+        ...
+
+    def close(self) -> None:
+        """Close files."""
+        ...
+
+
+class TakesBatches(Protocol):
+    """The open queues that take the entries of batches as the log is followed."""
+
+    def take(self, key: QueueKey, entries: NDArray[np.void]) -> None:
+        """Add a queue's next entries (dtype `BATCH_ENTRY`), in log order, to its tail."""
         ...
 
 

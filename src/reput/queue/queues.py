@@ -36,9 +36,11 @@ class Queues:
         self.backlog = Backlog()
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Read from disk where each queue ends below the frontier."""
+        """Read from disk where each queue ends below the frontier; those entries leave the tail."""
         self.settle_all()
         self.durable.load(frontier_offset, log_min_offset)
+        for _ in self.tail.trim(frontier_offset):
+            pass
 
     def advance(self, frontier_offset: int) -> None:
         """Note that all entries below a log offset are durable now: they leave the tail."""

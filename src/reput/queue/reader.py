@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
+from reput.formats.batch_consume_queue import BatchEntry
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, decode_entry
 from reput.formats.layout import INT64_MAX
 from reput.queue.files import QueueFile, QueueFolder
 
@@ -20,15 +21,28 @@ _BLOCK_ENTRIES = 4096 // ENTRY_SIZE
 _READ_ENTRIES = 1 << 14
 
 
-class QueueSpan(NamedTuple):
-    """Queue offsets [min_offset, max_offset), and the last entry that is no pre-blank, None if there is none."""
+E = TypeVar("E", Entry, BatchEntry)
+
+
+class QueueSpan(NamedTuple, Generic[E]):
+    """Queue offsets [min_offset, max_offset), the last entry for messages, and the entries by number.
+
+    `last` is None if there is none; a pre-blank does not count. Entries are numbered from the queue's byte 0: with an
+    entry for each message their numbers are queue offsets.
+    """
 
     min_offset: int
     max_offset: int
-    last: Entry | None
+    last: E | None
+    entries: range
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The queue offsets of its messages."""
+        return OffsetRange(self.min_offset, self.max_offset)
 
 
-def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
+def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry]:
     """Return the span of a queue: from the first record that the log still has to the first entry that is not valid.
 
     Entries of records from log offset `below` on do not count. The number of reads does not grow with the queue: the
@@ -41,8 +55,9 @@ def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_M
         count = _first(file, _entries_written(file), lambda entry: not entry.is_valid or entry.physical_offset >= below)
         if count or file is files[0]:
             end = file.start // ENTRY_SIZE + count
-            return QueueSpan(_min_offset(files, end, log_min_offset), end, _last(file, count))
-    return QueueSpan(0, 0, None)
+            first = files[0].start // ENTRY_SIZE
+            return QueueSpan(_min_offset(files, end, log_min_offset), end, _last(file, count), range(first, end))
+    return QueueSpan(0, 0, None, range(0))
 
 
 def _entries_written(file: QueueFile) -> int:

@@ -30,7 +30,6 @@ from reput.queue.compare import MessageRows
 from reput.queue.files import FilesOnDisk
 from reput.queue.kinds import (
     FILTER_ENTRIES,
-    QueueBounds,
     QueueOddities,
     QueueOnDisk,
     StoredRows,
@@ -236,21 +235,25 @@ class RocksdbQueue:
         """Return none: oddities show only in the entries."""
         return QueueOddities([], [])
 
-    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Return its span by `max` and `min`."""
+    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
+        """Return its queue offsets by `max` and `min`."""
+        return self.bounds_and_last(log_min_offset)[0]
+
+    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
+        """Return the same, and the log offset of the record that `max` names."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, INT64_MAX)
         is_empty = stored.min_offset >= stored.max_offset
-        return QueueBounds(stored.min_offset, stored.max_offset, -1 if is_empty else self._last.physical_offset)
+        return stored, -1 if is_empty else self._last.physical_offset
 
     def entry_count(self) -> int:
         """Return the number of its entries, blank ones included."""
         return self.bounds().max_offset - self.lowest
 
-    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry]:
         """Return its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
         found = self._table.last_message(self._key, stored.min_offset, stored.max_offset)
-        return QueueSpan(stored.min_offset, stored.max_offset, found[1] if found is not None else None)
+        return QueueSpan(*stored, found[1] if found is not None else None, range(*stored))
 
     def end(self, bound: int) -> int | None:
         """Return the queue offset after its last entry; None above `bound`."""
@@ -313,11 +316,20 @@ class RocksdbKind:
     # `RocksDBConsumeQueueStore.dispatch` writes one entry for each record, at its first number, whatever the record
     # holds. The numbers inside a batch have no entry, and `RocksDBConsumeQueue` reads each entry as one message.
     allows_batches = False
+    size_setting = ""
 
     def __init__(self, folder: Path, logs: Path, log_end: Callable[[], int] = no_bound) -> None:
         self.folder = folder
         self.logs = logs
         self._log_end = log_end
+
+    def size_in_use(self, configured: int) -> int:
+        """Return what is given: no setting has it."""
+        return configured
+
+    def found_file_size(self, given: int | None = None) -> int | None:  # noqa: ARG002 - as AnyKind has it
+        """Return None: RocksDB's files have any length."""
+        return None
 
     def is_present(self) -> bool:
         """Return True if the folder is a database."""

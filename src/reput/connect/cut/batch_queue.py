@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from reput.connect.cut.disk_queue import ENTRIES_AT_ONCE, WITHOUT_THEM, Entries, Int64s, Spanned
 from reput.errors import DamagedStoreError
-from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
+from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.consume_queue import QueueKey
-from reput.queue.batch_kind import BATCHES, BatchKind, BatchQueueFiles, BatchSpan
+from reput.queue.batch_kind import BATCHES, BatchKind, BatchQueueFiles
+from reput.queue.reader import QueueSpan
 
 _NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
 
@@ -29,7 +30,7 @@ class BatchQueue(Spanned):
     has_batches: bool = True
 
     @cached_property
-    def span(self) -> BatchSpan:
+    def span(self) -> QueueSpan[BatchEntry]:
         """Its queue offsets, the numbers of its entries, and its last entry."""
         return self.files.span(self.log_begin, self.frontier)
 
@@ -41,13 +42,13 @@ class BatchQueue(Spanned):
     def store_time(self, offset: int) -> int:
         """Return the time of the batch that holds the offset, or of the last one before it."""
         number = self._first("base_offset", offset + 1) - 1
-        found = self._raw(number, number + 1) if number >= self.span.first else _NONE
+        found = self._raw(number, number + 1) if number >= self.span.entries.start else _NONE
         return int(found[0]["store_timestamp"]) if len(found) else -1
 
     def boundary_from(self, offset: int) -> int | None:
         """Search by halves: entries are written in the log's order."""
         number = self._first("physical_offset", offset)
-        found = self._raw(number, number + 1) if number < self.span.end else _NONE
+        found = self._raw(number, number + 1) if number < self.span.entries.stop else _NONE
         return int(found[0]["physical_offset"]) if len(found) else None
 
     def places(self, numbers: Int64s) -> Int64s:
@@ -91,13 +92,14 @@ class BatchQueue(Spanned):
 
     def _numbers(self, begin: int, end: int) -> tuple[int, int]:
         """Return the numbers of the entries whose batches may hold the queue offsets [begin, end)."""
-        return max(self.span.first, self._first("base_offset", begin + 1) - 1), self._first("base_offset", end)
+        return max(self.span.entries.start, self._first("base_offset", begin + 1) - 1), self._first("base_offset", end)
 
     def _raw(self, begin: int, end: int) -> NDArray[np.void]:
         """Return the entries numbered [begin, end) that files hold (dtype `BATCH_ENTRY`)."""
         pieces: list[NDArray[np.void]] = []
         for first, after in self._files:
-            pieces += self.files.pieces(max(begin, first), min(end, after)) if first < end and after > begin else ()
+            if first < end and after > begin:
+                pieces += self.files.pieces(range(max(begin, first), min(end, after)))
         return np.concatenate(pieces) if pieces else _NONE
 
     @property
@@ -113,11 +115,11 @@ class BatchQueue(Spanned):
             found = self._raw(number, number + 1)
             if not len(found):
                 # A file is missing: the next one that is there answers.
-                after = next((first for first, _ in self._files if first > number), self.span.end)
-                found = self._raw(after, after + 1) if after < self.span.end else _NONE
+                after = next((first for first, _ in self._files if first > number), self.span.entries.stop)
+                found = self._raw(after, after + 1) if after < self.span.entries.stop else _NONE
             return int(found[0][name]) if len(found) else value
 
-        return self.span.first + bisect_left(range(self.span.first, self.span.end), value, key=field_of)
+        return self.span.entries.start + bisect_left(self.span.entries, value, key=field_of)
 
 
 @dataclass

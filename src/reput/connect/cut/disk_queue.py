@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
-from reput.formats.consume_queue import QueueKey
-from reput.queue.batch_kind import BatchSpan
+from reput.formats.batch_consume_queue import BatchEntry
+from reput.formats.consume_queue import Entry, QueueKey
 from reput.queue.reader import QueueSpan
 
 ENTRIES_AT_ONCE = 1 << 16
@@ -123,7 +123,7 @@ class Spanned(ABC):
 
     @property
     @abstractmethod
-    def span(self) -> QueueSpan | BatchSpan:
+    def span(self) -> QueueSpan[Entry] | QueueSpan[BatchEntry]:
         """Its queue offsets and last entry."""
 
     @property

@@ -27,7 +27,7 @@ class PlainQueue(Spanned):
     has_batches: bool = False
 
     @cached_property
-    def span(self) -> QueueSpan:
+    def span(self) -> QueueSpan[Entry]:
         """Its queue offsets and last entry."""
         return self.queue.span(self.log_begin, self.frontier)
 

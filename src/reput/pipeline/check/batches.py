@@ -98,8 +98,7 @@ def _check_batches(check: Check, stitched: Stitched) -> None:
 
 def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey) -> BatchCompared:
     built, live = BatchKind(Path(job.batch_queue_folder)).queue(key), BatchKind(Path(live_folder)).queue(key)
-    span = built.span()
-    expected = _Pieces(built.pieces(span.first, span.end))
+    expected = _Pieces(built.pieces(built.span().entries))
     present = _Pieces(_every_entry(live, job.batch_queue_file_size))
     # Entries that point below the log's first byte have expired.
     number = live.filled[0].start // BATCH_ENTRY_SIZE if live.filled else 0

@@ -26,7 +26,7 @@ TOPICS = {"topics": "u1"}
 
 RANGES = PartKind("ranges", {"first": "i8", "last": "i8", "entries": "i8", "steady": "u1", **KEY_ROWS}, TOPICS)
 ENTRIES = PartKind("entries", {"entry": f"V{ENTRY_SIZE}"})
-BATCHES = PartKind("batches", {"count": "i8", **KEY_ROWS}, {**TOPICS, "entry": f"V{BATCH_ENTRY_SIZE}"})
+BATCH_ENTRIES = PartKind("batches", {"count": "i8", **KEY_ROWS}, {**TOPICS, "entry": f"V{BATCH_ENTRY_SIZE}"})
 ITEMS = PartKind(
     "items", {"position": "i8", "store_timestamp": "i8"}, {"first_item": "i4", "item_hash": "i4", "has_tag": "u1"}
 )
@@ -126,8 +126,8 @@ def load_entries(job: Job, number: int) -> NDArray[np.uint8]:
 def save_batches(job: Job, number: int, queues: Mapping[QueueKey, NDArray[np.void]]) -> None:
     """Leave the entries of queues of batches."""
     write_part(
-        part_path(job.parts_folder, BATCHES, number),
-        BATCHES,
+        part_path(job.parts_folder, BATCH_ENTRIES, number),
+        BATCH_ENTRIES,
         count=np.array([len(entries) for entries in queues.values()], dtype=np.int64),
         # Joined as bytes: numpy's own way to join would turn the fields' byte order.
         entry=np.concatenate([entries.view(np.uint8) for entries in queues.values()]),
@@ -139,7 +139,7 @@ class BatchPart:
     """The entries that a split left for queues of batches; `counts` has the number for each queue."""
 
     def __init__(self, job: Job, number: int) -> None:
-        self._part = Part(part_path(job.parts_folder, BATCHES, number), BATCHES)
+        self._part = Part(part_path(job.parts_folder, BATCH_ENTRIES, number), BATCH_ENTRIES)
         counts = self._part.read("count").tolist()
         self.counts: dict[QueueKey, int] = dict(zip(keys_of(self._part), counts, strict=True))
         self._begins = dict(zip(self.counts, accumulate(counts, initial=0), strict=False))

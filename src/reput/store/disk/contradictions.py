@@ -7,7 +7,7 @@ settings makes a store that the broker refuses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats import consume_queue, index_file, paths
+from reput.formats import index_file, paths
 from reput.index.files import IndexFileOnDisk, found_slots_and_items, list_index_files
-from reput.queue.batch_kind import BatchKind
 from reput.queue.ext import found_ext_file_size
-from reput.queue.files import QUEUES_COMPARED, found_file_size, list_queues
+from reput.queue.files import QUEUES_COMPARED, list_queues
+from reput.queue.kinds import AnyKind
+from reput.store.disk.kinds import kinds_beside, present_kinds
 from reput.store.disk.layout import StoreLayout
 
 
@@ -60,11 +61,11 @@ def without_wrong_sizes(config: StoreConfig, found: list[Contradiction]) -> Stor
 
 def contradictions(layout: StoreLayout, config: StoreConfig) -> list[Contradiction]:
     """List the contradictions."""
-    found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(layout, config)]
+    found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(config, present_kinds(layout))]
     if config.enable_consume_queue_ext is not False:
         size = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), QUEUES_COMPARED))
         found += _size(config, "mapped_file_size_consume_queue_ext", size, layout.consume_queue_ext)
-    return [*found, *_batch_queue_files(layout, config), *_index_files(layout, config)]
+    return [*found, *_queue_files(config, kinds_beside(layout)), *_index_files(layout, config)]
 
 
 def _size(
@@ -79,21 +80,12 @@ def _size(
         yield Contradiction((name,), folder, text)
 
 
-def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
-    if config.mapped_file_size_consume_queue is not None:
-        likely = found_file_size(islice(list_queues(layout.consume_queue), QUEUES_COMPARED))
-        used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
-        size = likely.size if likely.is_of_files else None
-        yield from _size(config, "mapped_file_size_consume_queue", size, layout.consume_queue, used)
-
-
-def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
-    """Compare only if no file has the given size: next to a lost file, names may suggest a multiple of it."""
-    if (given := config.mapper_file_size_batch_consume_queue) is not None:
-        batches = BatchKind(layout.batch_consume_queue)
-        lengths = {file.size for queue in islice(batches.queues(), QUEUES_COMPARED) for file in queue.folder.files}
-        size = None if given in lengths else batches.found_file_size()
-        yield from _size(config, "mapper_file_size_batch_consume_queue", size, batches.folder)
+def _queue_files(config: StoreConfig, kinds: Sequence[AnyKind]) -> Iterator[Contradiction]:
+    for kind in kinds:
+        given = getattr(config, kind.size_setting) if kind.size_setting else None
+        if given is not None:
+            size = kind.found_file_size(given)
+            yield from _size(config, kind.size_setting, size, kind.folder, kind.size_in_use(given))
 
 
 def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:

@@ -19,11 +19,11 @@ from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.log.read.decode import DecodeSettings
-from reput.queue.batch_kind import BatchKind
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import QUEUES_ASKED, found_file_size, some_queues
 from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.index_kinds import IndexChoice
+from reput.store.disk.kinds import kinds_beside
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.placement import FoundPlacement
 from reput.store.disk.queue_types import queue_types
@@ -119,12 +119,13 @@ def resolve_settings(
 
 
 def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: QueueTypes, assumed: list[str]) -> int:
-    configured = config.mapper_file_size_batch_consume_queue
+    configured, setting = config.mapper_file_size_batch_consume_queue, "mapper_file_size_batch_consume_queue"
     name = "mapperFileSizeBatchConsumeQueue"
     if configured is not None:
         size, source = configured, "configured"
     else:
-        likely = BatchKind(layout.batch_consume_queue).found_file_size()
+        kind = next(kind for kind in kinds_beside(layout) if kind.size_setting == setting)
+        likely = kind.found_file_size()
         size = likely or batch_consume_queue.DEFAULT_FILE_SIZE
         source = "as the present batch queue files have" if likely else "RocketMQ's default"
         if types.batch:

@@ -186,7 +186,8 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
 
 def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Entry]], log_min_offset: int) -> None:
     """Describe one queue; `newest` is a heap of the entries with the highest log offsets."""
-    key, bounds, files = queue.key, queue.bounds(log_min_offset), queue.files
+    key, files = queue.key, queue.files
+    bounds, last_offset = queue.bounds_and_last(log_min_offset)
     name = key.topic.decode("utf-8", "surrogateescape")
     if not info.topics or info.topics[-1].topic != name:
         info.topics.append(TopicInfo(name))
@@ -202,7 +203,7 @@ def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Ent
         )
     )
     # Only the newest entries help to find the log's end, so others are not read.
-    if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
+    if last_offset >= 0 and (len(newest) < _NEWEST or last_offset > newest[0][0]):
         last = queue.span(log_min_offset).last
         if last is not None:
             (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))

@@ -31,8 +31,11 @@ _ENTRIES_AT_ONCE = 1 << 12
 class BatchReader:
     """Answers about queues of batches; safe for threads."""
 
+    has_batches = True
+
     def __init__(self, batches: BatchQueues, follower: Follower, limits: PullLimits) -> None:
         self.queues = batches
+        self.own_topics = batches.topics
         self.follower = follower
         self.log: LogMaps = follower.log
         self.limits = limits

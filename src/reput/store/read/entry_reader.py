@@ -46,6 +46,8 @@ class EntryReader:
     `bloom_bits` gives the bits of a registered filter. `known` says how far the view has come.
     """
 
+    has_batches = False
+
     def __init__(
         self,
         queues: Queues,

@@ -26,7 +26,7 @@ from reput.kernels.pack import pack_entries
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.maps import LogMaps
 from reput.log.read.scan import Keep, RangeWalk, WalkRules, WalkState
-from reput.queue.batch import BatchQueues
+from reput.queue.kinds import TakesBatches
 from reput.queue.queues import Queues
 
 TAIL_MAX_ENTRIES = 16_000_000
@@ -108,7 +108,7 @@ class Follower:
         self,
         log: LogMaps,
         queues: Queues,
-        batches: BatchQueues,
+        batches: TakesBatches,
         types: QueueTypes,
         settings: DecodeSettings,
         begin: int,

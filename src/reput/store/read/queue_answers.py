@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 
 from reput.formats.consume_queue import QueueKey
-from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
-from reput.queue.queues import Queues
+from reput.queue.kinds import OpenQueues
 from reput.store.read.results import GetResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
@@ -46,8 +45,11 @@ class PullLimits(NamedTuple):
 class QueueAnswers(Protocol):
     """The answers about the queues of some topics, once the store has caught up. Safe for threads."""
 
+    has_batches: bool
+    """True if an entry may be for several messages."""
+
     @property
-    def queues(self) -> Queues | BatchQueues:
+    def queues(self) -> OpenQueues:
         """The queues, with their offsets; its user holds the follower's lock."""
 
     def topics(self) -> set[str]:
@@ -64,3 +66,10 @@ class QueueAnswers(Protocol):
 
     def estimate(self, key: QueueKey, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
         """Count the messages with offsets [begin, end) that pulls with this filter give."""
+
+
+class AnswersBeside(QueueAnswers, Protocol):
+    """The answers about queues of a kind that a store has beside others, for topics of their own."""
+
+    own_topics: set[str]
+    """Those topics; it grows as messages come."""

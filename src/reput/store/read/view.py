@@ -16,10 +16,8 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.index.kinds import IndexSizes
 from reput.log.read.maps import LogMaps
-from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.queue.ext import ExtReader
-from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.index_kinds import all_indexes
 from reput.store.disk.purpose import Purpose
@@ -27,9 +25,9 @@ from reput.store.disk.queue_refusals import damaged_queue
 from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
-from reput.store.read.batch_reader import BatchReader
 from reput.store.read.entry_reader import EntryReader
 from reput.store.read.follower import Follower, IndexPlace
+from reput.store.read.kinds import OpenKinds
 from reput.store.read.lookup import Known, Lookups, Watched
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_answers import PullLimits, PullQuestion, QueueAnswers
@@ -70,7 +68,8 @@ class StoreView:
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
         self.kinds = store.kinds
-        self.queues_table = Queues(store.reading.open())
+        self.open_kinds = OpenKinds(store)
+        self.queues_table = self.open_kinds.plain
         self._why_unreadable = store.why_unreadable
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
@@ -78,18 +77,17 @@ class StoreView:
         self.index = all_indexes(layout)[settings.indexes.read].open(sizes)
         """The index that answers."""
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
-        self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(frontiers.both, log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
         decode = settings.decoding(store.tag_items is not False)
         self.follower = Follower(
-            log, self.queues_table, self.batches, settings.types, decode, begin, place, self.lookups.clear
+            log, self.queues_table, self.open_kinds.batches, settings.types, decode, begin, place, self.lookups.clear
         )
         self.entry_reader = EntryReader(
             self.queues_table, self.follower, self.lookups, self.limits, self.ext, lambda: self.known
         )
-        self.batch_reader = BatchReader(self.batches, self.follower, self.limits)
+        self.readers_beside = self.open_kinds.readers_beside(self.follower, self.limits)
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
@@ -104,11 +102,8 @@ class StoreView:
         deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
             self.follower.deleted = deleted
-            self.queues_table.load(frontiers.both, self.log.min_offset)
-            for _ in self.queues_table.tail.trim(frontiers.both):
-                pass
-            self.batches.load(frontiers.both, self.log.min_offset)
-            self.batches.advance(frontiers.both)
+            for queues in self.open_kinds:
+                queues.load(frontiers.both, self.log.min_offset)
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
@@ -119,8 +114,8 @@ class StoreView:
         """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
         self.follower.follow_confirmed(max(frontiers), durable=True)
         with self.follower.lock:
-            self.queues_table.advance(frontiers.both)
-            self.batches.advance(frontiers.both)
+            for queues in self.open_kinds:
+                queues.advance(frontiers.both)
             if self.ext is not None:
                 # A queue that began again has other files.
                 self.ext.close()
@@ -187,7 +182,10 @@ class StoreView:
 
     def reader_of(self, topic: str) -> QueueAnswers:
         """Return the reader that answers about the queues of a topic; catch up first."""
-        return self.batch_reader if topic in self.batches.topics else self.entry_reader
+        for reader in self.readers_beside:
+            if topic in reader.own_topics:
+                return reader
+        return self.entry_reader
 
     def pull(self, asked: PullQuestion) -> GetResult:
         """Return the answer to a pull."""
@@ -246,7 +244,7 @@ class StoreView:
         with self.follower.lock:
             return sorted(
                 StoreQueue(name, key.queue_id, first, end)
-                for reader in (self.entry_reader, self.batch_reader)
+                for reader in (self.entry_reader, *self.readers_beside)
                 for key, first, end in reader.queues.spans(named)
                 if self.reader_of(name := key.topic.decode("utf-8", "surrogateescape")) is reader
             )
@@ -255,7 +253,7 @@ class StoreView:
         """Return the topics that have queues, sorted; no queue is read."""
         self.catch_up()
         with self.follower.lock:
-            return sorted(self.entry_reader.topics() | self.batch_reader.topics())
+            return sorted(self.entry_reader.topics().union(*(reader.topics() for reader in self.readers_beside)))
 
     def stored_next_offset(self, topic: bytes, queue_id: int) -> int:
         """Return the next offset of a queue, as far as the log has been followed, for the first message put to it.
@@ -263,14 +261,15 @@ class StoreView:
         Raises:
             MessageRefusedError: the queue's files are damaged.
         """
-        key = QueueKey(topic, queue_id)
-        damage = damaged_queue(self.kinds, key, self.settings.queue_file_size)
+        key, reader = QueueKey(topic, queue_id), self.reader_of(topic.decode("utf-8", "surrogateescape"))
+        kinds = (kind for kind in self.kinds if kind.has_batches == reader.has_batches)
+        damage = damaged_queue(kinds, key, self.settings.queue_file_size)
         if damage is not None:
             from reput.log.encode.message import illegal
 
             raise illegal(damage)
         with self.follower.lock:
-            return self.reader_of(topic.decode("utf-8", "surrogateescape")).queues.max_offset(key)
+            return reader.queues.max_offset(key)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is there; 0 if there is no such queue."""
@@ -292,8 +291,8 @@ class StoreView:
             self.lookups.clear()
             self.lookups.watched = None
         self.log.close()
-        self.queues_table.close()
-        self.batches.close()
+        for queues in self.open_kinds:
+            queues.close()
         if self.ext is not None:
             self.ext.close()
         self.index.close()

@@ -31,7 +31,7 @@ from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.parts import BatchPart
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
-from reput.queue.batch_kind import BatchKind, take_batches
+from reput.queue.batch_kind import BatchKind, order_of, take_batches
 
 
 class BatchBuilder:
@@ -151,9 +151,9 @@ class _Builder:
         self._job = job
         span = BatchKind(Path(job.batch_queue_folder)).queue(key).span(below=job.frontier if job.live else 0)
         # The number of the next entry; a live queue goes on, a new one has none yet.
-        self._number = span.end
+        self._number = span.entries.stop
         self._first = span.min_offset if span.last else -1
-        self._order = span.order()
+        self._order = order_of(span)
 
     def take(self, entries: NDArray[np.void]) -> None:
         """Append the queue's entries in the next split."""
