@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.formats.consume_queue import ENTRY_SIZE, LAST_BLANK, PRE_BLANK
-from reput.queue.compare import Compared, Differences, compare, compare_entries, rows_of, runs
+from reput.queue.compare import Compared, Differences, aligned, compare, compare_entries, rows_of, runs
+from reput.queue.kinds import EntryRows
 
 ONE, OTHER, NOTHING = b"\1" * ENTRY_SIZE, b"\2" * ENTRY_SIZE, bytes(ENTRY_SIZE)
 ENTRIES = st.sampled_from([ONE, OTHER, NOTHING, PRE_BLANK, LAST_BLANK])
@@ -62,3 +63,32 @@ def test_runs(numbers: set[int]) -> None:
     found = list(runs(np.array(sorted(numbers), dtype=np.int64)))
     assert [one for begin, end in found for one in range(begin, end)] == sorted(numbers)
     assert all(end < begin for (_, end), (begin, _) in pairwise(found))
+
+
+OFFSETS = st.dictionaries(st.integers(0, 12), ENTRIES.filter(lambda entry: entry != NOTHING), max_size=6)
+
+
+def entry_rows(entries: dict[int, bytes]) -> EntryRows:
+    """Entries by their queue offset, in order."""
+    first = np.array(sorted(entries), dtype=np.int64)
+    return EntryRows(first, first + 1, rows_of(array([entries[n] for n in sorted(entries)]), ENTRY_SIZE))
+
+
+@given(OFFSETS, OFFSETS)
+def test_aligned(left: dict[int, bytes], right: dict[int, bytes]) -> None:
+    """Both sides have a row for each queue offset of either; it is zeros where the side has no entry."""
+    for side, wanted in zip(aligned(entry_rows(left), entry_rows(right)), (left, right), strict=True):
+        assert side.first.tolist() == sorted({*left, *right})
+        assert side.next.tolist() == [offset + 1 for offset in side.first.tolist()]
+        assert [row.tobytes() for row in side.rows] == [wanted.get(n, NOTHING) for n in side.first.tolist()]
+
+
+def test_aligned_out_of_order() -> None:
+    """Entries whose queue offsets do not ascend are compared in their order, so none is lost."""
+    left = EntryRows(
+        np.array([5, 5], dtype=np.int64), np.array([6, 6], dtype=np.int64), rows_of(array([ONE, OTHER]), ENTRY_SIZE)
+    )
+    right = entry_rows({5: OTHER})
+    ours, theirs = aligned(left, right)
+    assert compare(ours.rows, theirs.rows).missing.tolist() == [1]
+    assert compare(ours.rows, theirs.rows).wrong.tolist() == [0]
