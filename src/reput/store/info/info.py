@@ -27,6 +27,7 @@ from reput.queue.kinds import AnyKind, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
+from reput.store.disk.kinds import kinds_beside
 from reput.store.disk.layout import StoreLayout, unsupported_kinds
 from reput.store.disk.placement import placement_settings
 from reput.store.disk.purpose import Purpose
@@ -179,9 +180,9 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
         info.damage.append(str(error))
         ends.is_partial = True
     ends.last_entries += [entry for _, entry in newest]
-    for kind in store.kinds:
-        if kind.has_batches:
-            _read_queues_beside(kind, log_min_offset, info, ends)
+    # Not `store.kinds`: that looks at queues for the size of their files.
+    for kind in kinds_beside(store.layout):
+        _read_queues_beside(kind, log_min_offset, info, ends)
 
 
 def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Entry]], log_min_offset: int) -> None:
