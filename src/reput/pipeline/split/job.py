@@ -114,6 +114,10 @@ class Job:
         """Return True if the queues of this topic are built."""
         return topic not in self.skip_topics and (self.topics is None or topic in self.topics)
 
+    def wants_entries_of(self, topic: bytes) -> bool:
+        """Return True if queues of this topic are built, with an entry for each message."""
+        return self.wants(topic) and topic not in self.types.batch
+
     def wanted_of(self, queues: Mapping[QueueKey, V]) -> dict[QueueKey, V]:
         """Return those of these queues that are built."""
         return {key: value for key, value in queues.items() if self.wants(key.topic)}

@@ -12,12 +12,11 @@ from reput.store.disk.retained import Retained, retained_queues, shortened_queue
 def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
     """Find the queues whose numbering the log alone would shorten, and report them."""
     present = {key for key, _ in queues.present()}
-    # Queues of batches keep their numbers in their own way.
-    batches = run.job.types.batch
+    # Queues of other kinds keep their numbers in their own way (`QueueBuilder.keep_numbers`).
     retained = [
         one
         for one in retained_queues(run.layout, run.store.metadata, present, queues.end)
-        if run.job.wants(one.key.topic) and one.key.topic not in batches and one.key not in run.job.deleted
+        if run.job.wants_entries_of(one.key.topic) and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
     lost = Lost(run.log.min_offset, [(gap.begin, gap.end) for gap in run.report.gaps])
@@ -30,7 +29,7 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
     for lost in unbelievable_queues(run.layout, present, queues.end):
-        if run.job.wants(lost.key.topic) and lost.key.topic not in run.job.types.batch:
+        if run.job.wants_entries_of(lost.key.topic):
             run.report.warnings.append(
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
