@@ -302,6 +302,8 @@ def kinds_named(tree: ast.Module) -> Iterator[str]:
             found = [alias.name for alias in node.names]
         elif isinstance(node, ast.Name):
             found = [node.id]
+        elif isinstance(node, ast.Attribute) and dotted(node).startswith("queue_kinds."):
+            found = [node.attr]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
             found = [node.value]
         else:
@@ -556,6 +558,7 @@ def test_kinds_of_queues_are_not_named(path: Path) -> None:
         ("if 'rocksdb' in kinds: pass", True),
         ("isinstance(queue, FileQueue)", True),
         ("if queue.kind == BATCHES: pass", True),
+        ("if queue.kind == queue_kinds.BATCHES: pass", True),
         ("isinstance(kind, BatchKind)", True),
         ("store.view.batches, has_batches, BATCH", False),
         ("from reput.pipeline.build.rocksdb.tables import build_tables", True),

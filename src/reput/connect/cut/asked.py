@@ -220,7 +220,7 @@ class _Store:
         """Return the queues of a topic; None if it is unknown."""
         key = topic.encode("utf-8", "surrogateescape")
         ids = set(self._in_tail.get(key, ()))
-        for kind in self.snapshot.kinds_read if paths.is_topic_folder_name(key) else ():
+        for kind in self.snapshot.store.kinds_read if paths.is_topic_folder_name(key) else ():
             with closing(kind.queues(key)) as queues:
                 ids.update(queue.key.queue_id for queue in queues)
         if not ids and key not in self._configured:
@@ -242,7 +242,7 @@ class _Store:
         """Yield the topics' names, some of them several times."""
         yield from (_text(name) for name in self._configured)
         yield from (_text(name) for name in self._in_tail)
-        for kind in self.snapshot.kinds_read:
+        for kind in self.snapshot.store.kinds_read:
             with closing(kind.queues()) as queues:
                 yield from (_text(queue.key.topic) for queue in queues)
 

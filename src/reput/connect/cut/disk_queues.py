@@ -11,21 +11,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from reput.connect.cut.batch_queue import QueuesOfBatches
 from reput.connect.cut.disk_queue import DiskQueue, QueuesOfKind
 from reput.connect.cut.plain_queue import PlainQueues
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
-from reput.formats.queue_kinds import BATCHES
 from reput.log.read.maps import LogMaps
-from reput.queue.kinds import QueuesOnDisk
+from reput.queue.batch_kind import BatchKind
+from reput.queue.kinds import ReadableQueues
 
 
-def _queues_of(kind: Any, within: tuple[int, int], maps: LogMaps, stack: ExitStack) -> QueuesOfKind:
+def _queues_of(
+    kind: ReadableQueues | BatchKind, within: tuple[int, int], maps: LogMaps, stack: ExitStack
+) -> QueuesOfKind:
     """Return the queues of one kind, of records in the log offsets `within`."""
-    if kind.name == BATCHES:
+    if isinstance(kind, BatchKind):
         return QueuesOfBatches(kind, *within)
     return PlainQueues(kind, *within, maps, stack)
 
@@ -38,7 +39,7 @@ class IndexedQueues:
     files of `log_file_size` bytes, and only entries of records below `frontier` count.
     """
 
-    kinds: tuple[QueuesOnDisk, ...]
+    kinds: tuple[ReadableQueues | BatchKind, ...]
     commit_log: str
     log_file_size: int
     begin: int

@@ -23,7 +23,7 @@ from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import place, record_at, written_bytes
 from reput.log.read.scan import Gap, LogWalk, WalkRules
-from reput.queue.kinds import AnyKind, QueuesOnDisk
+from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
@@ -77,11 +77,6 @@ class Snapshot:
     def kinds(self) -> list[AnyKind]:
         """The kinds of queues; the first one answers reads, and a kind with batches those of its topics."""
         return self.store.kinds
-
-    @property
-    def kinds_read(self) -> list[QueuesOnDisk]:
-        """The queues that answer reads."""
-        return self.store.kinds_read
 
     @property
     def queues(self) -> IndexedQueues:

@@ -14,13 +14,13 @@ from reput.formats.record import LMQ_PREFIX
 from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.index.kinds import AnyIndex
 from reput.queue.combined import kind_to_read
-from reput.queue.kinds import AnyKind, QueueKind, QueuesOnDisk, ReadableQueues
+from reput.queue.kinds import AnyKind, QueueKind, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.found_queues import FoundQueues
 from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
-from reput.store.disk.kinds import kinds_beside, kinds_named
+from reput.store.disk.kinds import KindBeside, kinds_beside, kinds_named
 from reput.store.disk.placement import (
     FoundPlacement,
     ShownPlacement,
@@ -166,7 +166,7 @@ class StoreFacts(FoundQueues):
         return kind_to_read(kinds, self.placement)
 
     @property
-    def kinds_read(self) -> list[QueuesOnDisk]:
+    def kinds_read(self) -> list[ReadableQueues | KindBeside]:
         """The queues that answer reads: `reading`, and the kinds beside it. A topic has queues in one of them."""
         return [self.reading, *kinds_beside(self.layout)]
 

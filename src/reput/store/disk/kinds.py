@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from reput.errors import ConfigError
 from reput.files import fs
 from reput.files import names as folder_names
 from reput.formats import own, paths
@@ -22,30 +23,15 @@ if TYPE_CHECKING:
     from reput.queue.rocksdb_kind import RocksdbKind
 
 
-def all_kinds(layout: StoreLayout) -> dict[str, AnyKind]:
-    """Return every kind that reput knows, by name."""
-    return {kind.name: kind for kind in (*kinds_named((FILE, ROCKSDB), layout), *kinds_beside(layout))}
+KindBeside = BatchKind
+"""A kind that a store may have beside those that its settings choose, for topics of their own."""
 
 
-def kinds_beside(layout: StoreLayout) -> list[AnyKind]:
-    """Return the kinds that a store may have beside those that its settings choose, present or not."""
-    return [BatchKind(layout.batch_consume_queue)]
+def _files(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> FileKind:
+    return FileKind(layout.consume_queue, file_size)
 
 
-def kinds_in_any_folder(layout: StoreLayout) -> list[AnyKind]:
-    """Return every kind in every folder that it may be in, to know its files."""
-    places = [replace(layout, separate_database=separate) for separate in (False, True)]
-    return [kind_named(FILE, layout), *(kind_named(ROCKSDB, place) for place in places), *kinds_beside(layout)]
-
-
-def kind_named(name: str, layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> QueueKind:
-    """Return the queues of one kind that settings can choose, present or not."""
-    if name == FILE:
-        return FileKind(layout.consume_queue, file_size)
-    return _database(layout)
-
-
-def _database(layout: StoreLayout) -> RocksdbKind:
+def _database(layout: StoreLayout, _: int = DEFAULT_FILE_SIZE) -> RocksdbKind:
     # Loaded only for a store that has it: loading takes longer than a small question.
     from reput.queue.rocksdb_kind import RocksdbKind
 
@@ -61,18 +47,60 @@ def _log_end(commit_log: Path) -> int:
     return max(ends)
 
 
-def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
-    """Return the kinds with an entry for each message of which the store has queues."""
-    files = kind_named(FILE, layout, file_size)
-    found = [files] if files.is_present() else []
-    if folder_names.is_database(layout.queue_database):
-        found.append(kind_named(ROCKSDB, layout, file_size))
-    return found
+class _Chosen(NamedTuple):
+    """A kind that settings can choose: its maker, by paths and file size, and whether a store has queues of it."""
+
+    make: Callable[[StoreLayout, int], QueueKind]
+    is_present: Callable[[StoreLayout], bool]
+
+
+_CHOSEN: Mapping[str, _Chosen] = {
+    FILE: _Chosen(_files, lambda layout: _files(layout).is_present()),
+    ROCKSDB: _Chosen(_database, lambda layout: folder_names.is_database(layout.queue_database)),
+}
+
+
+def kind_named(name: str, layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> QueueKind:
+    """Return the queues of one kind that settings can choose, present or not.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    if name not in _CHOSEN:
+        raise ConfigError(f"{name!r} is no kind of queues that settings can choose; there are {', '.join(_CHOSEN)}")
+    return _CHOSEN[name].make(layout, file_size)
 
 
 def kinds_named(names: Sequence[str], layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
-    """Return the queues of these kinds, in this order, present or not."""
+    """Return the queues of these kinds, in this order, present or not.
+
+    Raises:
+        ConfigError: see `kind_named`.
+    """
     return [kind_named(name, layout, file_size) for name in names]
+
+
+def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
+    """Return the kinds with an entry for each message of which the store has queues."""
+    return [one.make(layout, file_size) for one in _CHOSEN.values() if one.is_present(layout)]
+
+
+def kinds_beside(layout: StoreLayout) -> list[KindBeside]:
+    """Return the kinds that a store may have beside those that its settings choose, present or not."""
+    return [BatchKind(layout.batch_consume_queue)]
+
+
+def all_kinds(layout: StoreLayout) -> dict[str, AnyKind]:
+    """Return every kind that reput knows, by name."""
+    kinds: list[AnyKind] = [*kinds_named([*_CHOSEN], layout), *kinds_beside(layout)]
+    return {kind.name: kind for kind in kinds}
+
+
+def kinds_in_any_folder(layout: StoreLayout) -> list[AnyKind]:
+    """Return every kind in every folder that it may be in, to know its files."""
+    places = [replace(layout, separate_database=separate) for separate in (False, True)]
+    found = (kind for place in places for kind in all_kinds(place).values())
+    return [*{(kind.name, kind.folder): kind for kind in found}.values()]
 
 
 def every_present_kind(layout: StoreLayout) -> list[AnyKind]:
