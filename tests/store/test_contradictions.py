@@ -16,7 +16,8 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.store.disk.contradictions import contradictions
-from reput.store.disk.layout import find_store
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from support import golden, stores
 from support.checked import assert_sound
 
@@ -41,7 +42,7 @@ def store(tmp_path: Path) -> Path:
 
 def found(store: Path, config: StoreConfig) -> list[str]:
     """List what contradicts the store, as sentences."""
-    return [one.text for one in contradictions(find_store(store, config), config)]
+    return [one.text for one in contradictions(StoreOnDisk.find(store, config, Purpose.LOOK))]
 
 
 @pytest.mark.parametrize(("name", "given", "present"), WRONG)

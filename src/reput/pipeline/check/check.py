@@ -78,7 +78,7 @@ def check_store(
     begin = time.perf_counter()
     store = StoreOnDisk.find(root, config, Purpose.CHECK)
     layout = store.layout
-    contradicted = contradictions(layout, config)
+    contradicted = contradictions(store)
     judged_with = without_wrong_sizes(config, contradicted)
     listener = listener or ProgressListener()
     mib("split_mb", split_mb, MAX_SPLIT_MB)

@@ -100,7 +100,7 @@ def _done_already(store: StoreOnDisk, options: ConvertOptions) -> RebuildReport 
         return None
     if store.placement != store.placement_shown.placement or misplaced_database(layout):
         return None
-    if contradictions(layout, store.config):
+    if contradictions(store):
         return None
     report = RebuildReport(str(layout.root), salvage=False)
     has = "both kinds of queues" if len(present) > 1 else f"{options.to} queues"

@@ -17,11 +17,12 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import index_file, paths
-from reput.index.files import IndexFileOnDisk, found_slots_and_items, list_index_files
+from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import QUEUES_COMPARED, list_queues
 from reput.queue.kinds import AnyKind
-from reput.store.disk.kinds import kinds_beside, present_kinds
+from reput.store.disk.facts import StoreFacts
+from reput.store.disk.kinds import kinds_beside
 from reput.store.disk.layout import StoreLayout
 
 
@@ -38,13 +39,13 @@ class Contradiction(NamedTuple):
     is_of_size: bool = True
 
 
-def refuse_contradictions(layout: StoreLayout, config: StoreConfig) -> None:
+def refuse_contradictions(store: StoreFacts) -> None:
     """Refuse settings that contradict the store, unless `force_setting` allows them.
 
     Raises:
         ConfigError: lists each contradiction; nothing was changed.
     """
-    found = [] if config.force_setting else contradictions(layout, config)
+    found = [] if store.config.force_setting else contradictions(store)
     if found:
         texts = "; ".join(one.text for one in found)
         raise ConfigError(
@@ -59,13 +60,14 @@ def without_wrong_sizes(config: StoreConfig, found: list[Contradiction]) -> Stor
     return replace(config, **wrong)
 
 
-def contradictions(layout: StoreLayout, config: StoreConfig) -> list[Contradiction]:
+def contradictions(store: StoreFacts) -> list[Contradiction]:
     """List the contradictions."""
-    found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(config, present_kinds(layout))]
+    layout, config = store.layout, store.config
+    found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(config, store.present)]
     if config.enable_consume_queue_ext is not False:
         size = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), QUEUES_COMPARED))
         found += _size(config, "mapped_file_size_consume_queue_ext", size, layout.consume_queue_ext)
-    return [*found, *_queue_files(config, kinds_beside(layout)), *_index_files(layout, config)]
+    return [*found, *_queue_files(config, kinds_beside(layout)), *_index_files(store)]
 
 
 def _size(
@@ -100,9 +102,10 @@ def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradicti
         yield from _size(config, "mapped_file_size_commit_log", size, layout.commit_log)
 
 
-def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
+def _index_files(store: StoreFacts) -> Iterator[Contradiction]:
+    layout, config = store.layout, store.config
     names = [name for name in ("max_hash_slot_num", "max_index_num") if getattr(config, name) is not None]
-    files = [file for file in list_index_files(layout.index) if file.size] if names else []
+    files = [file for file in store.index_files if file.size] if names else []
     if not files:
         return
     size = Counter(file.size for file in files).most_common(1)[0][0]

@@ -82,9 +82,7 @@ _EARLY = (
     _Refusal(BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
     _Refusal(_LOOKS_FOR_KINDS, _refuse_other_kinds),
     # A follower asks once: a writer that comes and goes meanwhile has settings of its own.
-    _Refusal(
-        frozenset({Purpose.FOLLOW, Purpose.DELETE}), lambda store: refuse_contradictions(store.layout, store.config)
-    ),
+    _Refusal(frozenset({Purpose.FOLLOW, Purpose.DELETE}), refuse_contradictions),
 )
 
 _OF_FILES = (
@@ -92,7 +90,7 @@ _OF_FILES = (
     _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_unseen_queues),
     _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_partial_database),
     _Refusal(frozenset({Purpose.BUILD_SOME}), _refuse_misplaced_for_some),
-    _Refusal(BUILDS | {Purpose.WRITE}, lambda store: refuse_contradictions(store.layout, store.config)),
+    _Refusal(BUILDS | {Purpose.WRITE}, refuse_contradictions),
     _Refusal(
         frozenset({Purpose.READ, Purpose.WRITE}),
         lambda store: refuse_another_queue_file_size(store.layout, store.config, store.settings.queue_file_size),

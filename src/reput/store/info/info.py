@@ -89,7 +89,7 @@ def store_info(
         named = {name.decode("utf-8", "surrogateescape") for name in store.topics.names}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
     info.metadata = metadata_state(store.metadata)
-    info.notes += [*info.metadata.notes, *(one.text for one in contradictions(layout, config)), *store.contradicted]
+    info.notes += [*info.metadata.notes, *(one.text for one in contradictions(store)), *store.contradicted]
     info.damage += info.metadata.damage
     if store.assumed_store_type:
         info.notes.append(f"a rebuild without settings assumes {store.assumed_store_type}")

@@ -19,7 +19,6 @@ from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary
 from reput.queue.ext import ExtReader
 from reput.store.disk.frontier import Frontiers
-from reput.store.disk.index_kinds import all_indexes
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_refusals import damaged_queue
 from reput.store.disk.store import StoreOnDisk
@@ -74,11 +73,10 @@ class StoreView:
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         sizes = IndexSizes(settings.index_slots, settings.index_items)
-        self.index = all_indexes(layout)[settings.indexes.read].open(sizes)
+        self.index = store.indexes[settings.indexes.read].open(sizes)
         """The index that answers."""
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         begin = max(frontiers.both, log.min_offset)
-        self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
         decode = settings.decoding(store.tag_items is not False)
         self.follower = Follower(
@@ -91,7 +89,8 @@ class StoreView:
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
-        self.load(frontiers)
+        self.follower.deleted = left_out(layout, log.min_offset)
+        self._load_queues(frontiers)
 
     def load(self, frontiers: Frontiers) -> None:
         """Read the indexes' files again, up to these offsets, and the list of deleted queues.
@@ -102,13 +101,16 @@ class StoreView:
         deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
             self.follower.deleted = deleted
-            for queues in self.open_kinds:
-                queues.load(frontiers.both, self.log.min_offset)
+            self._load_queues(frontiers)
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
             self.frontiers = frontiers
             self.lookups.clear()
+
+    def _load_queues(self, frontiers: Frontiers) -> None:
+        for queues in self.open_kinds:
+            queues.load(frontiers.both, self.log.min_offset)
 
     def advance(self, frontiers: Frontiers) -> None:
         """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
