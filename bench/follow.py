@@ -38,7 +38,7 @@ from reput.store.info.info import store_info
 
 QUEUES = 64
 MINUTE_OF_MESSAGES = 6_000_000
-"""What one minute holds at the writer's rate."""
+"""The messages of one minute at the writer's rate."""
 SETTINGS = ("QUICK", "MINUTES", "RATE", "MESSAGES", "PEER_HEAP")
 
 

@@ -33,7 +33,7 @@ BODY_BYTES = 300
 TOPICS, QUEUES = 8, 8
 PIECE_BYTES = 16 << 20
 PASSES = 4
-"""How often the kernel goes over the log a round."""
+"""The number of times that the kernel goes over the log a round."""
 FOUR = ("topic", "queueOffset", "storeTimestamp", "keys")
 _NOISE = random.Random(1).randbytes(1 << 20)
 

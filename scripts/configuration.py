@@ -235,7 +235,7 @@ GROUPS = {
     "Consumer progress and waiting": PROGRESS_ARGUMENTS,
     "Output of commands": OUTPUT_ARGUMENTS,
 }
-"""What public calls take, and the commands that do the same: one row is one setting, and has one name."""
+"""The arguments of public calls, and of the commands that do the same: one row is one setting, and has one name."""
 ARGUMENTS = tuple(one for group in GROUPS.values() for one in group)
 
 

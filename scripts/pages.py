@@ -42,7 +42,7 @@ $ reput check /data/store --quiet
 """
 COLUMNS = 100
 SHOWN, ACTUAL = "/data/", "data1/"
-"""What the pages call the folder of a run, and its path there: as long, so that tables are as wide."""
+"""The name that pages give to the folder of a run, and its path there; they are as long, so that tables are as wide."""
 _DIRECTIVE = r"<!-- store: (?P<store>[\w-]+) -->\n"
 _BLOCK = r"```console\n(?P<block>.*?)```"
 _CHANGING = re.compile(
@@ -151,7 +151,7 @@ STORES: dict[str, Callable[[Path], object]] = {
     "torn": _torn,
     "new": _new,
 }
-"""What `<!-- store: NAME -->` makes; `new` has no store yet, and a file lines.txt."""
+"""The stores that `<!-- store: NAME -->` makes; `new` has no store yet, and a file lines.txt."""
 
 
 # --- commands --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -614,14 +615,35 @@ def test_modules_say_what_they_are(path: Path) -> None:
     assert ast.get_docstring(parsed(path)), f"{name_of(path)} has no docstring"
 
 
+def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The docstrings of a module, its classes and functions, and of their attributes, with the names."""
+    for node in walked(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        yield getattr(node, "name", "the module"), ast.get_docstring(node) or ""
+        for before, after in pairwise(node.body):
+            if (
+                isinstance(before, ast.Assign | ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+                and isinstance(after.value.value, str)
+            ):
+                yield ast.unparse(before).partition("=")[0].strip(), after.value.value.strip()
+
+
+def test_docstrings_are_seen() -> None:
+    """The rule below knows docstrings of modules, classes, functions and attributes, and no other texts."""
+    text = "'a'\nB = 1\n'b'\nclass C:\n    'c'\n    d: int\n    'd'\n    e = 'e'\ndef f():\n    'f'\n    'g'"
+    found = dict(docstrings(ast.parse(text)))
+    assert found == {"the module": "a", "B": "b", "C": "c", "d: int": "d", "f": "f"}
+
+
 def unplain(path: Path) -> Iterator[str]:
     """The docstrings of a module with a beginning that the rule forbids, and its lines with a private word."""
     text, home = path.read_text(), path.relative_to(ROOT)
-    for node in walked(parsed(path)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            found = NO_BEGINNING.match(ast.get_docstring(node) or "")
-            if found:
-                yield f"{home}: {getattr(node, 'name', 'the module')}: its docstring begins with {found[0]}"
+    for name, docstring in docstrings(parsed(path)):
+        if found := NO_BEGINNING.match(docstring):
+            yield f"{home}: {name}: its docstring begins with {found[0]}"
     for number, line in enumerate(text.splitlines(), 1):
         words = PRIVATE.findall(PUBLIC_NAMES.sub("", line))
         yield from (f"{home}:{number}: {word}" for word in words)

@@ -221,7 +221,7 @@ def _refuse_wrong_arguments(limits: Any, flags: Mapping[str, Any]) -> None:
 
 
 def _renamed_follow(follow: Any, spark: Any) -> tuple[Any, Any]:
-    """Return `follow` and `spark`, also from a `follow` that gives both, as in the previous version."""
+    """Split an old `follow`, which also named Spark, into both arguments: return `follow` and `spark`."""
     if isinstance(follow, bool) or not (
         follow == "loop" or hasattr(follow, "createDataFrame") or hasattr(follow, "parallelize")
     ):

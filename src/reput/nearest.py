@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 _NAMES_SHOWN = 20
 _NEAR = 3
 _SERIES = 4
-"""If this many names differ only in their numbers, a text names only the first and the last."""
+"""The number of names that differ only in their numbers from which on a text names only the first and the last."""
 _NUMBER = re.compile(r"[0-9]+")
 _NEEDS_QUOTES = re.compile(r"[\s,'\"]|\A\Z")
 

@@ -111,7 +111,7 @@ class Making:
         self.shape = Shape.draw(random.Random(seed))
         self.pending = {"timers": 0, "halves": 0}
         self.is_queued: list[bool] = []
-        """Whether each message has an entry in its queue."""
+        """True if each message has an entry in its queue."""
         self.last_indexed: tuple[str, str] | None = None
         """Topic and unique key of the last message that an index has."""
 

@@ -40,7 +40,7 @@ class Program(NamedTuple):
     pom: str
     folder: Path
     words: tuple[str, ...]
-    """What Java starts for a turn: its own options, the class and perhaps a command."""
+    """The command of Java for a turn: its own options, the class and perhaps a command."""
     sources: str = "src"
     """The folder of its sources."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HISTORY = logging.getLogger("model")
-"""What a failing run is shown with: its seed, and what it did."""
+"""The text with a failing run: its seed, and what it did."""
 NEVER = 1 << 30
 PAGE = 512
 PATIENCE_S = 60

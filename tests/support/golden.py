@@ -70,7 +70,7 @@ INDEX_SLOTS = 500
 INDEX_ITEMS = 2000
 _STORE_TIME_AT = 56
 _BODY_AT = 88
-"""Where both hosts are IPv4. A flag for each says that it is IPv6, which takes 12 bytes more."""
+"""The begin of the body if both hosts are IPv4. A flag says of each that it is IPv6, which takes 12 bytes more."""
 _IPV6_HOSTS = (0x10, 0x20)
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 
@@ -223,7 +223,7 @@ class Facts(NamedTuple):
     """Minimum and maximum offset of each topic and queue, as RocketMQ says."""
     index_files: int
     middle_ms: int
-    """When the middle one of the messages was stored."""
+    """The store time of the middle one of the messages."""
 
     @property
     def topics(self) -> set[str]:

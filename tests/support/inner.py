@@ -44,7 +44,7 @@ KINDS = {
 """Settings for every kind of queues."""
 TOPICS = {"batches": {"queue.type": "BatchCQ"}, "orders": {}, "more": {"queue.type": "BatchCQ"}}
 LAG_MAX = 1000
-"""How many messages the program at the end lets wait for their indexes."""
+"""The number of messages that the program at the end lets wait for their indexes."""
 LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%订单")
 
 

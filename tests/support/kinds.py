@@ -63,7 +63,7 @@ GOLDEN = Mix(
     sys_flags=(*[0] * 33, *_TRANSACTIONS),
     queues={"orders": 1},
 )
-"""What RocketMQ can write: it counts characters of a topic, so OURS has one that would stop it."""
+"""A mix that RocketMQ can write: it counts characters of a topic, so OURS has one that would stop it."""
 GOLDEN_BATCHES = GOLDEN._replace(batches=3)
 
 
@@ -99,7 +99,7 @@ def messages(seed: int, mix: Mix = OURS) -> Iterator[tuple[reput.Message, int]]:
 
 
 ASKED_KEYS = (*(f"k{number}" for number in range(12)), *(f"U1-{number}" for number in range(0, 3000, 61)), "no")
-"""What `questions` asks for: keys of many messages, unique keys of seed 1, and one that no message has."""
+"""Keys that `questions` asks for: keys of many messages, unique keys of seed 1, and one that no message has."""
 
 
 def open_store(path: Path, config: StoreConfig = CONFIG) -> reput.MessageStore:

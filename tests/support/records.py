@@ -57,7 +57,7 @@ TRANSACTIONS: dict[str, int] = {
 HOST_V4 = Host(bytes((10, 0, 0, 7)), 10911)
 HOST_V6 = Host(bytes(range(16)), 10911)
 BODY_AT_V4 = MIN_RECORD_SIZE - 3
-"""Where the body of a record with IPv4 hosts begins. The lengths of topic (1 byte) and properties (2) come after it."""
+"""The begin of the body in a record with IPv4 hosts. The lengths of topic (1 byte) and properties (2) come after it."""
 
 START_TIME_MS = 1_700_000_000_000
 

@@ -44,7 +44,7 @@ _SHADOW_PREFIX = "reput-rocksdb-"
 _LINKS = re.compile(rf"\S*/{_SHADOW_PREFIX}[^/\s]+/db/")
 """The path of a reader's folder of links in RocksDB's errors, which name files of the database."""
 _REPEATED = re.compile(r"^(Corruption: )+| The file \S.* may be corrupted$")
-"""What RocksDB says of every error while it reads a MANIFEST, which need not be at fault."""
+"""RocksDB's prefix for every error while it reads a MANIFEST, which need not be at fault, and its suffix."""
 _NAME_MOST = 100
 _TABLE = re.compile(r" in (/.*\.sst)")
 _SETTINGS_FILE = "rocksdict-config.json"
@@ -55,7 +55,7 @@ _started_in: list[int] = []
 
 
 REBUILD_QUEUES = "`reput rebuild --only queue` builds it anew from the log"
-"""What helps against a damaged database of queues."""
+"""The remedy for a damaged database of queues."""
 _IN_PART = (
     "Files of this database are missing, as in a copy that is not whole: copy the folder again, with all its files, "
     "while no program has it open"
@@ -138,7 +138,10 @@ def refuse_in_fork(folder: Path) -> None:
 
 
 def _began(user: object) -> None:
-    """Note the process that opened a database. A forked child never closes its copy: that would wait, or write."""
+    """Note the process that opened a database.
+
+    A forked child never closes its copy. Closing it would wait for the parent's threads, or write.
+    """
     if not _started_in:
         _started_in.append(os.getpid())
     forks.in_child(user, forks.keep_for_ever)

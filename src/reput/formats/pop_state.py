@@ -24,7 +24,7 @@ CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 MOST_MESSAGES = 127
 """The number of messages is a signed byte."""
 _NOT_A_NUMBER = 127
-"""The number of times for a text that is no number (`PopCheckPoint.parseRePutTimes`)."""
+"""The count for an `rp` that cannot be parsed (`PopCheckPoint.parseRePutTimes`)."""
 
 
 class PopKey(NamedTuple):

@@ -12,7 +12,7 @@ from reput.cli.shared import output
 
 TEXT, JSON = FORMATS = ("text", "json")
 FIELDS: Final = ("connection", "code", "remote")
-"""What a line of JSON has beside time, level, logger and message; null where a line is about none."""
+"""The fields of a line of JSON beside time, level, logger and message; null where a line is about none."""
 
 
 class LogLines(logging.Handler):

@@ -88,7 +88,7 @@ class EndingSignals:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Delay a signal until the block ends, so that its work is done and counted, or neither."""
+        """Delay a signal until the block ends, so that the work is done and counted, or not begun."""
         self._held = True
         try:
             yield

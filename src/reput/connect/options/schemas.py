@@ -21,9 +21,9 @@ class BodyForm(StrEnum):
     """The form in which bodies are given (option `body`)."""
 
     DECODED = "decoded"
-    """As a consumer gets them: decompressed."""
+    """Decompressed, as a consumer gets them."""
     RAW = "raw"
-    """As they are stored."""
+    """Unchanged, as they are stored."""
 
 
 class Need(StrEnum):

@@ -69,14 +69,14 @@ class ScanJob:
 
     @classmethod
     def of(cls, options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
-        """Return the job of a reader's options; `selection` is what they and filters leave."""
+        """Return the job of a reader's options; `selection` joins the options with the pushed filters."""
         return cls(
             options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss, options.broker_name,
             options.report, decoded_size=options.decoded_body_size,
         )  # fmt: skip
 
     def from_offset(self, offset: int) -> ScanJob:
-        """Return what a task needs that reads the log from an offset on."""
+        """Return the job for a task that reads the log from an offset on."""
         return self if self.restarts is None else replace(self, restarts=self.restarts.after(offset))
 
     @property

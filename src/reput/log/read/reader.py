@@ -30,7 +30,7 @@ from reput.log.read.scan import LogRecord, LogWalk, RangeWalk, checking
 _RUN_UP_BYTES = 8 << 20
 _USUAL_RECORD_BYTES = 512
 CLOCK_SLACK_MS = 60_000
-"""How much further a search by time reads: store times follow the broker's clock, and a clock may be set back."""
+"""The time by which a search reads further: store times follow the broker's clock, and a clock may be set back."""
 
 
 class WalkEnd(NamedTuple):

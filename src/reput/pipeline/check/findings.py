@@ -69,7 +69,7 @@ def log_findings(check: Check, stitched: Stitched) -> None:
         detail = f"{size} bytes after the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
         maps = LogMaps(log.folder, log.file_size)
         if known := why_known_good(check.layout, maps, stitched.end, size):
-            report.damage("log-record", *place, 1, f"{detail}; {known}, so no crash has left that")
+            report.damage("log-record", *place, 1, f"{detail}; {known}, and a crash does not leave such an end")
         else:
             report.after_crash("log-torn-tail", *place, 1, detail)
     empty = [file for file in log.files if file.data_end == file.start]

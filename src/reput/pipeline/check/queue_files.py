@@ -46,7 +46,7 @@ class FileCheck:
         batch: QueueBatch,
         rows: Sequence[int],  # noqa: ARG002 - as QueueCheck has it
     ) -> list[Mismatch]:
-        """Compare a split alone, since entries have places."""
+        """Compare the entries of one split: each has a place in the files."""
         return _compare(job, live_folder, batch)
 
     def judge(

@@ -34,46 +34,65 @@ V = TypeVar("V")
 class Job:
     """A job on a store: its folders, sizes and topics, the same for all its tasks.
 
-    A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`. Then it
-    never overwrites an entry of a record below log offset `frontier`, and values that a worker keeps between tasks are
-    good as long as `begun`, the epoch at the job's beginning, is the same. `kinds` are the kinds of queues to build.
-    A check looks at the store in `checked`. If a process appends to its indexes meanwhile, the check judges them below
-    log offset `judged_to` only (None: all of them).
-    `indexes` are the kinds of index to build, `emptied_indexes` those to make anew without a message.
-    `places_at_once`: decode tasks write entries to their places; else they leave them until the splits are proved.
-    A queue in `deleted` gets no entry for a record below its log offset.
+    A rebuild builds in `staging`. A job that follows the log writes in place, below `live`. A check writes only parts.
     """
 
     reput_folder: str
+    """The store's folder of reput, with the fence and the watermarks."""
     staging: str
+    """The folder for new indexes and for parts between stages."""
     epoch: int
+    """The number that the store must have while a task writes."""
     decode: DecodeSettings
+    """The settings for decoding the log."""
     queue_file_size: int
+    """Size of a queue file (bytes)."""
     index_slots: int
+    """Slots of an IndexFile."""
     index_items: int
+    """Items of an IndexFile."""
     owner: fs.Owner
+    """The owner and the modes of new files."""
     build_queues: bool = True
+    """False: the job is about the index alone."""
     indexes: tuple[str, ...] = DEFAULT_INDEXES
+    """The kinds of index to build."""
     emptied_indexes: tuple[str, ...] = ()
+    """The kinds of index to make anew without a message."""
     topics: frozenset[bytes] | None = None
+    """The topics whose queues are built; None: all."""
     skip_topics: frozenset[bytes] = field(default_factory=frozenset)
+    """The topics whose queues are left alone."""
     sync_in_tasks: bool = False
+    """True if the driver's sync does not reach the machines of tasks: each task then syncs what it writes."""
     fenced: bool = True
+    """False for a check, which writes outside the store: its tasks need no fence."""
     live: str | None = None
+    """The store's folder for a job that writes in place."""
     places_at_once: bool = True
+    """True if decode tasks write entries to their places; else they leave them until the splits are proved."""
     kinds: tuple[str, ...] = (*DEFAULT_KINDS, *KINDS_BESIDE)
+    """The kinds of queues to build."""
     frontier: int = 0
+    """The log offset below which entries are complete: a job in place never overwrites those of records below it."""
     begun: int = 0
+    """The epoch at the job's beginning: values that a worker keeps between tasks are good while it is the same."""
     batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
+    """Size of a file of a queue of batches (bytes)."""
     types: QueueTypes = UNKNOWN_TYPES
+    """The topics whose queues are queues of batches."""
     ext: ExtJob | None = None
+    """The facts about ConsumeQueueExt; None without it."""
     checked: str = ""
+    """The store that a check looks at."""
     judged_to: int | None = None
+    """The log offset below which a check judges indexes to which a process appends; None: all of them."""
     deleted: dict[QueueKey, int] = field(default_factory=dict, hash=False)
+    """Queues that get no entry for a record below this log offset."""
     database_part: str = paths.CONSUME_QUEUE
-    """The folder of the database, as it is called in the store."""
+    """The name of the database's folder in the store."""
     placement: QueuePlacement = EVERYWHERE
-    """Which of the kinds hold which queues."""
+    """The kinds of the job that hold each queue."""
 
     @classmethod
     def of_store(

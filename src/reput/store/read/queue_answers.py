@@ -50,10 +50,10 @@ class QueueAnswers(Protocol):
 
     @property
     def queues(self) -> OpenQueues:
-        """The queues, with their offsets; its user holds the follower's lock."""
+        """The queues, with their offsets. Hold the follower's lock while you use them."""
 
     def topics(self) -> set[str]:
-        """Return the topics that have such queues; no queue is read. The caller holds the follower's lock."""
+        """Return the topics that have such queues; no queue is read. Hold the follower's lock for the call."""
 
     def pull(self, key: QueueKey, asked: PullQuestion) -> GetResult:
         """Return the answer to a pull."""

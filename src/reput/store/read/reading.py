@@ -30,7 +30,7 @@ _LOWER, _FOUND = Boundary.LOWER, GetStatus.FOUND
 class Reading(NotPickled):
     """The reading half of a message store: one kernel call (see `lookup`) answers, or else the view does.
 
-    Safe for threads. A closed store has no prepared look-up, so these first checks need not ask whether it is closed.
+    Safe for threads. `close` drops the prepared look-ups, so the fast path does not test for a closed store.
     """
 
     _instead = "Send the path, and open the store in the other process: reput.MessageStore.open(path, read_only=True)"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RegisteredBits:
-    """The bits that let a pull trust bitmaps: those of its group's filter, while that one is registered.
+    """The Bloom-filter bits of a group's registered filter: with them a pull trusts the bitmaps.
 
     The file is read again when it has changed. Do not use this beside a live broker, or after a broker has crashed: the
     broker computes bitmaps for filters that it has not written yet.

@@ -102,9 +102,9 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
     else:
         run.keeps_known_good = True
         run.report.warnings.append(
-            f"{found}, though {known}: no crash has left that. The indexes end before it. RocketMQ would cut it "
-            "off when it opens the store; reput will not open it to write. Restore these bytes from a replica or a "
-            "backup, or give them up with --salvage"
+            f"{found}, though {known}: a crash does not leave such an end. The indexes end before it. RocketMQ would "
+            "cut it off when it opens the store; reput will not open it to write. Restore these bytes from a replica "
+            "or a backup, or give them up with --salvage"
         )
 
 
@@ -186,7 +186,7 @@ def topic_summaries(table: SplitQueues) -> list[TopicSummary]:
 
 
 def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
-    """Refuse a topic that is unknown, which is a typing error: nothing is built for it.
+    """Refuse topics that neither the log nor the store has: nothing is built for a name that is mistyped.
 
     Raises:
         ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, among the broker's topics
@@ -211,7 +211,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
 
 def _old_topics(run: Rebuild) -> Iterator[bytes]:
     for kind in present_kinds(run.layout.as_found()):
-        # What cannot be read has no topic to name.
+        # A kind that cannot be read gives no topics.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.topics()
 
@@ -220,7 +220,7 @@ def _has_old_queues(run: Rebuild, topic: str) -> bool:
     if fs.exists(run.layout.consume_queue / topic):
         return True
     for kind in present_kinds(run.layout.as_found()):
-        # What cannot be read has no topic to name.
+        # A kind that cannot be read gives no topics.
         with contextlib.suppress(DamagedStoreError), contextlib.closing(kind.queues(os.fsencode(topic))) as queues:
             if next(queues, None) is not None:
                 return True
