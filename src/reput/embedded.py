@@ -103,7 +103,7 @@ class MessageStore(message_store.LocalStore):
             AccessError: The store is open read-only.
             StoreLockedError: A follower holds the queues; end it first.
         """
-        gone = self.delete_queues_of(topic)
+        gone = self._delete_queues(topic)
         if not gone:
             # A topic that the broker's configuration has may have no queue yet.
             refuse_unknown(self.view, topic)
@@ -111,10 +111,9 @@ class MessageStore(message_store.LocalStore):
 
     def delete_queue(self, topic: str, queue_id: int) -> bool:
         """Delete one queue as `delete_topic` does; return True if it existed."""
-        return bool(self.delete_queues_of(topic, queue_id))
+        return bool(self._delete_queues(topic, queue_id))
 
-    def delete_queues_of(self, topic: str, queue_id: int | None = None) -> list[int]:
-        """Delete all queues of a topic, or the one with that id; return the ids of the deleted queues."""
+    def _delete_queues(self, topic: str, queue_id: int | None = None) -> list[int]:
         from reput.pipeline.follow.catch_up import SparkIndexer
         from reput.pipeline.spark.engine import LoopEngine
 

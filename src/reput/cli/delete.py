@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.store_argument
-@stores.topic_option
+@stores.topic_option(required=True)
 @stores.queue_option()
 @options.dry_run_option("deleted")
 @options.config_options
@@ -46,7 +46,10 @@ def delete(
     if dry_run:
         return _show_dry_run(store, topic, queue_id, options.config_of(config_path, assignments), as_json)
     with stores.writing(store, options.config_of(config_path, assignments)) as opened:
-        gone = opened.delete_queues_of(topic, queue_id)
+        if queue_id is None:
+            gone = opened.delete_topic(topic)
+        else:
+            gone = [queue_id] if opened.delete_queue(topic, queue_id) else []
         if not gone:
             # The error names the queues that exist.
             stores.queues_of(opened, topic, queue_id)
