@@ -503,13 +503,35 @@ def test_circles_are_seen() -> None:
 
 
 def test_a_class_name_is_one_thing() -> None:
-    """No two classes of the package share a name; an underscore makes no other one."""
-    homes: dict[str, list[str]] = {}
+    """No two classes and names of types share a name; an underscore makes no other one.
+
+    A type may be assigned in several modules. Fields of a layout belong to their kernel.
+    """
+    homes: dict[str, set[str]] = {}
     for path in modules():
-        for node in walked(parsed(path)):
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name.lstrip("_"), []).append(name_of(path))
+        for name, what in types_named(parsed(path)):
+            homes.setdefault(name.lstrip("_"), set()).add(f"{name_of(path)}: {what}" if "class" in what else what)
     assert not {name: places for name, places in homes.items() if len(places) > 1}
+
+
+def types_named(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The names of a module's classes, and of the types that it assigns, those with what is assigned."""
+    for node in walked(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name, f"class in line {node.lineno}"
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        name, what = node.targets[0].id, ast.unparse(node.value)
+        is_same = what.rpartition(".")[2] == name  # a class under its own name
+        if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name) and not what.endswith("_LAYOUT.words") and not is_same:
+            yield name, what
+
+
+def test_types_are_seen() -> None:
+    """The rule above knows classes, and types that are assigned, from constants and layouts."""
+    text = "class A: pass\n_Bc = dict[str, int]\nCD = 1\nEf = EF_LAYOUT.words\nGh = other.Gh\ndef f():\n    Ij = int"
+    assert list(types_named(ast.parse(text))) == [("A", "class in line 1"), ("_Bc", "dict[str, int]")]
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

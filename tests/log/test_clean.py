@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.log.append.clean import AgedFile, clean, decide
+from reput.log.append.clean import AgedFile, clean, decide_removal
 from reput.log.append.settings import LogSettings
 from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log, read_log
@@ -33,13 +33,13 @@ def aged(*hours: float) -> list[AgedFile]:
 def test_expired_files_go_by_time_up() -> None:
     """At the hour of deleteWhen 10 of 15 expired files go, then the other 5; the last file stays however old it is."""
     files = aged(*[100] * 15, 1)
-    first = decide(files, NOW_MS, 4, EMPTY, SETTINGS)
+    first = decide_removal(files, NOW_MS, 4, EMPTY, SETTINGS)
     assert first.remove == tuple(range(0, 10_000, 1000))
-    second = decide(files[10:], NOW_MS, 4, EMPTY, SETTINGS)
+    second = decide_removal(files[10:], NOW_MS, 4, EMPTY, SETTINGS)
     assert second.remove == tuple(range(10_000, 15_000, 1000))
-    assert decide(files[15:], NOW_MS, 4, EMPTY, SETTINGS).remove == ()
-    assert decide(aged(100), NOW_MS, 4, FULL, SETTINGS).remove == ()
-    assert decide([], NOW_MS, 4, FULL, SETTINGS).remove == ()
+    assert decide_removal(files[15:], NOW_MS, 4, EMPTY, SETTINGS).remove == ()
+    assert decide_removal(aged(100), NOW_MS, 4, FULL, SETTINGS).remove == ()
+    assert decide_removal([], NOW_MS, 4, FULL, SETTINGS).remove == ()
 
 
 @pytest.mark.parametrize(
@@ -49,38 +49,38 @@ def test_expired_files_go_by_time_up() -> None:
 def test_when_expired_files_go(hour: int, disk: int, manual: bool, goes: int) -> None:
     """By the hour, by a disk over its ratio, or when asked; always up to the first file that has not expired."""
     files = aged(100, 72, 71.9, 100, 0)
-    assert len(decide(files, NOW_MS, hour, disk, SETTINGS, manual=manual).remove) == goes
+    assert len(decide_removal(files, NOW_MS, hour, disk, SETTINGS, manual=manual).remove) == goes
 
 
 def test_a_filling_disk_takes_files_of_any_age() -> None:
     """Above the forcible ratio 10 files a run go whatever their age, unless that is switched off."""
     files = aged(*[0] * 15)
-    assert len(decide(files, NOW_MS, 5, FULLER, SETTINGS).remove) == 10
-    assert decide(files, NOW_MS, 5, 85, SETTINGS).remove == ()
+    assert len(decide_removal(files, NOW_MS, 5, FULLER, SETTINGS).remove) == 10
+    assert decide_removal(files, NOW_MS, 5, 85, SETTINGS).remove == ()
     kept = LogSettings(clean_file_forcibly_enable=False)
-    assert decide(files, NOW_MS, 5, FULLER, kept).remove == ()
+    assert decide_removal(files, NOW_MS, 5, FULLER, kept).remove == ()
     # As with RocketMQ there must be a reason to run at all: the ratio is reached, or it is the hour.
     patient = LogSettings(disk_max_used_space_ratio=95)
-    assert decide(files, NOW_MS, 5, FULLER, patient).remove == ()
-    assert len(decide(files, NOW_MS, 4, FULLER, patient).remove) == 10
+    assert decide_removal(files, NOW_MS, 5, FULLER, patient).remove == ()
+    assert len(decide_removal(files, NOW_MS, 4, FULLER, patient).remove) == 10
 
 
 @pytest.mark.parametrize(("percent", "full"), [(90, False), (91, True), (100, True)])
 def test_puts_stop_above_the_warning_level(percent: int, full: bool) -> None:
     """The disk-full flag goes up above the warning level, and down again with room."""
-    assert decide([], NOW_MS, 5, percent, SETTINGS).disk_full is full
+    assert decide_removal([], NOW_MS, 5, percent, SETTINGS).disk_full is full
 
 
 def test_ratios_have_bounds() -> None:
     """Ratios outside RocketMQ's bounds are taken as the nearest that it allows."""
     low = LogSettings(disk_max_used_space_ratio=0, disk_space_clean_forcibly_ratio=0, disk_space_warning_level_ratio=0)
-    assert not decide([], NOW_MS, 5, 35, low).disk_full
-    assert decide([], NOW_MS, 5, 36, low).disk_full
-    assert len(decide(aged(0, 0), NOW_MS, 5, 31, low).remove) == 1
-    assert len(decide(aged(0, 0), NOW_MS, 5, 30, low).remove) == 0
-    assert len(decide(aged(100, 0), NOW_MS, 5, 11, low).remove) == 1
+    assert not decide_removal([], NOW_MS, 5, 35, low).disk_full
+    assert decide_removal([], NOW_MS, 5, 36, low).disk_full
+    assert len(decide_removal(aged(0, 0), NOW_MS, 5, 31, low).remove) == 1
+    assert len(decide_removal(aged(0, 0), NOW_MS, 5, 30, low).remove) == 0
+    assert len(decide_removal(aged(100, 0), NOW_MS, 5, 11, low).remove) == 1
     high = LogSettings(disk_space_warning_level_ratio=100)
-    assert decide([], NOW_MS, 5, 91, high).disk_full
+    assert decide_removal([], NOW_MS, 5, 91, high).disk_full
 
 
 @given(
@@ -93,7 +93,7 @@ def test_ratios_have_bounds() -> None:
 def test_laws(ages: list[int], hour: int, disk: int, manual: bool, batch: int) -> None:
     """Whatever the case: oldest first without a hole, at most a batch, never the last, and a reason for each run."""
     files = aged(*ages)
-    decision = decide(files, NOW_MS, hour, disk, LogSettings(delete_file_batch_max=batch), manual=manual)
+    decision = decide_removal(files, NOW_MS, hour, disk, LogSettings(delete_file_batch_max=batch), manual=manual)
     removed = len(decision.remove)
 
     assert decision.remove == tuple(file.start for file in files[:removed])

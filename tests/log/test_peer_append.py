@@ -10,7 +10,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.properties import decode_properties
 from reput.formats.record import BLANK_SIZE, CHECK_PROPERTY, Host, Verdict, decode_record, encode_blank, examine
-from reput.log.append.clean import AgedFile, decide
+from reput.log.append.clean import AgedFile, decide_removal
 from reput.log.append.settings import LogSettings
 from reput.log.encode.message import Message, PutStatus
 from reput.log.read.files import list_log_files
@@ -174,7 +174,7 @@ def test_delete_expired_file_by_time() -> None:
     old, young = now_ms - 100 * hour_ms, now_ms
     files = [AgedFile(n * FILE_SIZE, old if n < 5 or n > 20 else young) for n in range(50)]
     settings = LogSettings(delete_file_batch_max=50)
-    assert decide(files, now_ms, 4, 10, settings).remove == tuple(range(0, 5 * FILE_SIZE, FILE_SIZE))
+    assert decide_removal(files, now_ms, 4, 10, settings).remove == tuple(range(0, 5 * FILE_SIZE, FILE_SIZE))
 
 
 @pytest.mark.behaviour("DefaultMappedFileErrorHandlingTest.testWriteBeyondFileSize")

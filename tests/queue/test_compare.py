@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.formats.consume_queue import ENTRY_SIZE, LAST_BLANK, PRE_BLANK
-from reput.queue.compare import Compared, Differences, aligned, compare, compare_entries, rows_of, runs
+from reput.queue.compare import Compared, Differences, compare, compare_entries, rows_of, runs, side_by_side
 from reput.queue.kinds import EntryRows
 
 ONE, OTHER, NOTHING = b"\1" * ENTRY_SIZE, b"\2" * ENTRY_SIZE, bytes(ENTRY_SIZE)
@@ -77,7 +77,7 @@ def entry_rows(entries: dict[int, bytes]) -> EntryRows:
 @given(OFFSETS, OFFSETS)
 def test_aligned(left: dict[int, bytes], right: dict[int, bytes]) -> None:
     """Both sides have a row for each queue offset of either; it is zeros where the side has no entry."""
-    for side, wanted in zip(aligned(entry_rows(left), entry_rows(right)), (left, right), strict=True):
+    for side, wanted in zip(side_by_side(entry_rows(left), entry_rows(right)), (left, right), strict=True):
         assert side.first.tolist() == sorted({*left, *right})
         assert side.next.tolist() == [offset + 1 for offset in side.first.tolist()]
         assert [row.tobytes() for row in side.rows] == [wanted.get(n, NOTHING) for n in side.first.tolist()]
@@ -89,6 +89,6 @@ def test_aligned_out_of_order() -> None:
         np.array([5, 5], dtype=np.int64), np.array([6, 6], dtype=np.int64), rows_of(array([ONE, OTHER]), ENTRY_SIZE)
     )
     right = entry_rows({5: OTHER})
-    ours, theirs = aligned(left, right)
+    ours, theirs = side_by_side(left, right)
     assert compare(ours.rows, theirs.rows).missing.tolist() == [1]
     assert compare(ours.rows, theirs.rows).wrong.tolist() == [0]

@@ -18,7 +18,7 @@ _LOWER, _UPPER = "lower", "upper"
 
 @click.command()
 @options.store_argument
-@stores.topic_option
+@stores.topic_option(required=True)
 @stores.queue_option()
 @click.option(
     "--timestamp", "time_ms", type=stores.time_value, metavar="TIME", help="Show the queue offset for this time."

@@ -57,7 +57,8 @@ backlog comes in batches of this size, even if maxOffsetsPerTrigger counts messa
 _LOOK_S = 0.25
 _STORE, _OFFSET, _MARK, _CRC = "store", "offset", "mark", "crc"
 
-Place = dict[str, Any]
+StreamOffset = dict[str, Any]
+"""An offset of the stream, as Spark keeps it in JSON: the store, the log offset, and a record below it."""
 
 
 class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -78,7 +79,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- calls of Spark --------------------------------------------------------------------------
 
     @with_short_errors
-    def initialOffset(self) -> Place:  # noqa: N802 - Spark asks so
+    def initialOffset(self) -> StreamOffset:  # noqa: N802 - Spark asks so
         """Return the place where a new query begins."""
         self._refuse_unknown()
         log = self._log()
@@ -111,7 +112,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(BYTES_PER_TRIGGER)
 
     @with_short_errors
-    def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802 - Spark asks so
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802 - Spark asks so
         """Return the end of the next micro-batch: `start` itself if nothing is new."""
         self._refuse_unknown()
         log = self._log()
@@ -142,7 +143,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**start, _OFFSET: self.walked.end}
         return self._place(self.walked.end, log, self.walked.last)
 
-    def reportLatestOffset(self) -> Place | None:  # noqa: N802 - Spark asks so
+    def reportLatestOffset(self) -> StreamOffset | None:  # noqa: N802 - Spark asks so
         """Report nothing: beside a broker the end of the log costs a look at every queue."""
         return None
 
@@ -152,7 +153,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last_offset = self._end(self._log())
 
     @with_short_errors
-    def partitions(self, start: Place, end: Place) -> Sequence[InputPartition]:
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch, also of one that a restarted query runs again."""
         log = self._log()
         self._refuse_another(start, log)
@@ -226,12 +227,12 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         walk = StreamWalk(log, self._decode(), self.selection, tolerant=tolerant)
         return walk.run(last.start, Limits(confirmed=whole))
 
-    def _place(self, offset: int, log: LogFiles, mark: int | None) -> Place:
-        place: Place = {_STORE: _store_id(self._on_disk().layout), _OFFSET: offset}
+    def _place(self, offset: int, log: LogFiles, mark: int | None) -> StreamOffset:
+        place: StreamOffset = {_STORE: _store_id(self._on_disk().layout), _OFFSET: offset}
         crc = None if mark is None else record_crc(log, mark)
         return place if crc is None else {**place, _MARK: mark, _CRC: crc}
 
-    def _refuse_another(self, start: Place, log: LogFiles) -> None:
+    def _refuse_another(self, start: StreamOffset, log: LogFiles) -> None:
         """Compare the offset of a checkpoint with the store.
 
         Raises:

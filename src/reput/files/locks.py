@@ -29,7 +29,7 @@ _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.001, 0.02
 """Pause between two tries for a lock: it is short, so that a short hold causes a short wait."""
 
 
-Holder = Callable[[], str]
+NameHolder = Callable[[], str]
 """Names the reput process that holds a store; called only if one does."""
 
 
@@ -39,7 +39,7 @@ def _somebody() -> str:
 
 @contextlib.contextmanager
 def broker_lock(
-    path: Path, owner: fs.Owner | None = None, own_path: Path | None = None, holder: Holder = _somebody
+    path: Path, owner: fs.Owner | None = None, own_path: Path | None = None, holder: NameHolder = _somebody
 ) -> Iterator[None]:
     """Hold RocketMQ's lock file (exclusive, byte 0) as a broker does; a missing file is created for `owner`.
 
@@ -79,7 +79,7 @@ def broker_lock(
         os.close(descriptor)
 
 
-def refuse_held(path: Path, own_path: Path, holder: Holder = _somebody) -> None:
+def refuse_held(path: Path, own_path: Path, holder: NameHolder = _somebody) -> None:
     """Refuse now if `broker_lock` or `owner_lock` would refuse; create nothing and hold nothing.
 
     Raises:
@@ -97,7 +97,7 @@ def _in_this_process(path: Path) -> str:
     return at_work(path, "another reput job of this process")
 
 
-def _who_holds(path: Path, own_path: Path | None, holder: Holder) -> str:
+def _who_holds(path: Path, own_path: Path | None, holder: NameHolder) -> str:
     if own_path is not None and owner_is_live(own_path):
         return at_work(own_path, holder())
     return f"{path}: a running broker holds this store. Stop it first, or work on a copy"
@@ -172,7 +172,7 @@ def _record_lock_pid(path: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def owner_lock(path: Path, holder: Holder = _somebody) -> Iterator[None]:
+def owner_lock(path: Path, holder: NameHolder = _somebody) -> Iterator[None]:
     """Hold reput's own lock exclusively; `holder` names the process that holds it.
 
     Raises:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from reput.formats.layout import Field, Layout
+from reput.formats.layout import INT64_MIN, Field, Layout
 
 UNIT = Layout(
     "ConsumeQueueExt unit, head",
@@ -35,7 +35,7 @@ DEFAULT_FILE_SIZE = 48 << 20
 END_ROOM = 4
 FILE_END = struct.pack(">h", -1)
 
-MIN_ADDRESS = -(1 << 63)
+MIN_ADDRESS = INT64_MIN
 MAX_ADDRESS = -(1 << 31) - 1
 MAX_OFFSET = MAX_ADDRESS - MIN_ADDRESS
 assert MAX_OFFSET == 0x7FFFFFFF7FFFFFFF

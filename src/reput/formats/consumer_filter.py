@@ -21,7 +21,8 @@ from reput.formats.layout import INT64_MAX
 FILE_NAME = "consumerFilter.json"
 BACKUP_NAME = f"{FILE_NAME}.bak"
 SIZE_LIMIT = 64 << 20
-SQL92 = "SQL92"
+TAG, SQL92 = "TAG", "SQL92"
+"""The kinds of filters (`ExpressionType`)."""
 _MOST_BITS = 1 << 18
 
 

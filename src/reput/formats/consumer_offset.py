@@ -36,7 +36,7 @@ from reput.formats import data_version
 from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.data_version import DataVersion, version_of
 from reput.formats.fastjson import FastjsonReader, indented, quoted_keys
-from reput.formats.layout import INT64_MAX
+from reput.formats.layout import INT64_MAX, INT64_MIN
 
 FILE_NAME = "consumerOffset.json"
 LMQ_FILE_NAME = "lmqConsumerOffset.json"
@@ -224,7 +224,7 @@ def _is_plain_version(value: object) -> bool:
     """Return True if a dataVersion is missing, or has only whole numbers of 64 bits."""
     if value is None:
         return True
-    return type(value) is dict and all(type(one) is int and -(1 << 63) <= one < 1 << 63 for one in value.values())
+    return type(value) is dict and all(type(one) is int and INT64_MIN <= one <= INT64_MAX for one in value.values())
 
 
 def _plain_table(value: object) -> dict[str, dict[int, int]] | None:

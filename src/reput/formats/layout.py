@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 WORD_SIZE = 8
 
 INT32_MAX = (1 << 31) - 1
-INT64_MAX = (1 << 63) - 1
-"""The highest number that a field of 8 bytes holds."""
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+"""The lowest and the highest number that a field of 8 bytes holds."""
 NO_LIMIT = (1 << 62) - 1
 """A number above every offset and size, for no end or no limit; an offset added to it fits a field of 8 bytes."""
 

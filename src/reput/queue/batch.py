@@ -19,6 +19,7 @@ from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.consume_queue import QueueKey, QueueRange
+from reput.formats.layout import INT64_MAX
 from reput.queue.batch_kind import BatchKind, order_of, take_batches
 from reput.queue.order import QueueOrder
 from reput.queue.reader import QueueSpan
@@ -26,7 +27,7 @@ from reput.queue.tail import Tail
 
 _MOST_MAPS = 4096
 _NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
-_MISSING = 1 << 63
+_MISSING = INT64_MAX + 1
 """The value of an entry that no file holds: above any other."""
 _NOTHING: QueueSpan[BatchEntry] = QueueSpan(0, 0, None, range(0))
 

@@ -45,7 +45,7 @@ class MessageRows:
         return decode_entry(row)
 
 
-def aligned(left: EntryRows, right: EntryRows) -> tuple[EntryRows, EntryRows]:
+def side_by_side(left: EntryRows, right: EntryRows) -> tuple[EntryRows, EntryRows]:
     """Return both sides with a row for each queue offset at which one of them has an entry: zeros where one has none.
 
     Queue offsets that do not ascend are damage. Such entries are compared in their order.

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
 from reput.broker.state.configuration import READ
-from reput.broker.state.consumers import SQL92, Subscription
+from reput.broker.state.consumers import Subscription
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
+from reput.formats.consumer_filter import SQL92, TAG
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetResult, GetStatus
 from reput.store.read.sql_filter import SqlFilter
@@ -87,7 +88,7 @@ def _subscription(
     if sys_flag & CLASS_FILTER_FLAG:
         refuse(ResponseCode.SYSTEM_ERROR, "The broker does not support class filters")
     if sys_flag & SUBSCRIPTION_FLAG:
-        kind = SQL92 if request.fields.get("expressionType") == SQL92 else "TAG"
+        kind = SQL92 if request.fields.get("expressionType") == SQL92 else TAG
         return Subscription(topic, request.fields.get("subscription", "*"), kind, version)
     members = broker.consumers.find(group)
     if members is None:

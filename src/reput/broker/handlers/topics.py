@@ -13,13 +13,13 @@ from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
 from reput.formats.fastjson import write_fastjson
+from reput.formats.lite_topics import MESSAGE_TYPE
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
-MESSAGE_TYPE: Final = "message.type"
-"""The attribute that says which kind of messages a topic has; clients read it, and no put is refused for it."""
+# Clients read a topic's type of messages; no put is refused for it.
 _MESSAGE_TYPES: Final = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
 _FILTER_TYPES: Final = frozenset({"SINGLE_TAG", "MULTI_TAG"})
 

@@ -71,8 +71,8 @@ _AT_ONCE = 32
 _AGAIN_S = 1.0
 _STOP_S = 5.0
 
-
-Place = Callable[[Message, int], tuple[Message, int]]
+StoredPlace = Callable[[Message, int], tuple[Message, int]]
+"""Returns a message and its queue id as they are stored: those of a message with a delay are the broker's own."""
 
 
 def is_transactional(message: Message) -> bool:
@@ -110,7 +110,7 @@ class Transactions:
         place: returns a committed message and its queue as they are stored.
     """
 
-    def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop, place: Place) -> None:
+    def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop, place: StoredPlace) -> None:
         config = state.store.config
         self._state = state
         self._place = place

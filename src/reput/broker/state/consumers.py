@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from reput.formats.consumer_filter import SQL92, TAG
 from reput.formats.hashing import java_string_hash
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
@@ -18,7 +19,6 @@ from reput.store.read.tag_filter import TagFilter
 if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
 
-TAG, SQL92 = "TAG", "SQL92"
 BROADCASTING = "BROADCASTING"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from reput.cli.shared import opened as stores
 from reput.cli.shared import output
 
@@ -13,8 +11,8 @@ if TYPE_CHECKING:
     from reput.log.read.files import LogFiles
     from reput.store.disk.store import StoreOnDisk
 
-topic_option = click.option("-t", "--topic", help="Only this topic.")
-queue_option = stores.queue_option("Only the queues with this id.")
+chosen_topic_option = stores.topic_option("Only this topic.")
+chosen_queue_option = stores.queue_option("Only the queues with this id.")
 
 
 def log_of(store: StoreOnDisk) -> LogFiles:

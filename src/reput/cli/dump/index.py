@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.parts import begin_at
 from reput.nearest import some
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.store_argument
 @click.option("-k", "--key", help="Follow this key's chain in each file, newest first; a tag's key is T#TAG. Needs -t.")
-@click.option("-t", "--topic", help="The topic of -k.")
+@stores.topic_option("The topic of -k.")
 @click.option("-f", "--file", "file_name", help="Only the IndexFile of this name.")
 @click.option("-o", "--offset", type=int, help="Begin with this item of each file; a negative one counts from the end.")
 @options.most_option("The most items of each file.")

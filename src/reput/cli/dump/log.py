@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.dump.choice import log_of, queue_option, topic_option
+from reput.cli.dump.choice import chosen_queue_option, chosen_topic_option, log_of
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
 from reput.cli.shared.opened import TIME_HELP, time_value
@@ -27,8 +27,8 @@ _MANY_RECORDS = 2000
 
 @click.command()
 @options.store_argument
-@topic_option
-@queue_option
+@chosen_topic_option
+@chosen_queue_option
 @click.option(
     "-o",
     "--offset",

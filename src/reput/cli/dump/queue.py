@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reput.cli.dump.choice import log_of, queue_option, topic_option
+from reput.cli.dump.choice import chosen_queue_option, chosen_topic_option, log_of
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
 from reput.cli.shared.parts import begin_at, head, line, record_cells, record_values, text_of
@@ -39,8 +39,8 @@ class EntryForm(NamedTuple):
 
 @click.command()
 @options.store_argument
-@topic_option
-@queue_option
+@chosen_topic_option
+@chosen_queue_option
 @click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
 @options.most_option("The most entries of each queue.")
 @click.option(

@@ -11,7 +11,7 @@ import click
 from reput.cli.get.names import LETTERS_HELP
 from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED
-from reput.cli.shared.lines import LineForm, Step
+from reput.cli.shared.lines import LineForm, LineStep
 from reput.formats import properties as props
 from reput.kernels.layouts.fields import FieldRow
 from reput.kernels.layouts.lines import LinePiece
@@ -32,7 +32,7 @@ def _key(record: Record) -> bytes:
     return props.decode_properties(record.properties).get(props.KEYS, b"")
 
 
-_LETTERS: dict[str, tuple[Step, Callable[[Record], bytes]]] = {
+_LETTERS: dict[str, tuple[LineStep, Callable[[Record], bytes]]] = {
     "t": ((LinePiece.BYTES, FieldRow.TOPIC_AT, 0), lambda record: record.topic),
     "p": ((LinePiece.NUMBER, FieldRow.QUEUE_ID, 0), lambda record: b"%d" % record.queue_id),
     "o": ((LinePiece.NUMBER, FieldRow.QUEUE_OFFSET, 0), lambda record: b"%d" % record.queue_offset),
@@ -52,7 +52,7 @@ def format_form(text: str, bodies: Bodies = AS_STORED) -> LineForm:
     Raises:
         click.BadParameter: The text has unknown letters.
     """
-    steps: list[Step] = []
+    steps: list[LineStep] = []
     makers: list[bytes | Callable[[Record], bytes]] = []
     for found in _PIECE.finditer(text):
         letter, escape = found[1], found[2]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reput.store.pending.timer_row import PendingTimer
     from reput.store.pending.work import PendingWork
 
-_topic_option = click.option("-t", "--topic", help="Only messages for this topic.")
+_topic_option = stores.topic_option("Only messages for this topic.")
 
 
 @click.group(cls=VerbGroup)

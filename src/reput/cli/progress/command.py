@@ -40,7 +40,7 @@ class QueueLag(NamedTuple):
 @click.command()
 @options.store_argument
 @click.option("-g", "--group", help="Only this consumer group.")
-@click.option("-t", "--topic", help="Only this topic.")
+@stores.topic_option("Only this topic.")
 @stores.queue_option()
 @click.option("--commit", type=options.WholeNumber(0), metavar="OFFSET", help="Set the group's offset in -t and -q.")
 @click.option(

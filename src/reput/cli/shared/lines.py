@@ -29,7 +29,7 @@ _OUT_BYTES = 1 << 20
 _V2_BYTE = formats.MAGIC_V2 & 0xFF
 _FLAGS = formats.TRANSACTION_MASK | formats.FLAG_COMPRESSED | formats.COMPRESSION_MASK
 
-Step = tuple[LinePiece, int, int] | bytes
+LineStep = tuple[LinePiece, int, int] | bytes
 """A piece of a line with its arguments, or a text."""
 
 
@@ -39,7 +39,7 @@ class LineForm(NamedTuple):
     The kernel shows bodies as they are stored. If `bodies` decompresses, the function makes the lines of those.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[LineStep]
     one: Callable[[Record], bytes]
     write: Callable[[bytes | memoryview], None]
     bodies: Bodies = AS_STORED
@@ -48,11 +48,11 @@ class LineForm(NamedTuple):
 # --- forms ----------------------------------------------------------------------------------------
 
 
-def _number(row: int) -> Step:
+def _number(row: int) -> LineStep:
     return (LinePiece.NUMBER, row, 0)
 
 
-_MEMBERS: tuple[tuple[str, Sequence[Step]], ...] = (
+_MEMBERS: tuple[tuple[str, Sequence[LineStep]], ...] = (
     ("physical_offset", [_number(More.POSITION)]),
     ("size", [_number(More.SIZE)]),
     ("version", [_number(More.VERSION)]),
@@ -81,7 +81,7 @@ _MEMBERS: tuple[tuple[str, Sequence[Step]], ...] = (
 
 def json_form(body_bytes: int | None = None, bodies: Bodies = AS_STORED) -> LineForm:
     """Return the form of `record_values` as a JSON object on each line."""
-    steps: list[Step] = []
+    steps: list[LineStep] = []
     for name, pieces in _MEMBERS:
         steps += [f'{", " if steps else "{"}"{name}": '.encode(), *pieces]
     steps += [b", ", (LinePiece.BODY, FieldRow.BODY_AT, WHOLE if body_bytes is None else body_bytes), b"}\n"]
@@ -95,7 +95,7 @@ def json_form(body_bytes: int | None = None, bodies: Bodies = AS_STORED) -> Line
 
 def cells_form(body_bytes: int | None, bodies: Bodies = AS_STORED) -> LineForm:
     """Return the form of log offset and `record_cells`, with tabs between. WHOLE `body_bytes` show the whole body."""
-    steps: list[Step] = [
+    steps: list[LineStep] = [
         _number(More.POSITION), b"\t",
         (LinePiece.TEXT_OF, More.SECOND, 0), (LinePiece.MILLISECONDS, More.MILLISECOND, 0),
         (LinePiece.TEXT_OF, More.ZONE, 0),

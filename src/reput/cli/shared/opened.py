@@ -31,7 +31,10 @@ TIME_HELP = (
     "TIME is a date (2026-07-30T18:00), milliseconds since 1970, now, or a time before now: -30s, -15m, -1h, -2d."
 )
 
-topic_option = click.option("-t", "--topic", required=True, help="The topic.")
+
+def topic_option(meaning: str = "The topic.", *, required: bool = False) -> Callable[[Any], Any]:
+    """Return the option `-t`, one topic."""
+    return click.option("-t", "--topic", required=required, help=meaning)
 
 
 def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:

@@ -22,7 +22,7 @@ import click
 _NAME_WIDTH = 60
 _SECONDS_KEPT = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_Value = TypeVar("_Value")
+_Shown = TypeVar("_Shown")
 
 TOPICS_SHOWN = 40
 """The most topics in a table of a store or of a job's report."""
@@ -233,7 +233,7 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def or_dash(value: _Value | None, form: Callable[[_Value], object] | None = None) -> object:
+def or_dash(value: _Shown | None, form: Callable[[_Shown], object] | None = None) -> object:
     """Return a cell for a value, in a form if one is given; a dash for a value that is unknown."""
     if value is None:
         return "-"

@@ -24,6 +24,7 @@ from reput.connect.scan.read_report import Seen
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue_ext import MAX_ADDRESS
 from reput.formats.layout import INT64_MAX
 from reput.formats.lite_topics import is_light
 from reput.formats.record import (
@@ -41,8 +42,6 @@ from reput.log.read.reader import place_in
 _SIZE_BYTES = 4
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 _NO_RECORD = (Verdict.BLANK, Verdict.ZERO, Verdict.BAD_MAGIC, Verdict.BAD_OFFSET)
-_LAST_EXT_ADDRESS = -(1 << 31) - 1
-"""`ConsumeQueueExt.MAX_ADDR`: no hash of tags is as low."""
 _IN_ENTRIES = frozenset({
     "topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "brokerName", "partition", "offset",
     "timestampType",
@@ -118,8 +117,8 @@ def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, queues: DiskQue
     codes = selection.tag_codes
     if len(codes) and cut.range.key.topic != SCHEDULE_TOPIC_UTF8:
         # A delayed message's time, or the address of a unit in ConsumeQueueExt, says nothing of the tags: the record
-        # is asked.
-        mask &= np.isin(entries.tags_code.astype(np.int32), codes) | (entries.tags_code <= _LAST_EXT_ADDRESS)
+        # decides. No hash of tags is as low as an address.
+        mask &= np.isin(entries.tags_code.astype(np.int32), codes) | (entries.tags_code <= MAX_ADDRESS)
     number = np.flatnonzero(mask)
     topics = pa.array([cut.topic], pa.string())
     for chosen in _by_file(position[number], job.queues.log_file_size):

@@ -39,7 +39,7 @@ _TURNED = {Order.LESS: Order.GREATER, Order.LESS_EQUAL: Order.GREATER_EQUAL, Ord
            Order.GREATER_EQUAL: Order.LESS_EQUAL}  # fmt: skip
 
 
-class _Constant:
+class _ConstantColumn:
     """A text or a number that is the same for all messages."""
 
     __slots__ = ("value",)
@@ -49,7 +49,7 @@ class _Constant:
 
 
 # The value of a node: a property's column, a constant, or codes, which are truths; UNKNOWN is NULL too.
-_Value = Texts | _Constant | Codes
+_Value = Texts | _ConstantColumn | Codes
 
 
 def _both(table: list[list[int]]) -> Codes:
@@ -114,13 +114,13 @@ class _Evaluation:
     def _literal(self, value: Constant | bool | None) -> _Value:
         if value is None or isinstance(value, bool):
             return self._full(_IN_WORDS[value])
-        return _Constant(value)
+        return _ConstantColumn(value)
 
     def _negated(self, node: Node) -> _Value:
         inner = self.value(node)
         if isinstance(inner, np.ndarray):
             return np.where(inner == NO_ANSWER, NO_ANSWER, UNKNOWN)
-        if isinstance(inner, _Constant):
+        if isinstance(inner, _ConstantColumn):
             return self._literal(evaluate(tree.Negated(tree.Literal(inner.value)), {}))
         return self._full(UNKNOWN)
 
@@ -161,7 +161,7 @@ class _Evaluation:
         codes[left == NO_ANSWER] = NO_ANSWER
         return codes
 
-    def _equal_truth(self, left: Texts | _Constant, right: Codes) -> Codes:
+    def _equal_truth(self, left: Texts | _ConstantColumn, right: Codes) -> Codes:
         """Return a boolean or NULL on the right: a text on the left becomes a boolean, a number never equals one."""
         if isinstance(left, Texts):
             as_truth = np.where(_is_true(left), TRUE, FALSE)
@@ -183,7 +183,7 @@ class _Evaluation:
             if isinstance(left, Texts):
                 codes[left.missing] = UNKNOWN
             return codes
-        if isinstance(left, _Constant) and isinstance(right, _Constant):
+        if isinstance(left, _ConstantColumn) and isinstance(right, _ConstantColumn):
             return self._full(_code_of(tree.Ordered(order, tree.Literal(left.value), tree.Literal(right.value))))
         if isinstance(left, Texts) and isinstance(right, Texts):
             (one, bad), (other, bad_too) = _doubles(left), _doubles(right)
@@ -192,7 +192,7 @@ class _Evaluation:
             codes[left.missing | right.missing] = UNKNOWN
             return codes
         if isinstance(left, Texts):
-            assert isinstance(right, _Constant)
+            assert isinstance(right, _ConstantColumn)
             return _compared(left, right.value, _HOLDS[order], UNKNOWN)
         assert isinstance(right, Texts)
         return _compared(right, left.value, _HOLDS[_TURNED[order]], UNKNOWN)
@@ -205,7 +205,7 @@ class _Evaluation:
         value = self.value(node.value)
         if isinstance(value, np.ndarray):
             return np.where(value == NO_ANSWER, NO_ANSWER, FALSE)
-        if isinstance(value, _Constant):
+        if isinstance(value, _ConstantColumn):
             return self._full(_code_of(tree.Search(node.place, tree.Literal(value.value), node.text, node.negated)))
         codes = _truths(_holds_text(value, node.text, node.place) != node.negated)
         codes[value.missing] = FALSE

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from reput.formats.layout import INT32_MAX, INT64_MAX
+from reput.formats.layout import INT32_MAX, INT64_MAX, INT64_MIN
 
 
 class Long(int):
@@ -22,7 +22,7 @@ Constant = str | int | float
 """A text, or a number; whole and decimal numbers have comparison rules of their own."""
 
 INT_MIN, INT_MAX = -INT32_MAX - 1, INT32_MAX
-LONG_MIN, LONG_MAX = -INT64_MAX - 1, INT64_MAX
+LONG_MIN, LONG_MAX = INT64_MIN, INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)

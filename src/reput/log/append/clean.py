@@ -1,6 +1,6 @@
 """The removal of log files that have expired, or when the disk fills.
 
-`decide` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes.
+`decide_removal` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes.
 `reput.store.write.expiry` says whether files may be removed at all. Readers that have mapped a removed file keep its
 bytes until they drop the map.
 
@@ -49,7 +49,7 @@ class Decision(NamedTuple):
         return self.disk_percent > self.warning_percent
 
 
-def decide(
+def decide_removal(
     files: Sequence[AgedFile], now_ms: int, hour: int, disk_percent: int, settings: LogSettings, *, manual: bool = False
 ) -> Decision:
     """Decide which files one run removes; pure.
@@ -110,7 +110,7 @@ def clean(
         folder: The commitlog folder.
         settings: Expiry times, and the ratios above which a disk is full.
         deletes: False only looks at the disk and removes nothing.
-        manual: As for `decide`.
+        manual: As for `decide_removal`.
         below: Files that reach past this log offset stay at any age: no index covers them yet.
         report: Called with each removed file and the reason.
 
@@ -123,7 +123,7 @@ def clean(
     if below is not None:
         # A file ends where the next one starts.
         files = [file for file, following in pairwise(files) if following.start <= below] + files[-1:]
-    decision = decide(files, int(now * 1000), hour, percent, settings, manual=manual)
+    decision = decide_removal(files, int(now * 1000), hour, percent, settings, manual=manual)
     if not decision.remove:
         return decision
     for start in decision.remove:

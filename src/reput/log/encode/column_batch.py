@@ -67,7 +67,7 @@ class _ColumnFields(NamedTuple):
     has_no_nulls: bool
 
 
-_Plan = list[_ColumnFields]
+_ColumnPlan = list[_ColumnFields]
 
 
 class ColumnBatches:
@@ -75,7 +75,7 @@ class ColumnBatches:
 
     def __init__(self, directory: QueueDirectory) -> None:
         self.directory = directory
-        self._last: tuple[pa.Schema, _Plan | None] = (pa.schema([]), None)
+        self._last: tuple[pa.Schema, _ColumnPlan | None] = (pa.schema([]), None)
 
     def batch(self, columns: pa.Table | pa.RecordBatch) -> ColumnBatch:
         """Return the batch, checked and measured.
@@ -117,7 +117,7 @@ class ColumnBatches:
         return _fields_of(table, plan)
 
 
-def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) -> _Plan | None:
+def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) -> _ColumnPlan | None:
     names = schema.names
     if len(set(names)) < len(names) or not {"topic", "body"} <= set(names) or not set(names) <= set(kinds):
         return None
@@ -130,7 +130,7 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
     return plan
 
 
-def _fields_of(table: pa.RecordBatch, plan: _Plan) -> list[int] | None:
+def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
     """Return the record's fields for the columns; None if a column has nulls and may not."""
     fields = [0] * _CALL_FIELDS
     fields[Batch.rows] = table.num_rows

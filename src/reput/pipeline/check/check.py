@@ -261,7 +261,7 @@ def _run(check: Check, split_mb: float) -> None:
     results = stitched.results
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
-        check_deletions.judge(check)
+        check_deletions.report_deleted(check)
     elif any(result.records for result in results):
         first = next(result.first_record for result in results if result.records)
         folder_missing(check, "queue", str(check.layout.consume_queue), "no ConsumeQueues at all", first)

@@ -22,7 +22,7 @@ def half_deleted(layout: StoreLayout) -> frozenset[QueueKey]:
     return frozenset(one.key for one in read_deleted(layout) if not one.done)
 
 
-def judge(check: Check) -> None:
+def report_deleted(check: Check) -> None:
     """Report the deleted queues; an interrupted deletion is a leftover."""
     deleted = still_deleted(check.layout, check.log.min_offset)
     done = [one for one in deleted if one.done]

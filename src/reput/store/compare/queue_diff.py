@@ -9,7 +9,7 @@ import numpy as np
 
 from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import Entry, OffsetRange, QueueKey
-from reput.queue.compare import aligned, compare, runs
+from reput.queue.compare import compare, runs, side_by_side
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import ComparedQueues, EntryRows
 from reput.store.read.sql_filter import plain_entries
@@ -76,7 +76,7 @@ def _of_queue(
     while begin < end:
         until = min(end, *(side.block_end(key, begin) for side in sides))
         found = (_rows(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
-        ours, theirs = aligned(*found)
+        ours, theirs = side_by_side(*found)
         for first, after in runs(np.sort(np.concatenate(compare(ours.rows, theirs.rows)))):
             low, high = int(ours.first[first]), int(ours.next[after - 1])
             if pending is not None and pending.end == low:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from reput.formats import properties as props
+from reput.formats.java_numbers import parse_whole
 from reput.formats.record import CHECK_BODY, Record, Verdict
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import QueuedMessage
@@ -72,10 +73,7 @@ class Verified(NamedTuple):
 
 def whole_number(value: bytes | None) -> int | None:
     """Return the whole number that a property holds, as Java's `Long.parseLong` reads it; None for other text."""
-    if value is None or not value.removeprefix(b"-").isdigit() or len(value) > 20:
-        return None
-    number = int(value)
-    return number if -(1 << 63) <= number < 1 << 63 else None
+    return None if value is None else parse_whole(value, 64)
 
 
 def verify(view: StoreView, physical_offset: int, size: int, topics: tuple[str, ...]) -> Verified:

@@ -16,7 +16,7 @@ from reput.store.read.view import StoreView
 
 _AT_ONCE = 256
 
-Pull = Callable[[int, int], GetResult]
+PullQueue = Callable[[int, int], GetResult]
 """A pull of one queue: from this queue offset on, at most this number of messages."""
 
 
@@ -34,7 +34,7 @@ class QueuedMessage(NamedTuple):
 
 
 def pulls_of(
-    pull: Pull, begin: int, end: int | None = None, at_once: int = _AT_ONCE
+    pull: PullQueue, begin: int, end: int | None = None, at_once: int = _AT_ONCE
 ) -> Iterator[tuple[int, GetResult]]:
     """Yield the pulls of a queue until one leads no further, each with the offset at which it began.
 
@@ -55,7 +55,7 @@ def pulls_of(
         offset = result.next_offset
 
 
-def messages_of(pull: Pull, begin: int, end: int | None = None) -> Iterator[QueuedMessage]:
+def messages_of(pull: PullQueue, begin: int, end: int | None = None) -> Iterator[QueuedMessage]:
     """Yield the messages of a queue from `begin` on, with the queue offsets of its entries.
 
     As in RocketMQ a record's own number may differ from its entry's.

@@ -26,7 +26,7 @@ from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
 from reput.pipeline.build.rebuild.report import (
     fill_report,
-    judge,
+    judge_log,
     refuse_unknown_topics,
     report_batches,
     report_outcomes,
@@ -128,7 +128,7 @@ def _begin(
 
 def _rebuild(run: Rebuild) -> None:
     stitched = _decode(run)
-    judge(run, stitched)
+    judge_log(run, stitched)
     last = next((result for result in reversed(stitched.results) if result.records), None)
     if last is None and not run.options.empty_log:
         refuse_lost_log(run.layout, "no record in the log's files")

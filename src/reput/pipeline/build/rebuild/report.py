@@ -34,7 +34,7 @@ _NAMED = 5
 _MANY_REPEATS = 100
 
 
-def judge(run: Rebuild, stitched: Stitched) -> None:
+def judge_log(run: Rebuild, stitched: Stitched) -> None:
     """Refuse damage in the log, unless the rebuild salvages; report its gaps and its tail.
 
     Raises:
