@@ -134,9 +134,9 @@ def test_a_copy_is_the_same_to_a_consumer(tmp_path: Path, capfd: pytest.CaptureF
 
 def test_put_refuses_a_line_of_a_bad_body() -> None:
     """A line of `get --json` whose body could not be decompressed is refused with the way to copy the message."""
-    from reput.cli.put.lines import Defaults, messages_of
+    from reput.cli.put.lines import Defaults, parse_lines
 
     value = {"topic": "t", "body": None, "body_encoding": None, "body_error": "zlib: cut off"}
-    found, refused = messages_of([(1, json.dumps(value).encode())], Defaults(None, 0, [], None, {}), True)
+    found, refused = parse_lines([(1, json.dumps(value).encode())], Defaults(None, 0, [], None, {}), True)
     assert not found
     assert "Get the message with --body raw" in str(refused)

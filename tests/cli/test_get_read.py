@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.cli.get.read import Found, merged
+from reput.cli.get.read import Found, in_log_order
 
 FILE_SIZE = 100
 pulls = st.lists(st.lists(st.integers(0, 60), max_size=6), max_size=3)
@@ -38,7 +38,7 @@ def test_queues_are_merged_as_one_message_at_a_time(steps: list[list[list[int]]]
             made.append(offsets)
         queues.append(made)
     expected = list(heapq.merge(*([offset for pull in queue for offset in pull] for queue in queues)))
-    together = list(merged([iter([found(pull) for pull in queue]) for queue in queues]))
+    together = list(in_log_order([iter([found(pull) for pull in queue]) for queue in queues]))
     assert [offset for one in together for offset in one.offsets.tolist()] == expected
 
 
@@ -47,7 +47,7 @@ def test_queues_are_merged_as_one_message_at_a_time(steps: list[list[list[int]]]
 def test_a_queue_keeps_its_own_order(offsets: list[list[int]]) -> None:
     """A queue whose messages do not stand in the order of the log keeps its order, as in a merge of single messages."""
     queues = [[3 * one + number for one in queue] for number, queue in enumerate(offsets)]
-    together = list(merged([iter([found(queue)]) for queue in queues]))
+    together = list(in_log_order([iter([found(queue)]) for queue in queues]))
     assert [offset for one in together for offset in one.offsets.tolist()] == list(heapq.merge(*queues))
 
 

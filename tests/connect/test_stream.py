@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 import reput
 from reput.connect import stream as stream_module
-from reput.connect.cut.cuts import LogCut, merged
+from reput.connect.cut.cuts import LogCut, joined_cuts
 from reput.connect.options.options import read_options
 from reput.connect.spark import read_partition
 from reput.connect.stream import RocketmqStreamReader, stream_options
@@ -223,7 +223,7 @@ def test_a_query_with_available_now(spark: SparkContext, tmp_path: Path) -> None
 def test_tasks_of_a_large_batch() -> None:
     """Borders that the walk noted become tasks of a sensible size; no byte is left out."""
     cuts = [LogCut("a", 0, 100, begin, begin + 10) for begin in range(0, 100, 10)] + [LogCut("b", 100, 100, 100, 110)]
-    joined = merged(cuts, 35)
+    joined = joined_cuts(cuts, 35)
     assert [(cut.path, cut.begin, cut.end) for cut in joined] == [
         ("a", 0, 30), ("a", 30, 60), ("a", 60, 90), ("a", 90, 100), ("b", 100, 110),
     ]  # fmt: skip

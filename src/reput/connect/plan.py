@@ -28,7 +28,7 @@ from reput.connect.cut.queue_cuts import (
     missing_topics,
     other_queues,
     queue_cuts,
-    topic_names,
+    wanted_topics,
 )
 from reput.connect.cut.restarts import restarts_of
 from reput.connect.cut.snapshot import Snapshot, take_snapshot
@@ -230,7 +230,7 @@ class _Planner:
         if self.selection.light_topics:
             # An index has their messages under the topics that these were sent to.
             return None
-        return topic_names(self.snapshot, self.queues, self.selection, _TOPICS_MOST)
+        return wanted_topics(self.snapshot, self.queues, self.selection, _TOPICS_MOST)
 
     def _without_restarted(self, plan: ScanPlan) -> ScanPlan:
         """Let tasks that find messages without their queues leave out the old ones of queues that began again."""

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from reput.connect.cut.asked import refuse_gone, refuse_unknown_to_stream
-from reput.connect.cut.cuts import merged
+from reput.connect.cut.cuts import joined_cuts
 from reput.connect.cut.snapshot import confirmed_by, take_snapshot
 from reput.connect.options.edges import LATEST, Kind
 from reput.connect.options.options import ReadOptions
@@ -168,7 +168,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
         job = ScanJob.of(self.options, self.selection, self._decode().delays_ms)
         step = split_bytes(self.options, after - begin, USUAL_RECORD_BYTES)
-        return [TaskPartition(LogTask(job, cut)) for cut in merged(walked.cuts, step)]
+        return [TaskPartition(LogTask(job, cut)) for cut in joined_cuts(walked.cuts, step)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Return the record batches of a task."""

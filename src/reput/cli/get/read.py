@@ -186,7 +186,7 @@ class Reader:
 
     def _show_available(self, count: int | None, *, follow: bool) -> None:
         limit = None if count is None else count - self.shown
-        for found in merged([reader.available(limit, follow) for reader in self.readers]):
+        for found in in_log_order([reader.available(limit, follow) for reader in self.readers]):
             chosen = found if count is None else found.of(slice(0, count - self.shown))
             for start, array, rows in chosen.by_file():
                 self.writer.write(array, start, chosen.offsets[rows], chosen.sizes[rows])
@@ -195,7 +195,7 @@ class Reader:
                 return
 
 
-def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
+def in_log_order(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
     """Iterate over the messages of several queues in log order, and in queue order within each queue.
 
     If the order of a queue differs from that of the log, its messages wait for the previous messages of the queue.

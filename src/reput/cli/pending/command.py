@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput.cli.pending.rows import MoreTotals, PendingTable, name_of, show_pending
+from reput.cli.pending.rows import MoreTotals, PendingTable, queue_text, show_pending
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.groups import VerbGroup
@@ -74,7 +74,7 @@ def timers(
         return (
             output.time_in_table(timer.deliver_timestamp),
             _until_text(timer.deliver_timestamp - now_ms),
-            name_of(timer.topic, timer.queue_id),
+            queue_text(timer.topic, timer.queue_id),
             " ".join(timer.keys) or output.or_dash(timer.unique_key),
             timer.physical_offset,
             timer.source + (", rolled" if timer.is_rolled else ""),
@@ -120,7 +120,7 @@ def transactions(
         born_ms = half.born_timestamp
         return (
             output.or_dash(born_ms, output.time_in_table),
-            name_of(half.topic, half.queue_id),
+            queue_text(half.topic, half.queue_id),
             output.or_dash(half.producer_group),
             output.or_dash(half.unique_key),
             half.check_times,
@@ -170,7 +170,7 @@ def pop(
     def cells(held: PendingPop) -> tuple[object, ...]:
         return (
             held.group,
-            name_of(held.topic, held.queue_id),
+            queue_text(held.topic, held.queue_id),
             held.offset,
             output.time_in_table(held.visible_timestamp),
             _until_text(held.visible_timestamp - now_ms),
@@ -209,7 +209,7 @@ def _lags(work: PendingWork) -> MoreTotals:
     rows = [
         (
             lag.group,
-            name_of(lag.topic, lag.queue_id),
+            queue_text(lag.topic, lag.queue_id),
             output.or_dash(lag.committed_offset),
             lag.max_offset,
             output.or_dash(lag.lag),

@@ -117,6 +117,6 @@ def _by_topic(totals: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
     return found
 
 
-def name_of(topic: str | None, queue_id: int | None) -> str:
+def queue_text(topic: str | None, queue_id: int | None) -> str:
     """Return a topic and a queue as text."""
     return "?" if topic is None else f"{topic}/{'?' if queue_id is None else queue_id}"

@@ -211,7 +211,7 @@ class _Put:
             RefusedLineError: A line is no message, or the store refuses it. The lines before it are stored.
             NoSpaceError: The disk is full.
         """
-        from reput.cli.put.lines import lines_of, messages_of, skip_lines
+        from reput.cli.put.lines import lines_of, parse_lines, skip_lines
         from reput.store.read.follower import TAIL_MAX_ENTRIES
 
         self._tail_max = store.config.tail_max_entries or TAIL_MAX_ENTRIES
@@ -224,7 +224,7 @@ class _Put:
             self.taken.lines = 0
             raise
         for numbered in lines_of(stream, self.taken.lines + 1, begin):
-            lines, refused = messages_of(numbered, self.given, self.json_lines)
+            lines, refused = parse_lines(numbered, self.given, self.json_lines)
             for first in range(0, len(lines), _AT_ONCE):
                 self._put_batch(store, lines[first : first + _AT_ONCE])
             if refused is not None:

@@ -139,7 +139,7 @@ class RefusedLineError(ConfigError):
         self.number = number
 
 
-def messages_of(
+def parse_lines(
     lines: Iterable[tuple[int, bytes]], given: Defaults, json_lines: bool
 ) -> tuple[list[Line], RefusedLineError | None]:
     """Return the messages of numbered lines, up to the first line that is no message, and that line's error.

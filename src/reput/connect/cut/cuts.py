@@ -64,7 +64,7 @@ def _marks(first: int, file_end: int, step: int, asked: _QueueBoundaries, snapsh
     return [*marks, file_end]
 
 
-def merged(cuts: list[LogCut], step: int) -> list[LogCut]:
+def joined_cuts(cuts: list[LogCut], step: int) -> list[LogCut]:
     """Join ranges that follow one another in a file, up to `step` bytes if the parts allow."""
     joined: list[LogCut] = []
     for cut in cuts:

@@ -94,7 +94,7 @@ def meets_batches(snapshot: Snapshot, selection: Selection) -> bool:
     return bool(types.batch) if names is None else any(_bytes(name) in types.batch for name in names)
 
 
-def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
+def wanted_topics(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
     """Return the names of the topics that are wanted; None if there are more than `most`.
 
     Known topics without queues on disk are among them: the queues of one topic may be lost.
@@ -107,7 +107,7 @@ def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, mo
     for queue in _wanted(queues, selection):
         if len(names) > most:
             break
-        names.add(name_of(queue))
+        names.add(topic_text(queue))
     return sorted(names) if len(names) <= most else None
 
 
@@ -121,7 +121,7 @@ def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> 
         found.damage = _damage(snapshot, queue)
         if found.damage:
             break
-        found.topics.add(name_of(queue))
+        found.topics.add(topic_text(queue))
         span = _span(queue, selection)
         if not span.is_empty:
             found.cuts.append(QueueCut(QueueRange(queue.key, span.begin, span.end), queue.kind, queue.has_batches))
@@ -134,13 +134,13 @@ def _damage(snapshot: Snapshot, queue: DiskQueue) -> str:
     tail = snapshot.tails.get(queue.key)
     if not found and tail is not None and tail.min_offset > queue.end:
         found = (
-            f"topic {name_of(queue)}, queue {queue.key.queue_id}: its entries end at queue offset {queue.end}, and the "
-            f"log goes on with {tail.min_offset}. Run `reput rebuild --only queue`"
+            f"topic {topic_text(queue)}, queue {queue.key.queue_id}: its entries end at queue offset {queue.end}, and "
+            f"the log goes on with {tail.min_offset}. Run `reput rebuild --only queue`"
         )
     return found
 
 
-def name_of(queue: DiskQueue) -> str:
+def topic_text(queue: DiskQueue) -> str:
     """Return the topic as a frame shows it."""
     return queue.key.topic.decode("utf-8", "replace")
 
@@ -149,7 +149,7 @@ def _wanted(queues: DiskQueues, selection: Selection) -> Iterator[DiskQueue]:
     names = selection.named_topics
     topics = None if names is None else [_bytes(name) for name in sorted(names)]
     for queue in queues.all() if topics is None else queues.of(topics):
-        topic, queue_id = name_of(queue), queue.key.queue_id
+        topic, queue_id = topic_text(queue), queue.key.queue_id
         if selection.wants(topic, queue_id) or selection.wants_light(topic, queue_id):
             yield queue
 
@@ -160,7 +160,7 @@ def _bytes(name: str) -> bytes:
 
 def _span(queue: DiskQueue, selection: Selection) -> NumberRange:
     """Return the queue offsets that may be wanted."""
-    of = (name_of(queue), queue.key.queue_id)
+    of = (topic_text(queue), queue.key.queue_id)
     wanted = selection.entries_of(of).cut(queue.begin, queue.end)
     times = selection.times_of(of)
     begin, end = wanted.begin, wanted.end

@@ -20,7 +20,7 @@ from reput.pipeline.check.queues import (
     QueueToCheck,
     check_outside,
     place_of,
-    read_entries,
+    stored_entries,
 )
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
@@ -82,7 +82,7 @@ class _Comparison:
 
     def add(self, first: int, expected: NDArray[np.uint8]) -> None:
         """Compare the entries from queue offset `first` on."""
-        present = read_entries(self._folder, self._job.queue_file_size, first, len(expected) // ENTRY_SIZE)
+        present = stored_entries(self._folder, self._job.queue_file_size, first, len(expected) // ENTRY_SIZE)
         found = compare_entries(expected, plain(self._job, self._key, present))
         if not self._compared.missing:
             self._missing_from = place_of(expected, found.missing)
@@ -131,7 +131,7 @@ def _compare_out_of_order(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch 
     for first in range(outcome.first, outcome.next, step):
         count = min(step, outcome.next - first)
         comparison.add(
-            first, read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
+            first, stored_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
         )
     return comparison.mismatch()
 

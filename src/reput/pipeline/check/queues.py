@@ -46,7 +46,7 @@ def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
     return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1
 
 
-def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:
+def stored_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:
     """Read `count` entries of a queue from offset `first`; zeros if no file has them."""
     data = bytearray()
     position, end = first * ENTRY_SIZE, (first + count) * ENTRY_SIZE

@@ -47,7 +47,7 @@ class LeftOut:
             yield f"{'; '.join(self._texts)}{more}: left out. {self._consequence}"
 
 
-def text_of(name: bytes, where: str) -> str:
+def utf8_name(name: bytes, where: str) -> str:
     """Return a name.
 
     Raises:

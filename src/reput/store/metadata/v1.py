@@ -10,7 +10,7 @@ from reput.formats import metadata_v1 as v1
 from reput.formats.data_version import decode_version
 from reput.formats.families import DEFAULT_FAMILY
 from reput.formats.metadata_v1 import TablePlace
-from reput.store.metadata.left_out import LeftOut, text_of
+from reput.store.metadata.left_out import LeftOut, utf8_name
 from reput.store.metadata.tables import Content, MetadataSource, Table
 
 PLACES = {Table.TOPICS: v1.TOPICS, Table.GROUPS: v1.GROUPS, Table.OFFSETS: v1.OFFSETS}
@@ -85,7 +85,7 @@ class V1Databases(MetadataSource):
         left_out = LeftOut(place, _CONSEQUENCE)
 
         def take(key: bytes, value: bytes) -> None:
-            name = text_of(key, str(place))
+            name = utf8_name(key, str(place))
             values[name] = decode(value, f"{place}: {name}")
 
         with DatabaseReader(

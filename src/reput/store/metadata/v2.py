@@ -10,7 +10,7 @@ from reput.errors import NewerDatabaseError
 from reput.formats import metadata_v2 as v2
 from reput.formats.consumer_offset import key_of
 from reput.formats.metadata_v2 import TableId
-from reput.store.metadata.left_out import LeftOut, text_of
+from reput.store.metadata.left_out import LeftOut, utf8_name
 from reput.store.metadata.tables import Content, MetadataSource, Table
 from reput.store.metadata.v1 import REMEDY
 
@@ -84,11 +84,11 @@ def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], Le
 
     def take_offset(key: bytes, value: bytes) -> None:
         found = v2.decode_offset_key(key, where)
-        name = key_of(text_of(found.topic, where), text_of(found.group, where))
+        name = key_of(utf8_name(found.topic, where), utf8_name(found.group, where))
         values.setdefault(name, {})[found.queue_id] = v2.decode_offset(value, f"{where}: {name}/{found.queue_id}")
 
     def take_named(key: bytes, value: bytes) -> None:
-        name = text_of(v2.decode_name_key(key, where), where)
+        name = utf8_name(v2.decode_name_key(key, where), where)
         values[name] = v2.decode_value(value, f"{where}: {name}")
 
     take = take_offset if table is Table.OFFSETS else take_named

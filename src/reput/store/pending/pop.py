@@ -97,7 +97,7 @@ def _look(view: StoreView, record: PopRecord) -> tuple[int | None, RecordState, 
     return physical_offset, verified.state, verified.reason
 
 
-def counted(
+def count_in_flight(
     rows: Iterable[PendingPop], progress: Callable[[], ConsumerProgress], counts: dict[QueueOfGroup, InFlight]
 ) -> Iterator[PendingPop]:
     """Yield rows, and count the messages in flight of each group and queue."""

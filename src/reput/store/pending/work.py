@@ -15,7 +15,15 @@ from reput.store.pending.databases import family_of, guarded
 from reput.store.pending.delay_levels import delayed
 from reput.store.pending.half_row import PendingTransaction
 from reput.store.pending.orderly import held_in_order
-from reput.store.pending.pop import InFlight, QueueOfGroup, counted, lags, of_checkpoint, of_database, of_orderly
+from reput.store.pending.pop import (
+    InFlight,
+    QueueOfGroup,
+    count_in_flight,
+    lags,
+    of_checkpoint,
+    of_database,
+    of_orderly,
+)
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import held_by_checkpoints
 from reput.store.pending.timer_queue import TimerQueue
@@ -174,7 +182,7 @@ class PendingWork:
         """
         self._counts.clear()
         rows = (row for row in self._pop() if group in {None, row.group} and topic in {None, row.topic})
-        return counted(rows, self._progress, self._counts)
+        return count_in_flight(rows, self._progress, self._counts)
 
     def _pop(self) -> Iterator[PendingPop]:
         view, damage = self._view, self.damage
