@@ -15,7 +15,7 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.index_file import capacity, file_size
-from reput.index.files import list_index_files, read_items
+from reput.index.files import IndexFileOnDisk, list_index_files, read_items
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, largest_first, plan_of
 from reput.pipeline.build.index.write import append_items, build_index_file
@@ -80,8 +80,9 @@ class FileIndexGrower:
     has_files: ClassVar[bool] = True
 
     def __init__(self, task: CatchUpTask) -> None:
-        self.end = _index_end(task, capacity(task.settings.index_items))
-        _remove_later_files(task, self.end)
+        files = list_index_files(task.layout.index)
+        self.end = _index_end(task, files, capacity(task.settings.index_items))
+        _remove_later_files(task, files, self.end)
 
     def work(self, build: Build, results: Sequence[SplitResult]) -> list[IndexFilePlan]:
         """See `IndexGrower`."""
@@ -96,7 +97,7 @@ class FileIndexGrower:
         """See `IndexGrower`."""
 
 
-def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
+def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -> IndexEnd:
     """Return the end of the IndexFiles that hold items of records below the frontier.
 
     As in RocketMQ a file without an item is the last one if there is no item yet, or if the file before it is full.
@@ -106,7 +107,7 @@ def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
     """
     size = file_size(task.settings.index_slots, task.settings.index_items)
     empty = ""
-    for file in reversed(list_index_files(task.layout.index)):
+    for file in reversed(files):
         if file.size == 0:
             continue  # a task was killed before the file had its length
         if file.size != size or file.header is None:
@@ -140,9 +141,9 @@ def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
     return low - 1
 
 
-def _remove_later_files(task: CatchUpTask, end: IndexEnd) -> None:
+def _remove_later_files(task: CatchUpTask, files: Sequence[IndexFileOnDisk], end: IndexEnd) -> None:
     """Remove the IndexFiles that hold nothing below the frontier; a crashed broker or a dead job left them."""
-    removed = [file.path for file in list_index_files(task.layout.index) if file.path.name > end.name]
+    removed = [file.path for file in files if file.path.name > end.name]
     for path in removed:
         fs.remove_file(path)
     if removed:
