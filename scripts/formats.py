@@ -194,6 +194,10 @@ def _record() -> Iterator[str]:
 
         A message's offset id is its store host (address and port) and physical offset in upper-case hex.
     """)
+    yield "### Host with an IPv4 address"
+    yield _layout(record.HOST_V4)
+    yield "### Host with an IPv6 address"
+    yield _layout(record.HOST_V6)
     yield "### sysFlag"
     bits = ((f"0x{mask:X}", f"0x{value:X}", meaning) for mask, value, meaning in SYS_FLAG_BITS)
     yield _table(("Bits", "Value", "Meaning"), bits)

@@ -33,13 +33,15 @@ from reput.kernels.layouts.columns import (
     DecodeRules,
     FurtherEntries,
     FurtherRecords,
+    ItemRange,
     State,
     Stop,
 )
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList
 from reput.kernels.layouts.keys import KEY_STATE_LAYOUT, MOST_KEY_BYTES, KeyOutput, KeySources, KeyState, key_state
-from reput.kernels.layouts.lines import ROWS, LinePiece, Stopped
+from reput.kernels.layouts.lines import ROWS, LinePiece, LineProgram, Stopped
+from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     INDEX_LAYOUT,
@@ -155,7 +157,8 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
     """Every kernel over one buffer, with `limit` at its very end."""
     twin, size = kernels("compiled"), len(buffer)
     crc_check = chance.randrange(3)
-    found = twin.find_boundary(buffer, 0, chance.randrange(size + 1), size, size, crc_check)
+    log = LogBytes.whole(buffer, 0)
+    found = twin.find_boundary(log, chance.randrange(size + 1), size, crc_check)
     # What decoding is made of, up to the very end from anywhere.
     place = chance.randrange(size + 1)
     crc32(buffer, place, size)
@@ -166,22 +169,11 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
         columns.clear()
         position, stop = begin, Stop.RECORDS_FULL
         while stop in (Stop.RECORDS_FULL, Stop.ITEMS_FULL, Stop.QUEUES_FULL) and position < size:
-            stop = Stop(
-                twin.decode_range(
-                    buffer,
-                    0,
-                    position,
-                    size,
-                    size,
-                    DecodeRules(crc_check, True, DELAYS_MS),
-                    columns.record_columns,
-                    columns.queue_table,
-                    columns.state,
-                )
-            )
+            rules = DecodeRules(crc_check, True, DELAYS_MS)
+            stop = Stop(twin.decode_range(log, position, size, rules, columns.arrays))
             use(columns)
-            use_further(buffer, columns)
-            use_keys(buffer, columns)
+            use_further(log, columns)
+            use_keys(log, columns)
             if position == columns.state[State.position]:
                 break
             position = int(columns.state[State.position])
@@ -296,8 +288,8 @@ def run_lines(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -
     for number, place in enumerate(positions):
         position, length = np.array([place]), np.array([int.from_bytes(buffer[place : place + 4].tobytes())])
         wants = FIND_PROPERTIES | COUNT_PAIRS
-        arguments = position, length.astype(np.uint32).view(np.int32), one
-        if field_kernels("compiled").read_fields(buffer, 0, size, CHECK_NONE, wants, *arguments):
+        places = RecordPlaces(position, length.astype(np.uint32).view(np.int32))
+        if field_kernels("compiled").read_fields(LogBytes.whole(buffer, 0), places, CHECK_NONE, wants, one):
             table[: len(FieldRow), number] = one[:, 0]
     pieces = chance.choices(list(LinePiece), k=chance.randrange(1, 5))
     program = guarded_array(3 * len(pieces), np.int64).reshape(-1, 3)
@@ -306,9 +298,10 @@ def run_lines(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -
         program[step] = piece, row, chance.choice((-1, 0, 1, 2, 3, 1 << 40))
     texts, text_at = TEXTS_ROOM.at_end(b"one text, two"), guarded_array(4, np.int64)
     text_at[:] = 0, 9, 9, 13
+    lines = LineProgram(program, texts, text_at)
     out, begin = guarded_array(chance.choice((0, 100, 1000, 20_000)), np.uint8), 0
     while begin < count:
-        begin, used, why = line_kernels("compiled").write_lines(buffer, table, begin, program, texts, text_at, out)
+        begin, used, why = line_kernels("compiled").write_lines(buffer, table, begin, lines, out)
         assert used <= len(out)
         begin += why == Stopped.LEFT or (why == Stopped.FULL and not used)
 
@@ -379,24 +372,17 @@ def use(columns: Columns) -> None:
     per_queue = [guarded_array(queues + more, np.int64) for more in (1, 0, 0)]
     packed = Packed(guarded_array(count * ENTRY_SIZE, np.uint8), *per_queue, guarded_array(queues, np.uint8))
     twin.pack_entries(queues, EntrySources.of(columns), packed)
-    twin.chain_items(
-        columns.item_sources,
-        0,
-        0,
-        columns.items,
-        guarded_array(7, np.int32),
-        1,
-        0,
-        guarded_array(columns.items * ITEM_SIZE, np.uint8),
-    )
+    items = ItemRange(record=0, item=0, item_end=columns.items, number=1, begin_timestamp=0)
+    out = guarded_array(columns.items * ITEM_SIZE, np.uint8)
+    twin.chain_items(columns.item_sources, items, guarded_array(7, np.int32), out)
 
 
-def use_further(buffer: NDArray[np.uint8], columns: Columns) -> None:
+def use_further(log: LogBytes, columns: Columns) -> None:
     """The second step over all that was decoded, flagged or not, into outputs of few places."""
     twin, records = kernels("compiled"), columns.records
     position = guarded_array(records, np.int64)
     position[:] = columns.position[:records]
-    twin.inner_batches(buffer, 0, position, guarded_array(records, np.int64), guarded_array(records, np.int16))
+    twin.inner_batches(log, position, guarded_array(records, np.int64), guarded_array(records, np.int16))
     record, queue_id = (guarded_array(records, np.int32) for _ in range(2))
     record[:], queue_id[:] = np.arange(records), 0
     room = 3
@@ -405,18 +391,18 @@ def use_further(buffer: NDArray[np.uint8], columns: Columns) -> None:
     begin = 0
     while begin < records:
         columns.state[State.further] = 0
-        stop, begin = twin.further_queues(buffer, 0, begin, asked, columns.queue_table, columns.state, out)
+        stop, begin = twin.further_queues(log, begin, asked, columns.queue_table, columns.state, out)
         if stop != Stop.REACHED_END:
             begin += 1
 
 
-def use_keys(buffer: NDArray[np.uint8], columns: Columns) -> None:
+def use_keys(log: LogBytes, columns: Columns) -> None:
     """The keys of all that was decoded, for the index database, into an output of few places."""
     state = guarded_array(len(KEY_STATE_LAYOUT.fields), np.int64)
     state[:] = key_state()
     while state[KeyState.record] < columns.records:
         state[KeyState.keys] = 0
-        assert key_kernels("compiled").gather_keys(buffer, 0, KeySources.of(columns), KEYS, state) <= 3
+        assert key_kernels("compiled").gather_keys(log, KeySources.of(columns), KEYS, state) <= 3
 
 
 def main(note: str, what: str, cases: int = 0) -> None:
@@ -424,7 +410,7 @@ def main(note: str, what: str, cases: int = 0) -> None:
     if what.startswith("canary"):
         buffer = ROOM.at_end(bytes(100)) if what == "canary-end" else ROOM.at_start(bytes(100))
         begin, end = (0, 5000) if what == "canary-end" else (-200, 100)
-        kernels("compiled").find_boundary(buffer, 0, begin, end, end, 0)
+        kernels("compiled").find_boundary(LogBytes(buffer, 0, end), begin, end, 0)
         return
     descriptor = os.open(note, os.O_WRONLY | os.O_CREAT)
     for seed in range(int(what), int(what) + cases):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.formats import index_file as fmt
 from reput.kernels import kernels
-from reput.kernels.layouts.columns import ItemSources
+from reput.kernels.layouts.columns import ItemRange, ItemSources
 from support import golden
 from support.twins import GOLDEN_DELAYS_MS, TWINS, Call, decode
 
@@ -58,7 +58,7 @@ def chain(
     item, end = begin_end
     record = int(np.searchsorted(columns.first_item, item, side="right")) - 1
     out = np.full((end - item) * fmt.ITEM_SIZE, 0xEE, dtype=np.uint8)
-    fresh, begin = kernels(twin).chain_items(columns, record, item, end, slots, number, begin, out)
+    fresh, begin = kernels(twin).chain_items(columns, ItemRange(record, item, end, number, begin), slots, out)
     return Chained(slots.tolist(), out.tobytes(), int(fresh), int(begin))
 
 

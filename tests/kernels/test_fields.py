@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from reput.formats.properties import decode_properties
 from reput.formats.record import CHECK_BODY, decode_record
 from reput.kernels import field_kernels
-from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.fields import (
+    COUNT_PAIRS,
+    FIND_PROPERTIES,
+    FieldRow,
+    Gathered,
+    GatheredPairs,
+    Stretches,
+    field_table,
+)
+from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from support import golden
 from support.records import LogBuilder, logs
 from support.twins import TWINS, Call, as_buffer, decode
@@ -31,7 +40,8 @@ def read(
     """Read the fields of these records; what was not filled is -77."""
     table = field_table(len(position))
     table[:] = -77
-    done = field_kernels(twin).read_fields(as_buffer(data), base, len(data), CHECK_BODY, WANTS, position, size, table)
+    log, wanted = LogBytes.whole(as_buffer(data), base), RecordPlaces(position, size)
+    done = field_kernels(twin).read_fields(log, wanted, CHECK_BODY, WANTS, table)
     return done, table
 
 
@@ -48,8 +58,8 @@ def pairs_of(twin: str, data: bytes, table: NDArray[np.int64]) -> list[dict[byte
     names, values = (
         np.zeros(int(table[row].sum()), dtype=np.uint8) for row in (FieldRow.NAMES_SIZE, FieldRow.VALUES_SIZE)
     )
-    at, size = table[FieldRow.PROPERTIES_AT], table[FieldRow.PROPERTIES_SIZE]
-    found = field_kernels(twin).gather_pairs(as_buffer(data), at, size, starts, name_at, names, value_at, values)
+    out = GatheredPairs(starts, Gathered(names, name_at), Gathered(values, value_at))
+    found = field_kernels(twin).gather_pairs(Stretches.of(as_buffer(data), table, FieldRow.PROPERTIES_AT), out)
     assert found == starts[-1]
     return [
         {
@@ -76,8 +86,9 @@ def test_fields_are_what_decoding_says(twin: str, log: LogBuilder) -> None:
     assert table[FieldRow.STORE_TIMESTAMP].tolist() == [record.store_timestamp for record in records]
     assert pairs_of(twin, data, table) == [decode_properties(record.properties) for record in records]
     for row, part in ((FieldRow.BODY_AT, "body"), (FieldRow.TOPIC_AT, "topic")):
-        out, offsets = np.zeros(int(table[row + 1].sum()), dtype=np.uint8), np.zeros(len(position) + 1, dtype=np.int32)
-        total = field_kernels(twin).gather_bytes(as_buffer(data), table[row], table[row + 1], out, offsets)
+        stretches = Stretches.of(as_buffer(data), table, row)
+        out, offsets = np.zeros(int(stretches.size.sum()), dtype=np.uint8), np.zeros(len(position) + 1, dtype=np.int32)
+        total = field_kernels(twin).gather_bytes(stretches, Gathered(out, offsets))
         assert total == len(out)
         pieces = [out[begin:end].tobytes() for begin, end in pairwise(offsets.tolist())]
         assert pieces == [getattr(record, part) for record in records]
@@ -103,7 +114,7 @@ def test_hostile_places_are_refused(twin: str, data: bytes, place: list[tuple[in
     at = np.array([begin for begin, _ in place], dtype=np.int64)
     size = np.array([length for _, length in place], dtype=np.int64)
     out, offsets = np.zeros(int(np.maximum(size, 0).sum()), dtype=np.uint8), np.zeros(len(at) + 1, dtype=np.int32)
-    total = field_kernels(twin).gather_bytes(as_buffer(data), at, size, out, offsets)
+    total = field_kernels(twin).gather_bytes(Stretches(as_buffer(data), at, size), Gathered(out, offsets))
     inside = all(length <= 0 or (begin >= 0 and begin + length <= len(data)) for begin, length in place)
     assert (total >= 0) == inside
     done, _ = read(twin, data, at, size.astype(np.int32))
@@ -136,7 +147,8 @@ def test_message_ids_are_hosts_and_offsets_in_hex(
     room = sum(2 * (max(0, length) + 8) for _, length in place)
     spell, offsets = field_kernels(twin).spell_ids, np.zeros(len(place) + 1, dtype=np.int32)
     out = np.zeros(room, dtype=np.uint8)
-    assert spell(as_buffer(data), at, size, places, out, offsets) == (room if inside else -1)
+    hosts = Stretches(as_buffer(data), at, size)
+    assert spell(hosts, places, Gathered(out, offsets)) == (room if inside else -1)
     if inside:
         wanted = [
             data[begin : begin + length].hex().upper() + f"{number:016X}"
@@ -144,7 +156,7 @@ def test_message_ids_are_hosts_and_offsets_in_hex(
         ]
         assert [out[begin:end].tobytes().decode() for begin, end in pairwise(offsets.tolist())] == wanted
     if place:
-        assert spell(as_buffer(data), at, size, places, out[:-1].copy(), offsets) == -1
+        assert spell(hosts, places, Gathered(out[:-1].copy(), offsets)) == -1
 
 
 @given(
@@ -157,4 +169,4 @@ def test_equal_stretches_are_told_from_others(twin: str, data: bytes, place: lis
     at, size = (np.array([one[part] for one in place], dtype=np.int64) for part in (0, 1))
     inside = all(begin >= 0 and length >= 0 and begin + length <= len(data) for begin, length in place)
     same = len({data[begin : begin + length] for begin, length in place}) <= 1
-    assert field_kernels(twin).are_equal(as_buffer(data), at, size) == (inside and same)
+    assert field_kernels(twin).are_equal(Stretches(as_buffer(data), at, size)) == (inside and same)

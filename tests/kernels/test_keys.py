@@ -16,6 +16,7 @@ from reput.formats.record import CHECK_BODY
 from reput.kernels import kernels, key_kernels
 from reput.kernels.layouts.columns import Columns, DecodeRules
 from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyState, key_state
+from reput.kernels.layouts.log import LogBytes
 from support.records import LogBuilder
 from support.twins import DELAYS_MS, TWINS, as_buffer
 
@@ -32,13 +33,12 @@ keys = st.lists(clean, max_size=4).map(b" ".join)
 def made(twin: str, log: LogBuilder, most_keys: int = 3) -> tuple[list[tuple[bytes, int]], IndexMarks | None]:
     """The keys and values that a twin makes of a log, with outputs of so few keys, and the marks."""
     buffer, columns = as_buffer(bytes(log)), Columns(len(log.placed), 1 << 16, 64)
-    size = len(buffer)
-    arrays = columns.record_columns, columns.queue_table, columns.state
-    kernels("reference").decode_range(buffer, 0, 0, size, size, DecodeRules(CHECK_BODY, True, DELAYS_MS), *arrays)
+    rules, bytes_of_log = DecodeRules(CHECK_BODY, True, DELAYS_MS), LogBytes.whole(buffer, 0)
+    kernels("reference").decode_range(bytes_of_log, 0, len(buffer), rules, columns.arrays)
     state, out, found = key_state(), KeyOutput.for_keys(most_keys, 2 * MOST_KEY_BYTES), list[tuple[bytes, int]]()
     while state[KeyState.record] < columns.records:
         state[KeyState.keys] = 0
-        count = key_kernels(twin).gather_keys(buffer, 0, KeySources.of(columns), out, state)
+        count = key_kernels(twin).gather_keys(bytes_of_log, KeySources.of(columns), out, state)
         ends = pairwise(out.end[: count + 1].tolist())
         found += [(out.text[a:b].tobytes(), time) for (a, b), time in zip(ends, out.store_timestamp.tolist())]  # noqa: B905
     last = int(state[KeyState.last_record])
@@ -101,4 +101,6 @@ def test_no_record_has_no_key() -> None:
     for twin in TWINS:
         state, out = key_state(), KeyOutput.for_keys(1, 0)
         buffer = np.frombuffer(b"x", dtype=np.uint8)
-        assert key_kernels(twin).gather_keys(buffer, 0, KeySources.of(Columns(1, 1, 1)), out, state) == 0
+        assert (
+            key_kernels(twin).gather_keys(LogBytes.whole(buffer, 0), KeySources.of(Columns(1, 1, 1)), out, state) == 0
+        )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.kernels import line_kernels
 from reput.kernels.layouts.fields import FieldRow
-from reput.kernels.layouts.lines import MOST_PAIRS, ROWS, SHARED_PIECES, LinePiece, Stopped
+from reput.kernels.layouts.lines import MOST_PAIRS, ROWS, SHARED_PIECES, LinePiece, LineProgram, Stopped
 from support.twins import as_buffer
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def write(
     """Write lines; returns the record and the reason where it stopped, and what was written."""
     ends = np.cumsum([0, *map(len, TEXTS)]).astype(np.int64)
     out = np.zeros(room, dtype=np.uint8)
-    texts_of, steps = as_buffer(b"".join(TEXTS)), np.array(program, dtype=np.int64).reshape(-1, 3)
-    n, used, why = line_kernels(twin).write_lines(as_buffer(data), table, 0, steps, texts_of, ends, out)
+    lines = LineProgram(np.array(program, dtype=np.int64).reshape(-1, 3), as_buffer(b"".join(TEXTS)), ends)
+    n, used, why = line_kernels(twin).write_lines(as_buffer(data), table, 0, lines, out)
     return n, why, out[:used].tobytes()
 
 

@@ -13,6 +13,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Record, encode_record
 from reput.kernels import SWITCH, backlog_kernels, kernels
 from reput.kernels.layouts.columns import IN_QUEUE, Columns, DecodeRules, Stop
+from reput.kernels.layouts.log import LogBytes
 from reput.kernels.layouts.pack import EntrySources
 from reput.kernels.layouts.records import address_of
 from reput.queue.backlog import Backlog
@@ -58,8 +59,7 @@ def table_of_queues() -> Columns:
     columns = Columns(QUEUES, QUEUES, QUEUES)
     delays_ms = np.array([-1], dtype=np.int64)
     buffer = np.frombuffer(log, dtype=np.uint8)
-    arrays = columns.record_columns, columns.queue_table, columns.state
-    kernels().decode_range(buffer, 0, 0, at, at, DecodeRules(0, True, delays_ms), *arrays)
+    kernels().decode_range(LogBytes.whole(buffer, 0), 0, at, DecodeRules(0, True, delays_ms), columns.arrays)
     assert columns.queues == QUEUES
     return columns
 

@@ -16,6 +16,7 @@ import numpy as np
 from reput.formats.record import CHECK_BODY, Verdict
 from reput.kernels import Kernels, kernels
 from reput.kernels.layouts.columns import Columns, DecodeRules, State, Stop
+from reput.kernels.layouts.log import LogBytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,6 +85,11 @@ class Decoded:
         return int(self.columns.state[place])
 
 
+def log_of(data: bytes, call: Call) -> LogBytes:
+    """The log that a call reads."""
+    return LogBytes(as_buffer(data), call.base, len(data) if call.limit < 0 else call.limit)
+
+
 def decode(kind: str, data: bytes, call: Call | None = None, columns: Columns | None = None) -> Decoded:
     """Decode a range with the twin `kind`; columns that are full are grown, and the call goes on."""
     call, columns = call or Call(), columns or Columns(64, 64, 8)
@@ -100,15 +106,11 @@ def decode_once(kind: str, data: bytes, call: Call, columns: Columns, begin: int
     """One call of the twin `kind`, from `begin` instead of the call's own where given."""
     return Stop(
         kernels(kind).decode_range(
-            as_buffer(data),
-            call.base,
+            log_of(data, call),
             call.begin if begin is None else begin,
             len(data) if call.end < 0 else call.end,
-            len(data) if call.limit < 0 else call.limit,
             DecodeRules(call.crc_check, call.tag_items, call.delays_ms),
-            columns.record_columns,
-            columns.queue_table,
-            columns.state,
+            columns.arrays,
         )
     )
 
@@ -116,8 +118,7 @@ def decode_once(kind: str, data: bytes, call: Call, columns: Columns, begin: int
 def boundary(kind: str, data: bytes, call: Call) -> int:
     """`find_boundary` of the twin `kind`."""
     end = len(data) if call.end < 0 else call.end
-    limit = len(data) if call.limit < 0 else call.limit
-    return int(kernels(kind).find_boundary(as_buffer(data), call.base, call.begin, end, limit, call.crc_check))
+    return int(kernels(kind).find_boundary(log_of(data, call), call.begin, end, call.crc_check))
 
 
 def plain(columns: Columns) -> dict[str, Any]:

@@ -67,9 +67,9 @@ MARK = Layout(
 )
 assert MARK.size == 8
 
-_HOUR = struct.Struct(">q")
-_OFFSET = struct.Struct(">q")
-ENTRY_KEY_EXTRA = 8 + 1 + 1 + 1 + 1 + 1 + 8
+HOUR, OFFSET = struct.Struct(">q"), struct.Struct(">q")
+"""The first and the last part of an entry's key."""
+ENTRY_KEY_EXTRA = HOUR.size + 4 * len(SEPARATOR) + len(KEY) + OFFSET.size
 """The bytes of an entry's key without its topic and its text."""
 assert ENTRY_KEY_EXTRA == 21
 
@@ -98,7 +98,7 @@ def hour_of(store_timestamp: int) -> int:
 
 def hour_bytes(hour_ms: int) -> bytes:
     """Return the first bytes of the keys of an hour."""
-    return _HOUR.pack(hour_ms)
+    return HOUR.pack(hour_ms)
 
 
 def prefix(topic: bytes, kind: bytes, text: bytes) -> bytes:
@@ -108,14 +108,14 @@ def prefix(topic: bytes, kind: bytes, text: bytes) -> bytes:
 
 def prefix_bounds(hour_ms: int, after_hour: bytes) -> tuple[bytes, bytes]:
     """Return the range [begin, end) of the keys of an hour that continue with `prefix(...)`."""
-    begin = _HOUR.pack(hour_ms) + after_hour
+    begin = HOUR.pack(hour_ms) + after_hour
     # The last byte is `@`.
     return begin, begin[:-1] + b"A"
 
 
 def entry_key(key: IndexKey) -> bytes:
     """Return the key of an entry."""
-    return _HOUR.pack(key.hour_ms) + prefix(key.topic, key.kind, key.text) + _OFFSET.pack(key.physical_offset)
+    return HOUR.pack(key.hour_ms) + prefix(key.topic, key.kind, key.text) + OFFSET.pack(key.physical_offset)
 
 
 def entry_keys(record: Record) -> tuple[bytes, ...]:
@@ -147,7 +147,7 @@ def decode_entry_key(data: bytes) -> IndexKey | None:
     """Return the meaning of a key; None for bytes that are no entry's key. No topic has an `@`."""
     if len(data) < ENTRY_KEY_EXTRA or data[8:9] != SEPARATOR or data[-9:-8] != SEPARATOR:
         return None
-    (hour_ms,), (physical_offset,) = _HOUR.unpack_from(data, 0), _OFFSET.unpack_from(data, len(data) - 8)
+    (hour_ms,), (physical_offset,) = HOUR.unpack_from(data, 0), OFFSET.unpack_from(data, len(data) - OFFSET.size)
     topic, _, rest = data[9:-9].partition(SEPARATOR)
     kind = rest[:1]
     if not topic or kind not in KINDS or rest[1:2] != SEPARATOR or len(rest) < 3:
@@ -159,7 +159,7 @@ def decode_entry_key(data: bytes) -> IndexKey | None:
 
 def offset_of(data: bytes) -> int:
     """Return the physical offset at the end of an entry's key of at least 8 bytes."""
-    return int(_OFFSET.unpack_from(data, len(data) - 8)[0])
+    return int(OFFSET.unpack_from(data, len(data) - OFFSET.size)[0])
 
 
 def encode_value(store_timestamp: int) -> bytes:

@@ -53,10 +53,15 @@ class Layout:
     def offsets(self) -> dict[str, int]:
         """The offset of each field in bytes, computed from the fields before it."""
         offsets, position = {}, 0
-        for field in self.fields:
-            offsets[field.name] = position
-            position += struct.calcsize(self.byte_order + field.code)
+        for name, size in self.sizes.items():
+            offsets[name] = position
+            position += size
         return offsets
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each field."""
+        return {field.name: struct.calcsize(self.byte_order + field.code) for field in self.fields}
 
     def codes(self, since: str = "", before: str = "") -> str:
         """Return the `struct` codes of the fields from `since` on and before `before`, without a byte order."""
@@ -98,7 +103,7 @@ class Layout:
         return [
             (
                 str(self.offsets[field.name]),
-                str(struct.calcsize(self.byte_order + field.code)),
+                str(self.sizes[field.name]),
                 field.name,
                 field.meaning,
             )

@@ -1,8 +1,9 @@
 """The message record of the CommitLog, and the blank record that ends a file.
 
 A record is a fixed head of 48 bytes, then parts whose lengths depend on sysFlag (hosts), on the magic (topic length)
-and on themselves. `RECORD_PARTS` lists them all. `examine` is the specification of a valid record, and the compiled
-kernels are tested against it.
+and on themselves. `before_body` gives the layout of all up to the body, `topic_length_of` and `PROPERTIES_LENGTH` those
+of the lengths after it, and `RECORD_PARTS` lists all. `examine` is the specification of a
+valid record, and the compiled kernels are tested against it.
 
 Source: `MessageExtEncoder`, `CommitLog.checkMessageAndReturnSize`, `MessageSysFlag`, `MessageVersion`.
 """
@@ -70,12 +71,78 @@ assert HEAD_SIZE == 48
 MAGIC_AT = HEAD.offsets["magic"]
 PHYSICAL_OFFSET_AT = HEAD.offsets["physical_offset"]
 SYS_FLAG_AT = HEAD.offsets["sys_flag"]
+PHYSICAL_OFFSET_END = PHYSICAL_OFFSET_AT + HEAD.sizes["physical_offset"]
 assert (MAGIC_AT, HEAD.offsets["queue_offset"], PHYSICAL_OFFSET_AT, SYS_FLAG_AT) == (4, 20, 28, 36)
 
-HOST_V4_SIZE = 4 + 4
-HOST_V6_SIZE = 16 + 4
-STORE_TIMESTAMP_AT_V4 = HEAD_SIZE + HOST_V4_SIZE
-assert STORE_TIMESTAMP_AT_V4 == 56
+_PORT = Field("port", "i", "the port")
+HOST_V4 = Layout(
+    "Host with an IPv4 address", "MessageExt.socketAddress2ByteBuffer", [Field("address", "4s", "the address"), _PORT]
+)
+HOST_V6 = Layout(
+    "Host with an IPv6 address", "MessageExt.socketAddress2ByteBuffer", [Field("address", "16s", "the address"), _PORT]
+)
+HOST_V4_SIZE, HOST_V6_SIZE = HOST_V4.size, HOST_V6.size
+V6_MORE = HOST_V6_SIZE - HOST_V4_SIZE
+"""The bytes that an IPv6 host takes more than an IPv4 host; it moves all parts after it."""
+_FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+
+
+def _before_body(born_host_size: int, store_host_size: int) -> Layout:
+    return Layout(
+        "Message record, up to the body",
+        HEAD.source,
+        [
+            *HEAD.fields,
+            Field(
+                "born_host",
+                f"{born_host_size}s",
+                "the producer's address, 4 or 16 bytes, and its port, 4 bytes (20 with sysFlag 0x10)",
+            ),
+            Field("store_timestamp", "q", "when the broker stored the message (ms)"),
+            Field("store_host", f"{store_host_size}s", "the broker's address and port (20 with sysFlag 0x20)"),
+            Field("reconsume_times", "i", "how often it came back for another try"),
+            Field("prepared_transaction_offset", "q", "log offset of the prepared message of this transaction"),
+            Field("body_length", "i", "bytes of the body"),
+        ],
+    )
+
+
+_BEFORE_BODY = {
+    0: _before_body(HOST_V4_SIZE, HOST_V4_SIZE),
+    FLAG_BORN_HOST_V6: _before_body(HOST_V6_SIZE, HOST_V4_SIZE),
+    FLAG_STORE_HOST_V6: _before_body(HOST_V4_SIZE, HOST_V6_SIZE),
+    _FLAGS_V6: _before_body(HOST_V6_SIZE, HOST_V6_SIZE),
+}
+
+
+def before_body(sys_flag: int) -> Layout:
+    """Return the layout of a record up to its body, by the host bits of its sysFlag."""
+    return _BEFORE_BODY[sys_flag & _FLAGS_V6]
+
+
+BEFORE_BODY_V4 = before_body(0)
+"""The layout with two IPv4 hosts; V6_MORE says what an IPv6 host changes."""
+STORE_TIMESTAMP_AT_V4 = BEFORE_BODY_V4.offsets["store_timestamp"]
+STORE_TIMESTAMP_AT_V6 = before_body(FLAG_BORN_HOST_V6).offsets["store_timestamp"]
+BODY_AT_V4, BODY_LENGTH_SIZE = BEFORE_BODY_V4.size, BEFORE_BODY_V4.sizes["body_length"]
+assert (HOST_V4_SIZE, HOST_V6_SIZE, STORE_TIMESTAMP_AT_V4, STORE_TIMESTAMP_AT_V6) == (8, 20, 56, 68)
+assert [layout.size for layout in _BEFORE_BODY.values()] == [88, 100, 100, 112]
+
+TOPIC_LENGTH_V1 = Layout("Length of the topic, v1", HEAD.source, [Field("topic_length", "b", "bytes of the topic")])
+TOPIC_LENGTH_V2 = Layout("Length of the topic, v2", HEAD.source, [Field("topic_length", "h", "bytes of the topic")])
+
+
+def topic_length_of(magic: int) -> Layout:
+    """Return the layout of the topic's length in a record of this magic."""
+    return TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
+
+
+PROPERTIES_LENGTH = Layout(
+    "Length of the properties",
+    HEAD.source,
+    [Field("properties_length", "h", "bytes of the properties, at most 32767")],
+)
+assert (TOPIC_LENGTH_V1.size, TOPIC_LENGTH_V2.size, PROPERTIES_LENGTH.size) == (1, 2, 2)
 
 BLANK = Layout(
     "Blank record (end of a file)",
@@ -89,29 +156,36 @@ BLANK_SIZE = BLANK.size
 assert BLANK_SIZE == 8
 """A record fits a file only if this much is left after it."""
 
+
+def _one_or_other(size: int, other: int) -> str:
+    return str(size) if size == other else f"{size} or {other}"
+
+
 RECORD_PARTS: tuple[tuple[str, str, str], ...] = (
-    *((field.name, str(HEAD.rows()[n][1]), field.meaning) for n, field in enumerate(HEAD.fields)),
-    (
-        "born_host",
-        "8 or 20",
-        "the producer's address, 4 or 16 bytes, and its port, 4 bytes (20 with sysFlag 0x10)",
+    *(
+        (
+            field.name,
+            _one_or_other(BEFORE_BODY_V4.sizes[field.name], before_body(_FLAGS_V6).sizes[field.name]),
+            field.meaning,
+        )
+        for field in BEFORE_BODY_V4.fields
     ),
-    ("store_timestamp", "8", "when the broker stored the message (ms)"),
-    ("store_host", "8 or 20", "the broker's address and port (20 with sysFlag 0x20)"),
-    ("reconsume_times", "4", "how often it came back for another try"),
-    ("prepared_transaction_offset", "8", "log offset of the prepared message of this transaction"),
-    ("body_length", "4", "bytes of the body"),
     ("body", "n", "the body as stored, perhaps compressed"),
-    ("topic_length", "1 or 2", "bytes of the topic; one signed byte in v1, two in v2"),
+    (
+        "topic_length",
+        _one_or_other(TOPIC_LENGTH_V1.size, TOPIC_LENGTH_V2.size),
+        "bytes of the topic; one signed byte in v1, two in v2",
+    ),
     ("topic", "n", "UTF-8"),
-    ("properties_length", "2", "bytes of the properties, at most 32767"),
+    *((field.name, str(PROPERTIES_LENGTH.size), field.meaning) for field in PROPERTIES_LENGTH.fields),
     ("properties", "n", "name 0x01 value 0x02, repeated; UTF-8"),
 )
 
-MIN_RECORD_SIZE = HEAD_SIZE + 2 * HOST_V4_SIZE + 8 + 4 + 8 + 4 + 1 + 2
+MIN_RECORD_SIZE = BODY_AT_V4 + TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
 assert MIN_RECORD_SIZE == 91
 
-CRC_PROPERTY_SIZE = len(props.CRC32) + 1 + 10 + 1
+CRC_DIGITS = 10
+CRC_PROPERTY_SIZE = len(props.CRC32 + props.NAME_END) + CRC_DIGITS + len(props.PROPERTY_END)
 assert CRC_PROPERTY_SIZE == 20
 
 V2_TOPIC_LENGTH_ABOVE = 127
@@ -250,8 +324,8 @@ def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, mag
     """Return the length in bytes of a record with these parts."""
     return (
         MIN_RECORD_SIZE
-        + (HOST_V6_SIZE - HOST_V4_SIZE) * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
-        + (magic == MAGIC_V2)
+        + V6_MORE * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
+        + (topic_length_of(magic).size - TOPIC_LENGTH_V1.size)
         + len(topic)
         + len(body)
         + len(properties)
@@ -274,12 +348,13 @@ def encode_record(record: Record, append_crc: bool = False) -> bytes:
     if append_crc:
         separator = b"" if not properties or properties.endswith(props.PROPERTY_END) else props.PROPERTY_END
         properties += separator + bytes(CRC_PROPERTY_SIZE)
-    topic_code, topic_max = ("h", 32767) if record.magic == MAGIC_V2 else ("b", 127)
+    topic_length = topic_length_of(record.magic)
+    topic_max = (1 << 8 * topic_length.size - 1) - 1
     if len(record.topic) > topic_max:
         raise ValueError(f"topic of {len(record.topic)} bytes: this record version holds at most {topic_max}")
     if len(properties) > props.MAX_PROPERTIES_SIZE:
         raise ValueError(f"properties of {len(properties)} bytes: at most {props.MAX_PROPERTIES_SIZE}")
-    head = HEAD.struct.pack(
+    fixed = before_body(sys_flag).struct.pack(
         record_size(record.topic, record.body, properties, sys_flag, record.magic),
         record.magic,
         crc32(record.body),
@@ -289,18 +364,20 @@ def encode_record(record: Record, append_crc: bool = False) -> bytes:
         record.physical_offset,
         sys_flag,
         record.born_timestamp,
+        record.born_host.encode(),
+        record.store_timestamp,
+        record.store_host.encode(),
+        record.reconsume_times,
+        record.prepared_transaction_offset,
+        len(record.body),
     )
     data = b"".join(
         (
-            head,
-            record.born_host.encode(),
-            struct.pack(">q", record.store_timestamp),
-            record.store_host.encode(),
-            struct.pack(">iqi", record.reconsume_times, record.prepared_transaction_offset, len(record.body)),
+            fixed,
             record.body,
-            struct.pack(">" + topic_code, len(record.topic)),
+            topic_length.struct.pack(len(record.topic)),
             record.topic,
-            struct.pack(">h", len(properties)),
+            PROPERTIES_LENGTH.struct.pack(len(properties)),
             properties,
         )
     )
@@ -325,10 +402,10 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
     if parts is None:
         raise ValueError(f"no record at byte {offset}: its lengths do not add up")
     body_at, body_length, topic_at, topic_length, properties_at = parts
-    head = HEAD.struct.unpack_from(data, offset)
-    size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp = head
-    middle = _MIDDLES[sys_flag & _FLAGS_V6].unpack_from(data, offset + HEAD_SIZE)
-    born_host, store_timestamp, store_host, reconsume_times, prepared_offset, _ = middle
+    (sys_flag,) = _INT.unpack_from(data, offset + SYS_FLAG_AT)
+    fixed = before_body(sys_flag).struct.unpack_from(data, offset)
+    size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, _, born_timestamp = fixed[: len(HEAD.fields)]
+    born_host, store_timestamp, store_host, reconsume_times, prepared_offset, _ = fixed[len(HEAD.fields) :]
     return Record(
         topic=bytes(data[topic_at : topic_at + topic_length]),
         body=bytes(data[body_at : body_at + body_length]),
@@ -350,28 +427,15 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
     )
 
 
-def host_sizes(sys_flag: int) -> tuple[int, int]:
-    """Return the bytes of the born host and of the store host under this sysFlag."""
-    return (
-        HOST_V6_SIZE if sys_flag & FLAG_BORN_HOST_V6 else HOST_V4_SIZE,
-        HOST_V6_SIZE if sys_flag & FLAG_STORE_HOST_V6 else HOST_V4_SIZE,
-    )
-
-
 @lru_cache(_HOSTS_KEPT)
 def _host(data: bytes) -> Host:
     return Host.decode(data)
 
 
-_FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
-# By the host bits of sysFlag: the fixed parts after the head, up to the body's length.
-_MIDDLES = {
-    flags: struct.Struct(">{}sq{}siqi".format(*host_sizes(flags)))
-    for flags in (0, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, _FLAGS_V6)
-}
-_SIZE_MAGIC_FLAGS = struct.Struct(f">ii{SYS_FLAG_AT - 8}xi")
-_SIZE_MAGIC = struct.Struct(">ii")
-_LONG, _INT, _SHORT, _BYTE = (struct.Struct(f">{code}") for code in "qihb")
+_SIZE_MAGIC_FLAGS = struct.Struct(f">ii{SYS_FLAG_AT - BLANK_SIZE}xi")
+_SIZE_MAGIC, _PROPERTIES_LENGTH = BLANK.struct, PROPERTIES_LENGTH.struct
+_PROPERTIES_LENGTH_SIZE = PROPERTIES_LENGTH.size
+_LONG, _INT = struct.Struct(">q"), struct.Struct(">i")
 _BODY_CRC_AT = HEAD.offsets["body_crc"]
 
 
@@ -391,20 +455,20 @@ def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _RecordLength
     if size < MIN_RECORD_SIZE or size > limit - offset:
         return None
     end = offset + size
-    body_at = offset + HEAD_SIZE + _MIDDLES[sys_flag & _FLAGS_V6].size
+    body_at = offset + before_body(sys_flag).size
     if body_at > end:
         return None
-    (body_length,) = _INT.unpack_from(data, body_at - 4)
+    (body_length,) = _INT.unpack_from(data, body_at - BODY_LENGTH_SIZE)
     topic_length_at = body_at + body_length
-    topic_code = _SHORT if magic == MAGIC_V2 else _BYTE
+    topic_code = topic_length_of(magic).struct
     if body_length < 0 or topic_length_at + topic_code.size > end:
         return None
     (topic_length,) = topic_code.unpack_from(data, topic_length_at)
     topic_at = topic_length_at + topic_code.size
-    if topic_length < 0 or topic_at + topic_length + 2 > end:
+    properties_at = topic_at + topic_length + _PROPERTIES_LENGTH_SIZE
+    if topic_length < 0 or properties_at > end:
         return None
-    (properties_length,) = _SHORT.unpack_from(data, topic_at + topic_length)
-    properties_at = topic_at + topic_length + 2
+    (properties_length,) = _PROPERTIES_LENGTH.unpack_from(data, topic_at + topic_length)
     if properties_length < 0 or properties_at + properties_length != end:
         return None
     return _RecordLengths(body_at, body_length, topic_at, topic_length, properties_at)
@@ -414,7 +478,8 @@ CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
 """The CRC to check: none, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
 STRICT_OFFSETS = 4
 """Added to one of those: a record's queue offset must be one that a queue of single messages can have."""
-_CHECK_MASK = 3
+CHECK_MASK = STRICT_OFFSETS - 1
+"""The bits that choose the CRC."""
 
 
 def examine(
@@ -442,7 +507,7 @@ def examine(
         return Verdict.ZERO, 0
     if magic not in (MAGIC_V1, MAGIC_V2):
         return Verdict.BAD_MAGIC, 0
-    if limit - offset < PHYSICAL_OFFSET_AT + 8:
+    if limit - offset < PHYSICAL_OFFSET_END:
         return Verdict.TRUNCATED, 0
     (stored_offset,) = _LONG.unpack_from(data, offset + PHYSICAL_OFFSET_AT)
     if stored_offset != physical_offset:
@@ -485,7 +550,7 @@ def batch_offset_bound(physical_offset: int) -> int:
 
 
 def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _RecordLengths, crc_check: int) -> bool:
-    crc_check &= _CHECK_MASK
+    crc_check &= CHECK_MASK
     if crc_check == CHECK_PROPERTY:
         covered = offset + size - CRC_PROPERTY_SIZE
         if covered < parts.properties_at:

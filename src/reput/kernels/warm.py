@@ -19,11 +19,20 @@ from reput.kernels import (
     table_kernels,
 )
 from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
-from reput.kernels.layouts.columns import Columns, DecodeRules, PullRules
-from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.layouts.columns import Columns, DecodeRules, ItemRange, PullRules
+from reput.kernels.layouts.fields import (
+    COUNT_PAIRS,
+    FIND_PROPERTIES,
+    FieldRow,
+    Gathered,
+    GatheredPairs,
+    Stretches,
+    field_table,
+)
 from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList
 from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
-from reput.kernels.layouts.lines import line_table
+from reput.kernels.layouts.lines import LineProgram, line_table
+from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.pack import EntrySources
 from reput.kernels.layouts.records import address_of
 from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlock, TableState
@@ -37,14 +46,14 @@ def warm_kernels() -> None:
     buffer = np.frombuffer(data, dtype=np.uint8)
     columns = Columns(1, 4, 1)
     run = kernels()
-    run.find_boundary(buffer, 0, 0, len(data), len(data), CHECK_BODY)
+    log = LogBytes.whole(buffer, 0)
+    run.find_boundary(log, 0, len(data), CHECK_BODY)
     delays_ms = np.array([-1, 1000], dtype=np.int64)
     rules = DecodeRules(CHECK_BODY, True, delays_ms)
-    arrays = columns.record_columns, columns.queue_table, columns.state
-    run.decode_range(buffer, 0, 0, len(data), len(data), rules, *arrays)
+    run.decode_range(log, 0, len(data), rules, columns.arrays)
     pack_entries(columns.queues, EntrySources.of(columns))
     slots, out = np.zeros(1, dtype=np.int32), np.empty(ITEM_SIZE, dtype=np.uint8)
-    run.chain_items(columns.item_sources, 0, 0, 1, slots, 1, 0, out)
+    run.chain_items(columns.item_sources, ItemRange(0, 0, 1, 1, 0), slots, out)
 
 
 def warm_store_kernels() -> None:
@@ -114,24 +123,23 @@ def warm_field_kernels() -> None:
     """Call the kernels that make Arrow columns of records once, with arrays as `reput.connect` passes them."""
     data = encode_record(Record(b"warm", b"body", b"KEYS\x01key\x02"))
     buffer, run = np.frombuffer(data, dtype=np.uint8), field_kernels()
-    position, size = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int32)
+    places = RecordPlaces(np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int32))
     table = field_table(1)
-    run.read_fields(buffer, 0, len(data), CHECK_BODY, FIND_PROPERTIES | COUNT_PAIRS, position, size, table)
-    offsets = [np.zeros(2, dtype=np.int32) for _ in range(3)]
-    out = [np.zeros(len(data), dtype=np.uint8) for _ in range(2)]
-    run.gather_bytes(buffer, table[FieldRow.BODY_AT], table[FieldRow.BODY_SIZE], out[0], offsets[0])
-    at, length = table[FieldRow.PROPERTIES_AT], table[FieldRow.PROPERTIES_SIZE]
-    run.gather_pairs(buffer, at, length, offsets[0], offsets[1], out[0], offsets[2], out[1])
-    host_at, host_size = table[FieldRow.STORE_HOST_AT], table[FieldRow.STORE_HOST_SIZE]
-    run.are_equal(buffer, host_at, host_size)
-    run.spell_ids(buffer, host_at, host_size, position, out[0], offsets[0])
+    run.read_fields(LogBytes.whole(buffer, 0), places, CHECK_BODY, FIND_PROPERTIES | COUNT_PAIRS, table)
+    one, other = (Gathered.empty(1, len(data)) for _ in range(2))
+    run.gather_bytes(Stretches.of(buffer, table, FieldRow.BODY_AT), one)
+    pairs = GatheredPairs(np.zeros(2, dtype=np.int32), one, other)
+    run.gather_pairs(Stretches.of(buffer, table, FieldRow.PROPERTIES_AT), pairs)
+    hosts = Stretches.of(buffer, table, FieldRow.STORE_HOST_AT)
+    run.are_equal(hosts)
+    run.spell_ids(hosts, places.position, one)
 
 
 def warm_line_kernels() -> None:
     """Call the kernel that writes lines once, with arrays as `reput.cli.shared.lines` passes them."""
     nothing = np.frombuffer(b"warm", dtype=np.uint8)
-    program, text_at = np.zeros((0, 3), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    line_kernels().write_lines(nothing, line_table(1), 0, program, nothing, text_at, np.empty(1, dtype=np.uint8))
+    lines = LineProgram(np.zeros((0, 3), dtype=np.int64), nothing, np.zeros(1, dtype=np.int64))
+    line_kernels().write_lines(nothing, line_table(1), 0, lines, np.empty(1, dtype=np.uint8))
 
 
 def warm_table_kernels() -> None:
@@ -153,4 +161,4 @@ def warm_key_kernels() -> None:
     """Call the kernel of the index database's keys once, with arrays as the pipeline passes them."""
     columns = Columns(1, 1, 1)
     buffer = np.frombuffer(b"warm", dtype=np.uint8)
-    key_kernels().gather_keys(buffer, 0, KeySources.of(columns), KeyOutput.for_keys(1, 0), key_state())
+    key_kernels().gather_keys(LogBytes.whole(buffer, 0), KeySources.of(columns), KeyOutput.for_keys(1, 0), key_state())

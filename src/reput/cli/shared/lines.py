@@ -16,8 +16,9 @@ from reput.cli.shared.bodies import AS_STORED
 from reput.cli.shared.parts import TRANSACTIONS, body_values, record_cells, record_values
 from reput.formats import record as formats
 from reput.kernels import field_kernels, line_kernels
-from reput.kernels.layouts.fields import FIND_PROPERTIES, FieldRow
-from reput.kernels.layouts.lines import WHOLE, LinePiece, More, Stopped, line_table
+from reput.kernels.layouts.fields import FIND_PROPERTIES, SIZE_BELOW, FieldRow
+from reput.kernels.layouts.lines import WHOLE, LinePiece, LineProgram, More, Stopped, line_table
+from reput.kernels.layouts.log import LogBytes, RecordPlaces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,7 +155,7 @@ class LineWriter:
                 texts += 1
             else:
                 program.append((int(step[0]), int(step[1]), step[2]))
-        self._program: NDArray[np.int64] = np.array(program, dtype=np.int64).reshape(-1, 3)
+        self._steps: NDArray[np.int64] = np.array(program, dtype=np.int64).reshape(-1, 3)
         self._rows = {int(step[1]) for step in form.steps if not isinstance(step, bytes)}
         self._out: NDArray[np.uint8] = np.empty(_OUT_BYTES, dtype=np.uint8)
 
@@ -194,10 +195,10 @@ class LineWriter:
         text_at: NDArray[np.int64] = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in texts], out=text_at[1:])
         data = np.frombuffer(b"".join(texts) or b"\0", dtype=np.uint8)
-        write_lines = line_kernels().write_lines
+        write_lines, lines = line_kernels().write_lines, LineProgram(self._steps, data, text_at)
         begin, count = 0, table.shape[1]
         while begin < count:
-            begin, used, why = write_lines(buffer, table, begin, self._program, data, text_at, self._out)
+            begin, used, why = write_lines(buffer, table, begin, lines, self._out)
             if used:
                 self.form.write(self._out.data[:used])
             elif why == Stopped.FULL:
@@ -235,9 +236,8 @@ def fields_of(
 ) -> tuple[NDArray[np.int64], int]:
     """Return the fields of the first records, up to one that the kernel cannot read, and their number."""
     table = line_table(len(position))
-    found = field_kernels().read_fields(
-        buffer, base, len(buffer), formats.CHECK_NONE, FIND_PROPERTIES, position, size, table[: len(FieldRow)]
-    )
+    log, places = LogBytes.whole(buffer, base), RecordPlaces(position, size)
+    found = field_kernels().read_fields(log, places, formats.CHECK_NONE, FIND_PROPERTIES, table[: len(FieldRow)])
     table = table if found == len(position) else np.ascontiguousarray(table[:, :found])
     table[More.POSITION], table[More.SIZE] = position[:found], size[:found]
     return table, int(found)
@@ -266,7 +266,7 @@ def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
 def _add_hosts(buffer: NDArray[np.uint8], table: NDArray[np.int64], row: int, at: int, texts: list[bytes]) -> None:
     """Add the texts of hosts as JSON; few are distinct, and each text is made once."""
     for size in (formats.HOST_V4_SIZE, formats.HOST_V6_SIZE):
-        rows = np.flatnonzero(table[at + 1] == size)
+        rows = np.flatnonzero(table[at + SIZE_BELOW] == size)
         if not len(rows):
             continue
         raw: NDArray[Any] = buffer[table[at, rows][:, None] + np.arange(size)]

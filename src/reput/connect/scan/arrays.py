@@ -20,7 +20,15 @@ from reput.errors import DamagedLogError, ReputError
 from reput.formats.lite_topics import LITE_TOPIC
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
 from reput.kernels import field_kernels
-from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+from reput.kernels.layouts.fields import (
+    COUNT_PAIRS,
+    FIND_PROPERTIES,
+    FieldRow,
+    Gathered,
+    GatheredPairs,
+    Stretches,
+)
+from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.log.read.reader import place_in
 
 _HIGH_BITS = 0x8080808080808080
@@ -38,6 +46,11 @@ class LogBuffer(NamedTuple):
     path: str
     buffer: NDArray[np.uint8]
     base: int
+
+    @property
+    def bytes(self) -> LogBytes:
+        """The same, as kernels take it."""
+        return LogBytes.whole(self.buffer, self.base)
 
 
 class ColumnNeeds(NamedTuple):
@@ -107,10 +120,8 @@ class Rows:
 
     def _read(self) -> tuple[Int64s, int]:
         table = _buffer(len(FieldRow) * len(self) * 8)[1].view(np.int64).reshape(len(FieldRow), len(self))
-        done = field_kernels().read_fields(
-            self.log.buffer, self.log.base, len(self.log.buffer), self.needs.crc_check, self.needs.wants,
-            self.position, self.size, table,
-        )  # fmt: skip
+        places = RecordPlaces(self.position, self.size)
+        done = field_kernels().read_fields(self.log.bytes, places, self.needs.crc_check, self.needs.wants, table)
         return table, int(done)
 
     @property
@@ -152,7 +163,7 @@ class Rows:
 
 def topics_of(rows: Rows) -> pa.Array:
     """Return the topics that the records hold, as a dictionary array."""
-    names = _gathered(rows, rows.table[FieldRow.TOPIC_AT], rows.table[FieldRow.TOPIC_SIZE], pa.binary())
+    names = _gathered(rows, _stretches(rows, FieldRow.TOPIC_AT), pa.binary())
     return names.dictionary_encode()
 
 
@@ -187,17 +198,22 @@ def record_batch(rows: Rows, columns: Sequence[Column], schema: pa.Schema) -> pa
 
 def texts_of(rows: Rows, row: FieldRow) -> pa.Array:
     """Return a property of the records as text."""
-    return _text(_gathered(rows, rows.table[row], rows.table[row + 1], pa.string()))
+    return _text(_gathered(rows, _stretches(rows, row), pa.string()))
 
 
 # --- parts -----------------------------------------------------------------------------------------
 
 
-def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Array:
+def _stretches(rows: Rows, row: FieldRow) -> Stretches:
+    return Stretches.of(rows.log.buffer, rows.table, row)
+
+
+def _gathered(rows: Rows, stretches: Stretches, kind: pa.DataType) -> pa.Array:
     """Return parts of the log as binary or text; a size below 0 is null."""
+    size = stretches.size
     total = int(np.maximum(size, 0).sum())
     (held, data), offsets = _buffer(total), np.empty(len(size) + 1, dtype=np.int32)
-    if field_kernels().gather_bytes(rows.log.buffer, at, size, data, offsets) != total:
+    if field_kernels().gather_bytes(stretches, Gathered(data, offsets)) != total:
         raise ReputError(f"{rows.log.path}: a record's parts changed while they were read")
     valid, nulls = _validity(size >= 0)
     return pa.Array.from_buffers(kind, len(size), [valid, pa.py_buffer(offsets), held], nulls)
@@ -260,23 +276,15 @@ def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.A
         int(table[row].sum()) for row in (FieldRow.PAIRS, FieldRow.NAMES_SIZE, FieldRow.VALUES_SIZE)
     )
     pair_offsets = np.empty(len(rows) + 1, dtype=np.int32)
-    name_offsets, value_offsets = np.empty(pairs + 1, dtype=np.int32), np.empty(pairs + 1, dtype=np.int32)
-    names, values = np.empty(names_size, dtype=np.uint8), np.empty(values_size, dtype=np.uint8)
+    names, values = Gathered.empty(pairs, names_size), Gathered.empty(pairs, values_size)
     count = field_kernels().gather_pairs(
-        rows.log.buffer,
-        table[FieldRow.PROPERTIES_AT],
-        table[FieldRow.PROPERTIES_SIZE],
-        pair_offsets,
-        name_offsets,
-        names,
-        value_offsets,
-        values,
+        _stretches(rows, FieldRow.PROPERTIES_AT), GatheredPairs(pair_offsets, names, values)
     )
     if count < 0:
         raise ReputError(f"{rows.log.path}: a record's properties changed while they were read")
     made = [
-        pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
-        for kind, offsets, data in ((pa.string(), name_offsets, names), (value_type, value_offsets, values))
+        pa.Array.from_buffers(kind, count, [None, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)], 0)
+        for kind, texts in ((pa.string(), names), (value_type, values))
     ]
     return pair_offsets, _text(made[0]), _text(made[1]) if pa.types.is_string(value_type) else made[1]
 
@@ -309,11 +317,11 @@ def _headers(rows: Rows) -> pa.Array:
 
 def _hosts(rows: Rows, row: FieldRow) -> pa.Array:
     """Return hosts as text; only the distinct ones, which are few, are formatted."""
-    at, size = rows.table[row], rows.table[row + 1]
-    if len(rows) and field_kernels().are_equal(rows.log.buffer, at, size):
-        begin = int(at[0])
-        return pa.repeat(_host_text(rows.log.buffer[begin : begin + int(size[0])].tobytes()), len(rows))
-    raw = _gathered(rows, at, size, pa.binary()).dictionary_encode()
+    hosts = _stretches(rows, row)
+    if len(rows) and field_kernels().are_equal(hosts):
+        begin = int(hosts.at[0])
+        return pa.repeat(_host_text(rows.log.buffer[begin : begin + int(hosts.size[0])].tobytes()), len(rows))
+    raw = _gathered(rows, hosts, pa.binary()).dictionary_encode()
     return pa.array(map(_host_text, raw.dictionary.to_pylist()), pa.string()).take(raw.indices)
 
 
@@ -323,10 +331,10 @@ def _host_text(value: bytes) -> str:
 
 def _message_ids(rows: Rows) -> pa.Array:
     """Return store host and log offset, in upper-case hex."""
-    at, size = rows.table[FieldRow.STORE_HOST_AT], rows.table[FieldRow.STORE_HOST_SIZE]
-    total = int(2 * (size + 8).sum())
+    hosts = _stretches(rows, FieldRow.STORE_HOST_AT)
+    total = int(2 * (hosts.size + 8).sum())
     (held, data), offsets = _buffer(total), np.empty(len(rows) + 1, dtype=np.int32)
-    if field_kernels().spell_ids(rows.log.buffer, at, size, rows.places, data, offsets) != total:
+    if field_kernels().spell_ids(hosts, rows.places, Gathered(data, offsets)) != total:
         raise ReputError(f"{rows.log.path}: a record's parts changed while they were read")
     return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), held], 0)
 
@@ -345,12 +353,12 @@ def _property(row: FieldRow) -> Callable[[Rows], pa.Array]:
 
 
 def _body(rows: Rows) -> pa.Array:
-    at, size, decoded = rows.table[FieldRow.BODY_AT], rows.table[FieldRow.BODY_SIZE], rows.decoded
+    bodies, decoded = _stretches(rows, FieldRow.BODY_AT), rows.decoded
     if decoded is None:
-        return _gathered(rows, at, size, pa.binary())
-    mask, size = np.zeros(len(rows), dtype=np.bool_), size.copy()
+        return _gathered(rows, bodies, pa.binary())
+    mask, size = np.zeros(len(rows), dtype=np.bool_), bodies.size.copy()
     mask[decoded.number], size[decoded.number] = True, -1
-    plain = _gathered(rows, at, size, pa.binary())
+    plain = _gathered(rows, bodies._replace(size=size), pa.binary())
     return pc.replace_with_mask(plain, pa.array(mask), pa.array(decoded.body, pa.binary()))
 
 
@@ -371,7 +379,7 @@ def _sys_flag(rows: Rows) -> pa.Array:
 
 
 def _key(rows: Rows) -> pa.Array:
-    return _gathered(rows, rows.table[FieldRow.KEYS_AT], rows.table[FieldRow.KEYS_SIZE], pa.binary())
+    return _gathered(rows, _stretches(rows, FieldRow.KEYS_AT), pa.binary())
 
 
 def _topic(rows: Rows) -> pa.Array:

@@ -61,7 +61,7 @@ def _dispatched(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
     queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
     numbers = np.arange(len(rows), dtype=np.int32)
     asked = FurtherRecords(numbers, rows.position, queue_id)
-    record, queue, offset = further_entries(rows.log.buffer, rows.log.base, asked, columns)
+    record, queue, offset = further_entries(rows.log.bytes, asked, columns)
     of_queue = np.array([columns.topic(row) == cut.range.key.topic for row in range(columns.queues)], dtype=np.bool_)
     named = np.zeros(len(rows), dtype=np.bool_)
     if len(record):

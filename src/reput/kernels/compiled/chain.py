@@ -1,4 +1,7 @@
-"""Chain index items: give each its number, its time and the item that was newest in its slot before it."""
+"""Chain index items: give each its number, its time and the item that was newest in its slot before it.
+
+The twin of `reput.kernels.reference.chain`, which is the specification.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,9 @@ _MAX_DIFF_S = 0x7FFFFFFF
 
 
 @kernel
-def chain_items(sources, record, item, item_end, slots, number, begin, out):
-    """Write items [item, item_end) to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
-
-    `record` is the record that item `item` belongs to, `number` the first item's number in its file, `begin`
-    the time (ms) that time differences count from: before item 1 the previous file's end, from then on item
-    1's own time. Returns the slots that were empty before, and the begin time to go on with.
-    """
+def chain_items(sources, items, slots, out):
+    """Write items to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32); see the twin."""
+    record, item, item_end, number, begin = items
     first_item, position, store_timestamp, item_hash = sources
     slot_count = np.uint32(len(slots))
     fresh = 0

@@ -10,7 +10,14 @@ import numpy as np
 from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from reput.kernels.compiled.examine import BAD_TOPIC, BLANK, GOOD, examine_parts, is_topic_folder_name
+from reput.kernels.compiled.examine import (
+    BAD_TOPIC,
+    BLANK,
+    GOOD,
+    PROPERTIES_LENGTH_SIZE,
+    examine_parts,
+    is_topic_folder_name,
+)
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (
@@ -36,13 +43,15 @@ def _start_of(name: bytes) -> np.uint64:
 
 _KEYS, _TAGS, _UNIQ_KEY = _start_of(props.KEYS), _start_of(props.TAGS), _start_of(props.UNIQUE_KEY)
 _DELAY, _INNER_MULTI = _start_of(props.DELAY), _start_of(props.INNER_MULTI_DISPATCH)
-_FIVE_BYTES, _SIX_BYTES = np.uint64((1 << 40) - 1), np.uint64((1 << 48) - 1)
+_NAME_4, _NAME_5, _NAME_8 = (len(name + props.NAME_END) for name in (props.KEYS, props.DELAY, props.UNIQUE_KEY))
+"""Bytes of names and their separators."""
+_FIRST_4, _FIRST_5 = np.uint64((1 << 8 * _NAME_4) - 1), np.uint64((1 << 8 * _NAME_5) - 1)
 _MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + props.NAME_END, dtype=np.uint8)
 _MULTI_QUEUE_OFFSET = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + props.NAME_END, dtype=np.uint8)
 _DELAY_NAME = np.frombuffer(props.DELAY + props.NAME_END, dtype=np.uint8)
 _PREFETCH_AHEAD = 2048
 _QUEUE_ID_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["queue_id"], fmt.HEAD.offsets["queue_offset"]
-_STORE_TIMESTAMP_AT, _V6_MORE = fmt.STORE_TIMESTAMP_AT_V4, fmt.HOST_V6_SIZE - fmt.HOST_V4_SIZE
+_STORE_TIMESTAMP_AT, _V6_MORE = fmt.STORE_TIMESTAMP_AT_V4, fmt.V6_MORE
 _BORN_V6, _INNER_BATCH = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_INNER_BATCH
 _TRANSACTION, _PREPARED, _ROLLBACK = fmt.TRANSACTION_MASK, fmt.TRANSACTION_PREPARED, fmt.TRANSACTION_ROLLBACK
 
@@ -91,33 +100,33 @@ def find_properties(begin, end, limit):
         stop = next_separator(piece, end, limit)
         if piece + 8 <= limit:
             word = load_le64(piece)
-            if word & _FIVE_BYTES == _KEYS:
-                if stop > piece + 5:
-                    keys, keys_end = piece + 5, stop
-            elif word & _FIVE_BYTES == _TAGS:
-                if stop > piece + 5:
-                    tags, tags_end = piece + 5, stop
+            if word & _FIRST_4 == _KEYS:
+                if stop > piece + _NAME_4:
+                    keys, keys_end = piece + _NAME_4, stop
+            elif word & _FIRST_4 == _TAGS:
+                if stop > piece + _NAME_4:
+                    tags, tags_end = piece + _NAME_4, stop
             elif word == _UNIQ_KEY:
-                if stop > piece + 9 and byte_at(piece + 8) == NAME_VALUE_SEPARATOR:
-                    unique, unique_end = piece + 9, stop
-            elif word & _SIX_BYTES == _DELAY:
-                if stop > piece + 6:
-                    delay, delay_end = piece + 6, stop
+                if stop > piece + _NAME_8 and byte_at(piece + _NAME_8 - 1) == NAME_VALUE_SEPARATOR:
+                    unique, unique_end = piece + _NAME_8, stop
+            elif word & _FIRST_5 == _DELAY:
+                if stop > piece + _NAME_5:
+                    delay, delay_end = piece + _NAME_5, stop
             elif word == _INNER_MULTI:
                 if stop - piece > len(_MULTI_DISPATCH) and starts_with(piece, stop, _MULTI_DISPATCH):
                     multi |= 1
                 elif stop - piece > len(_MULTI_QUEUE_OFFSET) and starts_with(piece, stop, _MULTI_QUEUE_OFFSET):
                     multi |= 2
-        elif stop > piece + 5:
+        elif stop > piece + _NAME_4:
             # The last bytes of the buffer are fewer than a word, so compare the name byte by byte.
-            if byte_at(piece + 4) == NAME_VALUE_SEPARATOR and byte_at(piece + 3) == 0x53:
+            if byte_at(piece + _NAME_4 - 1) == NAME_VALUE_SEPARATOR and byte_at(piece + 3) == 0x53:
                 first, second, third = byte_at(piece), byte_at(piece + 1), byte_at(piece + 2)
                 if first == 0x4B and second == 0x45 and third == 0x59:
-                    keys, keys_end = piece + 5, stop
+                    keys, keys_end = piece + _NAME_4, stop
                 elif first == 0x54 and second == 0x41 and third == 0x47:
-                    tags, tags_end = piece + 5, stop
-            elif stop > piece + 6 and starts_with(piece, stop, _DELAY_NAME):
-                delay, delay_end = piece + 6, stop
+                    tags, tags_end = piece + _NAME_4, stop
+            elif stop > piece + _NAME_5 and starts_with(piece, stop, _DELAY_NAME):
+                delay, delay_end = piece + _NAME_5, stop
         piece = stop + 1
     return unique, unique_end, keys, keys_end, tags, tags_end, delay, delay_end, multi == 3
 
@@ -207,11 +216,11 @@ def _delayed_code(delay, delay_end, delays_ms, store_timestamp, tags_code):
 
 
 @kernel
-def decode_range(buffer, base, begin, end, limit, rules, records, queues, state):
-    """Decode records from `begin` until one starts at or past `end`; see the twin.
-
-    Helpers take addresses and numbers; an array that is passed in the loop costs more than their work.
-    """
+def decode_range(log, begin, end, rules, arrays):
+    """Decode records from `begin` until one starts at or past `end`; see the twin."""
+    # Helpers take addresses and numbers; an array that is passed in the loop costs more than their work.
+    buffer, base, limit = log
+    records, queues, state = arrays.records, arrays.queues, arrays.state
     position_out, size_out, queue_out, queue_offset_out, tags_code_out, store_timestamp_out = records[:6]
     flags_out, first_item_out, item_hash_out = records[6:]
     crc_check, tag_items, delays_ms = rules
@@ -251,7 +260,7 @@ def decode_range(buffer, base, begin, end, limit, rules, records, queues, state)
                 break
             rows = row + 1
 
-        found = find_properties(topic_end + 2, record + size, last)
+        found = find_properties(topic_end + PROPERTIES_LENGTH_SIZE, record + size, last)
         _, _, keys, keys_end, tags, tags_end, delay, delay_end, multi = found
         store_timestamp = load_be64(record + _STORE_TIMESTAMP_AT + (_V6_MORE if sys_flag & _BORN_V6 else 0))
         tags_code = java_hash_at(tags, tags_end, np.int64(0)) if tags_end > tags else np.int64(0)

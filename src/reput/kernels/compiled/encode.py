@@ -40,9 +40,9 @@ _MAGIC_AT, _CRC_AT, _QUEUE_ID_AT, _FLAG_AT = (_AT[name] for name in ("magic", "b
 _QUEUE_OFFSET_AT, _PHYSICAL_AT, _SYS_FLAG_AT, _BORN_AT = (
     _AT[name] for name in ("queue_offset", "physical_offset", "sys_flag", "born_timestamp")
 )
-_HEAD_SIZE = fmt.HEAD_SIZE
-_TIME_SIZE, _BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = 8, 4, 2
-_MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PROPERTY_SIZE, 10
+_HEAD_SIZE, _TIME_SIZE = fmt.HEAD_SIZE, fmt.BEFORE_BODY_V4.sizes["store_timestamp"]
+_BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = fmt.BODY_LENGTH_SIZE, fmt.PROPERTIES_LENGTH.size
+_MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PROPERTY_SIZE, fmt.CRC_DIGITS
 _NONE, _BAD_OFFSETS, _BAD_QUEUE_ID = (
     int(BatchRefusal.NONE),
     int(BatchRefusal.BAD_OFFSETS),

@@ -14,16 +14,20 @@ from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, load_be16, load_be32, load_be64, load_le64
 
 _V1, _V2, _BLANK = fmt.MAGIC_V1, fmt.MAGIC_V2, fmt.MAGIC_BLANK
-_HEAD_SIZE, _MIN_SIZE = fmt.HEAD_SIZE, fmt.MIN_RECORD_SIZE
+_MIN_SIZE, _BLANK_SIZE, _MAGIC_AT = fmt.MIN_RECORD_SIZE, fmt.BLANK_SIZE, fmt.MAGIC_AT
 _BODY_CRC_AT, _QUEUE_ID_AT = fmt.HEAD.offsets["body_crc"], fmt.HEAD.offsets["queue_id"]
 _QUEUE_OFFSET_AT, _PHYSICAL_AT = fmt.HEAD.offsets["queue_offset"], fmt.PHYSICAL_OFFSET_AT
-_SYS_FLAG_AT = fmt.SYS_FLAG_AT
-_V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
+_SYS_FLAG_AT, _PHYSICAL_END = fmt.SYS_FLAG_AT, fmt.PHYSICAL_OFFSET_END
+_BODY_AT, _BODY_LENGTH_SIZE, _V6_MORE = fmt.BODY_AT_V4, fmt.BODY_LENGTH_SIZE, fmt.V6_MORE
+_TOPIC_LENGTH_V1, _TOPIC_LENGTH_V2 = fmt.TOPIC_LENGTH_V1.size, fmt.TOPIC_LENGTH_V2.size
+PROPERTIES_LENGTH_SIZE = fmt.PROPERTIES_LENGTH.size
+"""The bytes between the end of a topic, which `examine_parts` returns, and the properties."""
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
 _SLACK, _MAX_BATCH, _INNER_BATCH = fmt.QUEUE_OFFSET_SLACK, fmt.MAX_BATCH_MESSAGES, fmt.FLAG_INNER_BATCH
 _CRC_SIZE = fmt.CRC_PROPERTY_SIZE
 _CRC_NAME = np.frombuffer(props.CRC32 + props.NAME_END, dtype=np.uint8)
-_CHECK_BODY, _CHECK_PROPERTY, _STRICT = fmt.CHECK_BODY, fmt.CHECK_PROPERTY, fmt.STRICT_OFFSETS
+_CHECK_BODY, _CHECK_PROPERTY = fmt.CHECK_BODY, fmt.CHECK_PROPERTY
+_CHECK_MASK, _STRICT = fmt.CHECK_MASK, fmt.STRICT_OFFSETS
 
 GOOD, BLANK, ZERO, TRUNCATED = (
     int(fmt.Verdict.GOOD),
@@ -83,18 +87,18 @@ def examine_parts(begin, limit, physical_offset, crc_check):
     the record's end, and the record's end with `limit`, before a byte after it is read.
     """
     left = limit - begin
-    if left < 8:
+    if left < _BLANK_SIZE:
         for at in range(begin, limit):
             if byte_at(at):
                 return TRUNCATED, 0, 0, 0, 0, 0
         return ZERO, 0, 0, 0, 0, 0
     size = load_be32(begin)
-    magic = load_be32(begin + 4)
+    magic = load_be32(begin + _MAGIC_AT)
     if magic != _V1 and magic != _V2:
         if magic == _BLANK and size == left:
             return BLANK, size, 0, 0, 0, 0
         return (ZERO if size == 0 and magic == 0 else BAD_MAGIC), 0, 0, 0, 0, 0
-    if left < _PHYSICAL_AT + 8:
+    if left < _PHYSICAL_END:
         return TRUNCATED, 0, 0, 0, 0, 0
     if load_be64(begin + _PHYSICAL_AT) != physical_offset:
         return BAD_OFFSET, 0, 0, 0, 0, 0
@@ -104,28 +108,29 @@ def examine_parts(begin, limit, physical_offset, crc_check):
         return BAD_SIZE, 0, 0, 0, 0, 0
     end = begin + size
     sys_flag = load_be32(begin + _SYS_FLAG_AT)
-    hosts = (_V6 if sys_flag & _BORN_V6 else _V4) + (_V6 if sys_flag & _STORE_V6 else _V4)
-    body_at = begin + _HEAD_SIZE + hosts + 24
+    more = (_V6_MORE if sys_flag & _BORN_V6 else 0) + (_V6_MORE if sys_flag & _STORE_V6 else 0)
+    body_at = begin + _BODY_AT + more
     if body_at > end:
         return BAD_SIZE, 0, 0, 0, 0, 0
-    body_length = load_be32(body_at - 4)
+    body_length = load_be32(body_at - _BODY_LENGTH_SIZE)
     body_end = body_at + body_length
-    topic_at = body_end + (2 if magic == _V2 else 1)
+    topic_at = body_end + (_TOPIC_LENGTH_V2 if magic == _V2 else _TOPIC_LENGTH_V1)
     if body_length < 0 or topic_at > end:
         return BAD_SIZE, 0, 0, 0, 0, 0
     topic_length = load_be16(body_end) if magic == _V2 else np.int64(np.int8(byte_at(body_end)))
     topic_end = topic_at + topic_length
-    if topic_length < 0 or topic_end + 2 > end:
+    properties_at = topic_end + PROPERTIES_LENGTH_SIZE
+    if topic_length < 0 or properties_at > end:
         return BAD_SIZE, 0, 0, 0, 0, 0
     properties_length = load_be16(topic_end)
-    if properties_length < 0 or topic_end + 2 + properties_length != end:
+    if properties_length < 0 or properties_at + properties_length != end:
         return BAD_SIZE, 0, 0, 0, 0, 0
     verdict = GOOD
-    check = crc_check & 3
+    check = crc_check & _CHECK_MASK
     if check == _CHECK_BODY:
         if body_length > 0 and crc32_at(body_at, body_end) != load_be32(begin + _BODY_CRC_AT):
             verdict = BAD_CRC
-    elif check == _CHECK_PROPERTY and not _crc_property_matches(begin, end, topic_end + 2):
+    elif check == _CHECK_PROPERTY and not _crc_property_matches(begin, end, properties_at):
         verdict = BAD_CRC
     if verdict == GOOD:
         queue_offset = load_be64(begin + _QUEUE_OFFSET_AT)
@@ -143,14 +148,15 @@ def _is_record(begin, limit, physical_offset, crc_check):
 
 
 @kernel
-def find_boundary(buffer, base, begin, end, limit, crc_check):
+def find_boundary(log, begin, end, crc_check):
     """Return the first position in [begin, end) where a record begins, -1 for none."""
+    buffer, base, limit = log
     data = address_of(buffer)
     position = begin
     while position < end and position + _MIN_SIZE <= limit:
-        word = load_le64(data + position + 4)
+        word = load_le64(data + position + _MAGIC_AT)
         if word == 0:
-            # A record's magic is its bytes 4 to 7; eight zeros there hold none, wherever they begin.
+            # Eight zeros from there on hold no magic, wherever they begin.
             position += 8
             continue
         if word & np.uint64(0xFFFFFF) == _MAGIC_START and _is_record(

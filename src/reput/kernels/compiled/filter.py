@@ -25,13 +25,13 @@ from reput.kernels.compiled.tools.memory import (
 )
 from reput.kernels.layouts.filter import Code, Read
 
-_SYS_FLAG_AT, _MAGIC_AT, _HEAD_SIZE = fmt.SYS_FLAG_AT, fmt.MAGIC_AT, fmt.HEAD_SIZE
-_V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
+_SYS_FLAG_AT, _MAGIC_AT = fmt.SYS_FLAG_AT, fmt.MAGIC_AT
+_BODY_AT, _BODY_LENGTH_SIZE, _V6_MORE = fmt.BODY_AT_V4, fmt.BODY_LENGTH_SIZE, fmt.V6_MORE
+_TOPIC_LENGTH_V1, _TOPIC_LENGTH_V2 = fmt.TOPIC_LENGTH_V1.size, fmt.TOPIC_LENGTH_V2.size
+_PROPERTIES_LENGTH = fmt.PROPERTIES_LENGTH.size
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
 _MAGIC_V2 = fmt.MAGIC_V2
 _MIN_RECORD = fmt.MIN_RECORD_SIZE
-# After the store host: reconsumeTimes and preparedTransactionOffset, then the body's length.
-_TIME_SIZE, _TRIES_AND_PREPARED = 8, 12
 _GOOD, _BAD, _ASK = int(Read.GOOD), int(Read.BAD), int(Read.ASK)
 _FALSE, _TRUE, _NO_ANSWER, _LEFT = int(Code.FALSE), int(Code.TRUE), int(Code.NO_ANSWER), int(Code.LEFT)
 _ONE = np.uint64(1)
@@ -40,7 +40,7 @@ _HIGH_HALVES, _LOW_HALVES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0F0F0F0F0
 _EXACT_POWERS = np.array([10.0**n for n in range(23)])
 _EXACT_MANTISSA = 1 << 53
 _MOST_DIGITS = 18
-_BODY_SIZE_AT = _HEAD_SIZE + 2 * _V4 + _TIME_SIZE + _TRIES_AND_PREPARED
+_BODY_SIZE_AT = fmt.BEFORE_BODY_V4.offsets["body_length"]
 _AHEAD = 12
 
 
@@ -50,29 +50,25 @@ def _properties_of(start, position, end):
     if position < 0 or position + _MIN_RECORD > end:
         return start, np.int64(-1)
     flags = load_be32(start + position + _SYS_FLAG_AT)
-    hosts = (_V6 if flags & _BORN_V6 else _V4) + (_V6 if flags & _STORE_V6 else _V4)
-    body = position + _HEAD_SIZE + hosts + _TIME_SIZE + _TRIES_AND_PREPARED
-    if body + 4 > end:
+    more = (_V6_MORE if flags & _BORN_V6 else 0) + (_V6_MORE if flags & _STORE_V6 else 0)
+    body = position + _BODY_AT + more
+    if body > end:
         return start, np.int64(-1)
-    length = load_be32(start + body)
-    topic = body + 4 + length
-    if length < 0 or topic + 2 > end:
+    length = load_be32(start + body - _BODY_LENGTH_SIZE)
+    topic = body + length
+    if length < 0 or topic + _TOPIC_LENGTH_V2 > end:
         return start, np.int64(-1)
     if load_be32(start + position + _MAGIC_AT) == _MAGIC_V2:
-        after = topic + 2 + load_be16(start + topic)
-        if after < topic + 2:
-            return start, np.int64(-1)
+        name, after = load_be16(start + topic), topic + _TOPIC_LENGTH_V2
     else:
-        name = byte_at(start + topic)
-        if name > 0x7F:
-            return start, np.int64(-1)
-        after = topic + 1 + name
-    if after + 2 > end:
+        name, after = np.int64(np.int8(byte_at(start + topic))), topic + _TOPIC_LENGTH_V1
+    properties = after + name + _PROPERTIES_LENGTH
+    if name < 0 or properties > end:
         return start, np.int64(-1)
-    length = load_be16(start + after)
-    if length < 0 or after + 2 + length > end:
+    length = load_be16(start + after + name)
+    if length < 0 or properties + length > end:
         return start, np.int64(-1)
-    return start + after + 2, length
+    return start + properties, length
 
 
 @kernel

@@ -12,7 +12,7 @@ from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
 from reput.kernels.compiled.decode import next_separator
-from reput.kernels.compiled.examine import GOOD, examine_parts, is_topic_folder_name
+from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts, is_topic_folder_name
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at
 from reput.kernels.compiled.tools.rows import add_row, find_row, queue_key_of, row_places, starts_with
@@ -58,23 +58,24 @@ def _parse_number(begin, end):
 
 
 @kernel
-def _properties(buffer, base, position):
+def _properties(log, position):
     """Return begin and end of the properties of the record at log offset `position`; 0, 0 if there is no record."""
+    buffer, base, limit = log
     begin = address_of(buffer) + position - base
-    last = address_of(buffer) + len(buffer)
+    last = address_of(buffer) + limit
     verdict, size, _, _, topic_end, _ = examine_parts(begin, last, position, _CHECK_NONE)
     if verdict != GOOD:
         return np.int64(0), np.int64(0)
-    return topic_end + 2, begin + size
+    return topic_end + PROPERTIES_LENGTH_SIZE, begin + size
 
 
 @kernel
-def inner_batches(buffer, base, position, base_out, messages_out):
+def inner_batches(log, position, base_out, messages_out):
     """Write the first queue offset and the number of messages of each inner batch; see the twin."""
-    last = address_of(buffer) + len(buffer)
+    last = address_of(log.data) + log.limit
     for n in range(len(position)):
         base_out[n] = -1
-        begin, end = _properties(buffer, base, position[n])
+        begin, end = _properties(log, position[n])
         first, first_end = _find_property(begin, end, last, _BASE)
         count, count_end = _find_property(begin, end, last, _NUM)
         messages_out[n] = first_end == 0 or count_end == 0
@@ -109,13 +110,13 @@ def _parts(begin, end):
 
 
 @kernel
-def further_queues(buffer, base, begin, asked, queues, state, out):
+def further_queues(log, begin, asked, queues, state, out):
     """Append the entries of further queues; see the twin."""
-    last, places = address_of(buffer) + len(buffer), row_places(queues)
+    last, places = address_of(log.data) + log.limit, row_places(queues)
     record, position, record_queue_id = asked
     record_out, queue_out, offset_out = out
     for n in range(begin, len(record)):
-        at, end = _properties(buffer, base, position[n])
+        at, end = _properties(log, position[n])
         name, names_end = _find_property(at, end, last, _DISPATCH)
         number, numbers_end = _find_property(at, end, last, _OFFSETS)
         parts = _parts(name, names_end)

@@ -5,10 +5,12 @@ The twin of `reput.kernels.reference.keys`, which is the specification.
 
 from __future__ import annotations
 
+import numpy as np
+
 from reput.formats import index_database as fmt
 from reput.formats.record import CHECK_NONE
 from reput.kernels.compiled.decode import find_properties, next_space
-from reput.kernels.compiled.examine import GOOD, examine_parts
+from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts
 from reput.kernels.compiled.tools.hashing import put_java_text
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, copy_bytes, store_8, store_be64
@@ -17,37 +19,39 @@ from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyState
 
 _HOUR_MS, _CHECK_NONE, _MOST_KEY_BYTES = fmt.HOUR_MS, CHECK_NONE, MOST_KEY_BYTES
 _AT = fmt.SEPARATOR[0]
+_HOUR_SIZE, _OFFSET_SIZE = fmt.HOUR.size, fmt.OFFSET.size
 _KEY, _TAG, _UNIQUE = fmt.KEY[0], fmt.TAG[0], fmt.UNIQUE[0]
+
+
+@kernel
+def _put_byte(at, byte):
+    store_8(at, np.uint8(byte))
+    return at + 1
 
 
 @kernel
 def _put_key(at, hour_ms, topic, topic_end, kind, text, text_end, unique, unique_end, position):
     """Write a key to an address; return the address after it. Without a text the key is that of the unique key."""
     store_be64(at, hour_ms)
-    store_8(at + 8, _AT)
-    copy_bytes(at + 9, topic, topic_end - topic)
-    at += 9 + topic_end - topic
-    store_8(at, _AT)
-    store_8(at + 1, kind)
-    store_8(at + 2, _AT)
-    at += 3
+    at = _put_byte(at + _HOUR_SIZE, _AT)
+    copy_bytes(at, topic, topic_end - topic)
+    at = _put_byte(at + topic_end - topic, _AT)
+    at = _put_byte(_put_byte(at, kind), _AT)
     if text_end > text:
-        at = put_java_text(at, text, text_end)
-        store_8(at, _AT)
-        at += 1
-    at = put_java_text(at, unique, unique_end)
-    store_8(at, _AT)
-    store_be64(at + 1, position)
-    return at + 9
+        at = _put_byte(put_java_text(at, text, text_end), _AT)
+    at = _put_byte(put_java_text(at, unique, unique_end), _AT)
+    store_be64(at, position)
+    return at + _OFFSET_SIZE
 
 
 @kernel
-def gather_keys(buffer, base, sources, out, state):
+def gather_keys(log, sources, out, state):
     """Write the keys of records from `state` on; see the twin."""
+    buffer, base, limit = log
     position, store_timestamp, flags = sources
     text, end, times = out
     data, start = address_of(buffer), address_of(text)
-    last, furthest = data + len(buffer), start + len(text) - _MOST_KEY_BYTES
+    last, furthest = data + limit, start + len(text) - _MOST_KEY_BYTES
     n, done, keys = state[KeyState.record], state[KeyState.done], state[KeyState.keys]
     at = start + end[keys]
     while n < len(position):
@@ -56,7 +60,7 @@ def gather_keys(buffer, base, sources, out, state):
             record = data + position[n] - base
             verdict, size, _, topic, topic_end, _ = examine_parts(record, last, position[n], _CHECK_NONE)
             if verdict == GOOD:
-                found = find_properties(topic_end + 2, record + size, last)
+                found = find_properties(topic_end + PROPERTIES_LENGTH_SIZE, record + size, last)
                 unique, unique_end, key, keys_end, tags, tags_end = found[:6]
                 hour_ms = time // _HOUR_MS * _HOUR_MS
                 # The keys, then the tag, then the unique key.

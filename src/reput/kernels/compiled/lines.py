@@ -12,7 +12,7 @@ from reput.formats.properties import NAME_VALUE_SEPARATOR
 from reput.kernels.compiled.fields import _next_byte, _piece_end, _repeats
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, copy_bytes, load_le64, store_8
-from reput.kernels.layouts.fields import FieldRow
+from reput.kernels.layouts.fields import SIZE_BELOW, FieldRow
 from reput.kernels.layouts.lines import MOST_PAIRS, PIECE_BYTES, LinePiece, Stopped
 
 _TEXT, _TEXT_OF, _NUMBER, _MS = (
@@ -347,9 +347,9 @@ def _put_keys(out, data, columns, n):
     """Write the cell of the unique key and the keys; return 0 if they are not UTF-8."""
     is_first = True
     for row in (_UNIQUE, _KEYS):
-        if columns[row + 1, n] >= 0:
+        if columns[row + SIZE_BELOW, n] >= 0:
             at = data + columns[row, n]
-            end = at + columns[row + 1, n]
+            end = at + columns[row + SIZE_BELOW, n]
             if not _is_utf8(at, end):
                 return 0
             if not is_first:
@@ -392,7 +392,7 @@ def _put_stretch(out, piece, at, size, most):
 @kernel
 def _most_of_stretch(columns, row, n, size):
     """Return eight times the bytes of a stretch; -1 if it does not lie in the buffer."""
-    length = columns[row + 1, n]
+    length = columns[row + SIZE_BELOW, n]
     if length <= 0:
         return 0
     at = columns[row, n]
@@ -427,8 +427,9 @@ def _most_bytes(buffer, columns, n, program, text_at):
 
 
 @kernel
-def write_lines(buffer, columns, begin, program, texts, text_at, out):
+def write_lines(buffer, columns, begin, lines, out):
     """Write the lines of records; see the reference."""
+    program, texts, text_at = lines
     data, text, start = address_of(buffer), address_of(texts), address_of(out)
     limit = start + len(out)
     done = start
@@ -453,7 +454,8 @@ def write_lines(buffer, columns, begin, program, texts, text_at, out):
             elif piece == _KEYS_CELL:
                 put = _put_keys(put, data, columns, n)
             else:
-                put = _put_stretch(put, piece, data + columns[row, n], columns[row + 1, n], program[step, 2])
+                size = columns[row + SIZE_BELOW, n]
+                put = _put_stretch(put, piece, data + columns[row, n], size, program[step, 2])
             if put == 0:
                 return n, done - start, _LEFT
         done = put

@@ -17,7 +17,7 @@ from reput.formats import consume_queue as queue_fmt
 from reput.formats import index_file as index_fmt
 from reput.formats import record as fmt
 from reput.kernels.compiled.decode import find_properties, next_space
-from reput.kernels.compiled.examine import GOOD, examine_parts
+from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts
 from reput.kernels.compiled.select import is_blank
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import BYTES, INT, entry_kernel, kernel
@@ -54,7 +54,7 @@ from reput.kernels.layouts.lookup import (
 _ENTRY_SIZE, _SIZE_AT = queue_fmt.ENTRY_SIZE, queue_fmt.ENTRY.offsets["size"]
 _MIN_SIZE, _SYS_FLAG_AT, _CHECK_NONE = fmt.MIN_RECORD_SIZE, fmt.SYS_FLAG_AT, fmt.CHECK_NONE
 _BORN_V6 = fmt.FLAG_BORN_HOST_V6
-_TIME_AT, _TIME_AT_V6 = fmt.STORE_TIMESTAMP_AT_V4, fmt.STORE_TIMESTAMP_AT_V4 + fmt.HOST_V6_SIZE - fmt.HOST_V4_SIZE
+_TIME_AT, _TIME_AT_V6 = fmt.STORE_TIMESTAMP_AT_V4, fmt.STORE_TIMESTAMP_AT_V6
 _HEADER_SIZE, _SLOT_SIZE, _ITEM_SIZE = index_fmt.HEADER_SIZE, index_fmt.SLOT_SIZE, index_fmt.ITEM_SIZE
 _BEGIN_TIME_AT, _END_TIME_AT = (
     index_fmt.HEADER.offsets["begin_timestamp"],
@@ -216,7 +216,9 @@ def _has_key(record, topic, topic_size, key, key_size, limit, physical):
     verdict, size, _, topic_at, topic_end, _ = examine_parts(record, limit, physical, _CHECK_NONE)
     if verdict != GOOD or topic_end - topic_at != topic_size or not same_bytes(topic_at, topic, topic_size):
         return np.int64(0)
-    unique, unique_end, keys, keys_end, _, _, _, _, _ = find_properties(topic_end + 2, record + size, limit)
+    unique, unique_end, keys, keys_end, _, _, _, _, _ = find_properties(
+        topic_end + PROPERTIES_LENGTH_SIZE, record + size, limit
+    )
     if unique_end - unique == key_size and same_bytes(unique, key, key_size):
         return np.int64(size)
     while keys < keys_end:

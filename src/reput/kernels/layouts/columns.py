@@ -197,6 +197,14 @@ class FurtherEntries(NamedTuple):
     offset: NDArray[np.int64]
 
 
+class ColumnArrays(NamedTuple):
+    """The arrays of `Columns` that decoding fills: the records, the table of queues, and the state (`State`)."""
+
+    records: RecordColumns
+    queues: QueueTable
+    state: NDArray[np.int64]
+
+
 class ItemSources(NamedTuple):
     """The columns of which index items are made, as in `Columns`."""
 
@@ -204,6 +212,20 @@ class ItemSources(NamedTuple):
     position: NDArray[np.int64]
     store_timestamp: NDArray[np.int64]
     item_hash: NDArray[np.int32]
+
+
+class ItemRange(NamedTuple):
+    """Items [item, item_end) of `ItemSources`, which a kernel chains.
+
+    `record` is the record of the first one, and `number` its number in its file. `begin_timestamp` is the time (ms)
+    that time differences count from: before item 1 the previous file's end, from then on item 1's own time.
+    """
+
+    record: int
+    item: int
+    item_end: int
+    number: int
+    begin_timestamp: int
 
 
 def _records_in(size: int) -> int:
@@ -373,6 +395,11 @@ class Columns:
             self.hash_table,
             self.hash_key,
         )
+
+    @property
+    def arrays(self) -> ColumnArrays:
+        """The arrays that decoding fills, as kernels take them."""
+        return ColumnArrays(self.record_columns, self.queue_table, self.state)
 
     @property
     def item_sources(self) -> ItemSources:

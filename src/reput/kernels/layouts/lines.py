@@ -1,13 +1,14 @@
 """Lines of records: the program that a line kernel runs for each record, and the columns that it reads.
 
-A program is an int64 array with a row a piece of a line: the `LinePiece`, and its two arguments. The columns are an
-int64 table with a row a number of a record: those of `FieldRow`, then those of `More`. Texts that many records share,
-such as the parts of times, are kept once, one after the other, and columns and programs name them by number.
+The columns are an int64 table with a row a number of a record: those of `FieldRow`, then those of `More`. Texts that
+many records share, such as the parts of times, are kept once, one after the other, and columns and programs name them
+by number.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum, auto
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,8 @@ WHOLE = -1
 class LinePiece(IntEnum):
     """The text that a piece of a line writes. `row` is the first argument.
 
-    A stretch is bytes of the record: its place in the buffer is in `row`, its size in the row below, -1 for none. The
-    stretches of cells and of JSON must be UTF-8.
+    A stretch is bytes of the record: its place in the buffer is in `row`, its size SIZE_BELOW rows below, -1 for none.
+    The stretches of cells and of JSON must be UTF-8.
     """
 
     TEXT = 0
@@ -91,6 +92,17 @@ class More(IntEnum):
 
 
 ROWS = len(FieldRow) + len(More)
+
+
+class LineProgram(NamedTuple):
+    """The program of a line, and its texts: text n is `texts[text_at[n] : text_at[n + 1]]` (uint8; int64).
+
+    `steps` (int64) has a row a piece: the `LinePiece` and its two arguments.
+    """
+
+    steps: NDArray[np.int64]
+    texts: NDArray[np.uint8]
+    text_at: NDArray[np.int64]
 
 
 class Stopped(IntEnum):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reput.formats import index_file
 
 if TYPE_CHECKING:
-    from reput.kernels.layouts.columns import ItemSources
+    from reput.kernels.layouts.columns import ItemRange, ItemSources
 
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
@@ -18,15 +18,12 @@ Bytes = NDArray[np.uint8]
 MAX_TIME_DIFF_S = 0x7FFFFFFF
 
 
-def chain_items(
-    sources: ItemSources, record: int, item: int, item_end: int, slots: Int32s, number: int, begin: int, out: Bytes
-) -> tuple[int, int]:
-    """Write items [item, item_end) to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
+def chain_items(sources: ItemSources, items: ItemRange, slots: Int32s, out: Bytes) -> tuple[int, int]:
+    """Write items to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
 
-    `record` is the record of item `item`, `number` the first item's number in its file. `begin` is the time (ms) that
-    time differences count from: before item 1 the previous file's end, from then on item 1's own time. Returns the
-    number of slots that were empty before, and the begin time for the next call.
+    Returns the number of slots that were empty before, and the begin time for the next call.
     """
+    record, item, item_end, number, begin = items
     first_item, position, store_timestamp, item_hash = sources
     target, fresh = out.data, 0
     for n in range(item, item_end):

@@ -1,10 +1,8 @@
 """The decoding of a range of the log in plain Python: the specification of `reput.kernels.compiled.decode`.
 
-Both twins take the same arguments and fill the same arrays in place. A `buffer` is a contiguous `uint8` array with the
-bytes of one log file or a part of it. `base` is the log offset of `buffer[0]`; `begin`, `end` and `limit` are positions
-in `buffer`. Nothing at or past `limit`, the end of the file's bytes, is read. Arrays that belong together come as one
-named tuple (`reput.kernels.layouts.columns`), and a vector of numbers has a layout (`State`). No kernel raises because
-of what the bytes say.
+Both twins take the same arguments and fill the same arrays in place. `begin` and `end` are positions in the bytes of
+the log. Arrays that belong together come as one named tuple (`reput.kernels.layouts`), and a vector of numbers has a
+layout (`State`). No kernel raises because of what the bytes say.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ from reput.kernels.layouts.columns import (
     IN_QUEUE,
     INNER_BATCH,
     MULTI_DISPATCH,
+    ColumnArrays,
     DecodeRules,
     QueueTable,
-    RecordColumns,
     State,
     Stop,
 )
@@ -44,30 +42,23 @@ from reput.kernels.layouts.columns import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from reput.kernels.layouts.log import LogBytes
+
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 
-def decode_range(
-    buffer: Bytes,
-    base: int,
-    begin: int,
-    end: int,
-    limit: int,
-    rules: DecodeRules,
-    records: RecordColumns,
-    queues: QueueTable,
-    state: Int64s,
-) -> int:
+def decode_range(log: LogBytes, begin: int, end: int, rules: DecodeRules, arrays: ColumnArrays) -> int:
     """Decode records from `begin` until one starts at or past `end`; return why it stopped (`Stop`).
 
     The records are appended to those that `state` (`State`) counts, and `state` continues: a call that stopped full may
     be repeated from `state[State.position]` after `Columns.grow`. `hash_table` and `hash_key` of the queues lead the
     compiled twin to a queue's row; here a dict finds it.
     """
-    data, rows = buffer.data[:limit], queue_rows(queues, state)
+    (buffer, base, limit), state = log, arrays.state
+    data, rows = buffer.data[:limit], queue_rows(arrays.queues, state)
     position, verdict, stop = begin, Verdict.GOOD, Stop.REACHED_END
     while position < end and stop is Stop.REACHED_END:
         verdict, size = examine(data, position, limit, base + position, rules.crc_check)
@@ -76,7 +67,7 @@ def decode_range(
         elif verdict is not Verdict.GOOD:
             stop = Stop.NOT_A_RECORD
         else:
-            stop = _append(decode_record(data, position), rules, rows, (records, queues, state))
+            stop = _append(decode_record(data, position), rules, rows, arrays)
         if stop in (Stop.REACHED_END, Stop.FILE_END):
             position += size
     state[State.position] = position
@@ -94,10 +85,10 @@ def _append(
     record: Record,
     rules: DecodeRules,
     rows: dict[tuple[bytes, int], int],
-    out: tuple[RecordColumns, QueueTable, Int64s],
+    arrays: ColumnArrays,
 ) -> Stop:
     """Append a good record to the columns, or say which of them is full."""
-    records, queues, state = out
+    records, queues, state = arrays
     n, items = int(state[State.records]), int(state[State.items])
     if n >= len(records.position):
         return Stop.RECORDS_FULL

@@ -14,6 +14,7 @@ from reput.formats import properties as props
 from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.layout import WORD_SIZE
 from reput.formats.record import (
+    BEFORE_BODY_V4,
     CRC_PROPERTY_SIZE,
     HOST_V4_SIZE,
     MAGIC_V2,
@@ -24,7 +25,8 @@ from reput.formats.record import (
 )
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, BatchRefusal, Texts
 
-_TAIL_V4_SIZE = HOST_V4_SIZE + 4 + 8
+_AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
+_TAIL_V4_SIZE = HOST_V4_SIZE + _AFTER_STORE_HOST.size
 _WORD_MASK = (1 << 64) - 1
 _HASH_SHIFT = 20
 _BAD_TEXT = props.NAME_END + props.PROPERTY_END
@@ -230,7 +232,8 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
     """
     at = buffer
     tail = ctypes.string_at(_get(batch, Batch.tail_at), _get(batch, Batch.tail_size))
-    *store_host, tries, prepared = struct.unpack(f">{len(tail) - 16}siiq", tail)
+    store_host_size = len(tail) - _AFTER_STORE_HOST.size
+    tries, prepared = _AFTER_STORE_HOST.unpack_from(tail, store_host_size)
     born_host = ctypes.string_at(_get(batch, Batch.born_host_at), _get(batch, Batch.born_host_size))
     flags, sys_flags = _get(batch, Batch.flag_at), _get(batch, Batch.sys_flag_at)
     for n in range(first, last):
@@ -255,7 +258,7 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
                 born_timestamp=_born(batch, n, store_timestamp),
                 born_host=Host.decode(born_host),
                 store_timestamp=store_timestamp,
-                store_host=Host(*store_host),
+                store_host=Host.decode(tail[:store_host_size]),
                 reconsume_times=tries,
                 prepared_transaction_offset=prepared,
                 magic=_int32(_get(batch, Batch.magic_at), row),

@@ -6,24 +6,23 @@ The verdict on one place is `reput.formats.record.examine`.
 from __future__ import annotations
 
 import re
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from reput.formats.record import MAGIC_AT, MAGIC_V1, MAGIC_V2, Verdict, examine
 
-Bytes = NDArray[np.uint8]
+if TYPE_CHECKING:
+    from reput.kernels.layouts.log import LogBytes
 
 _MAGIC_SIZE = 4
 _MAGIC = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big", signed=True)) for magic in (MAGIC_V1, MAGIC_V2)))
 
 
-def find_boundary(buffer: Bytes, base: int, begin: int, end: int, limit: int, crc_check: int) -> int:
+def find_boundary(log: LogBytes, begin: int, end: int, crc_check: int) -> int:
     """Return the first position in [begin, end) where a record begins, -1 for none.
 
     `crc_check` is as in `DecodeRules`.
     """
-    data = buffer.data
+    data, base, limit = log.data.data, log.base, log.limit
     # No magic after that place belongs to a record that begins before `end`, and a gigabyte of zeros may follow.
     for match in _MAGIC.finditer(data, begin + MAGIC_AT, min(limit, end + MAGIC_AT + _MAGIC_SIZE - 1)):
         position = match.start() - MAGIC_AT

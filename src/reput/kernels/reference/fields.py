@@ -1,7 +1,7 @@
 """The field kernels in plain Python: the specification of `reput.kernels.compiled.fields`.
 
 They turn records into Arrow columns: `read_fields` finds the fields of records, `gather_bytes` and `gather_pairs` copy
-them into buffers as Arrow lays them out. No kernel reads outside the buffer, whatever its arguments are.
+them into buffers as Arrow lays them out. No kernel reads outside its data, whatever its arguments are.
 """
 
 from __future__ import annotations
@@ -10,24 +10,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats import properties
-from reput.formats.record import HEAD_SIZE, MAGIC_V2, Verdict, decode_record, examine, host_sizes
-from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+from reput.formats.record import (
+    PROPERTIES_LENGTH,
+    Verdict,
+    before_body,
+    decode_record,
+    examine,
+    topic_length_of,
+)
+from reput.kernels.layouts.fields import (
+    COUNT_PAIRS,
+    FIND_PROPERTIES,
+    SIZE_BELOW,
+    FieldRow,
+    Gathered,
+    GatheredPairs,
+    Stretches,
+)
+from reput.kernels.layouts.log import LogBytes, RecordPlaces
 
-Bytes = NDArray[np.uint8]
-Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 
-def read_fields(
-    buffer: Bytes, base: int, limit: int, crc_check: int, wants: int, position: Int64s, size: Int32s, table: Int64s
-) -> int:
-    """Enter the fields of the records at log offsets `position` into `table`, record n into column n.
+def read_fields(log: LogBytes, places: RecordPlaces, crc_check: int, wants: int, table: Int64s) -> int:
+    """Enter the fields of the records at some places into `table`, record n into column n.
 
-    `buffer[0]` is at log offset `base`, and nothing at or past `limit` is read. Stops at the first place without a
-    record of `size` bytes, and returns the number of records entered. `wants`: FIND_PROPERTIES, COUNT_PAIRS; rows for
-    fields that are not wanted stay as they are.
+    Stops at the first place without a record of that size, and returns the number of records entered. `wants`:
+    FIND_PROPERTIES, COUNT_PAIRS; rows for fields that are not wanted stay as they are.
     """
-    data = buffer.data
+    data, base, limit = log.data.data, log.base, log.limit
+    position, size = places
     for n, (offset, length) in enumerate(zip(position.tolist(), size.tolist(), strict=True)):
         at = offset - base
         if at < 0 or at >= limit:
@@ -42,10 +54,10 @@ def read_fields(
 
 def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
     record = decode_record(data, at)
-    born_size, store_size = host_sizes(record.sys_flag)
-    body_at = at + HEAD_SIZE + born_size + 8 + store_size + 4 + 8 + 4
-    topic_at = body_at + len(record.body) + (2 if record.magic == MAGIC_V2 else 1)
-    properties_at = topic_at + len(record.topic) + 2
+    fixed = before_body(record.sys_flag)
+    body_at = at + fixed.size
+    topic_at = body_at + len(record.body) + topic_length_of(record.magic).size
+    properties_at = topic_at + len(record.topic) + PROPERTIES_LENGTH.size
     values = {
         FieldRow.QUEUE_ID: record.queue_id,
         FieldRow.FLAG: record.flag,
@@ -62,10 +74,10 @@ def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
         FieldRow.TOPIC_SIZE: len(record.topic),
         FieldRow.PROPERTIES_AT: properties_at,
         FieldRow.PROPERTIES_SIZE: len(record.properties),
-        FieldRow.BORN_HOST_AT: at + HEAD_SIZE,
-        FieldRow.BORN_HOST_SIZE: born_size,
-        FieldRow.STORE_HOST_AT: at + HEAD_SIZE + born_size + 8,
-        FieldRow.STORE_HOST_SIZE: store_size,
+        FieldRow.BORN_HOST_AT: at + fixed.offsets["born_host"],
+        FieldRow.BORN_HOST_SIZE: fixed.sizes["born_host"],
+        FieldRow.STORE_HOST_AT: at + fixed.offsets["store_host"],
+        FieldRow.STORE_HOST_SIZE: fixed.sizes["store_host"],
     }
     pieces = _pieces(record.properties)
     if wants & FIND_PROPERTIES:
@@ -76,7 +88,7 @@ def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
         ):
             found = [place for key, value, place in pieces if key == name]
             values[field] = properties_at + found[-1][0] if found else 0
-            row[field + 1] = found[-1][1] if found else -1
+            row[field + SIZE_BELOW] = found[-1][1] if found else -1
     if wants & COUNT_PAIRS:
         values[FieldRow.PAIRS] = len(pieces)
         values[FieldRow.NAMES_SIZE] = sum(len(name) for name, _, _ in pieces)
@@ -96,12 +108,12 @@ def _pieces(data: bytes) -> list[tuple[bytes, bytes, tuple[int, int]]]:
     return found
 
 
-def gather_bytes(buffer: Bytes, at: Int64s, size: Int64s, out: Bytes, offsets: Int32s) -> int:
-    """Copy stretches of the buffer into `out`, one after the other; return the bytes written.
+def gather_bytes(stretches: Stretches, gathered: Gathered) -> int:
+    """Copy stretches, one after the other; return the bytes written.
 
-    `offsets` (int32, one more than stretches) gets the place of each. A size below 0 counts as 0. Returns -1 if a
-    stretch does not lie in the buffer, or if `out` is full.
+    A size below 0 counts as 0. Returns -1 if a stretch does not lie in its data, or if there is no space left.
     """
+    (buffer, at, size), (out, offsets) = stretches, gathered
     written = 0
     offsets[0] = 0
     for n, (begin, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
@@ -114,15 +126,14 @@ def gather_bytes(buffer: Bytes, at: Int64s, size: Int64s, out: Bytes, offsets: I
     return written
 
 
-def gather_pairs(
-    buffer: Bytes, at: Int64s, size: Int64s, pair_offsets: Int32s, name_offsets: Int32s, names: Bytes,
-    value_offsets: Int32s, values: Bytes,
-) -> int:  # fmt: skip
+def gather_pairs(stretches: Stretches, gathered: GatheredPairs) -> int:
     """Copy the properties of records into the buffers of an Arrow map; return their number.
 
-    `at` and `size`: each record's property bytes. Of a repeated name the last value counts, in its place. Returns -1 if
-    a stretch does not lie in the buffer, or if a buffer is full.
+    A stretch is a record's property bytes. Of a repeated name the last value counts, in its place. Returns -1 if a
+    stretch does not lie in its data, or if there is no space left.
     """
+    buffer, at, size = stretches
+    pair_offsets, (names, name_offsets), (values, value_offsets) = gathered
     pairs = names_used = values_used = 0
     pair_offsets[0] = name_offsets[0] = value_offsets[0] = 0
     for n, (begin, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
@@ -146,8 +157,9 @@ def gather_pairs(
     return pairs
 
 
-def are_equal(buffer: Bytes, at: Int64s, size: Int64s) -> bool:
-    """Return True if these stretches of the buffer hold the same bytes; False if one does not lie in the buffer."""
+def are_equal(stretches: Stretches) -> bool:
+    """Return True if the stretches hold the same bytes; False if one does not lie in its data."""
+    buffer, at, size = stretches
     found = set()
     for begin, length in zip(at.tolist(), size.tolist(), strict=True):
         if begin < 0 or length < 0 or begin + length > len(buffer):
@@ -156,12 +168,12 @@ def are_equal(buffer: Bytes, at: Int64s, size: Int64s) -> bool:
     return len(found) <= 1
 
 
-def spell_ids(buffer: Bytes, at: Int64s, size: Int64s, places: Int64s, out: Bytes, offsets: Int32s) -> int:
-    """Write message ids, one after the other: each host (a stretch of the buffer) and log offset in upper-case hex.
+def spell_ids(hosts: Stretches, places: Int64s, gathered: Gathered) -> int:
+    """Write message ids, one after the other: each host and log offset in upper-case hex; return the bytes written.
 
-    Returns the bytes written; `offsets` (int32, one more than ids) gets the place of each. Returns -1 if a
-    stretch does not lie in the buffer, or if `out` is full.
+    Returns -1 if a host does not lie in its data, or if there is no space left.
     """
+    (buffer, at, size), (out, offsets) = hosts, gathered
     written = 0
     offsets[0] = 0
     for n, (begin, length, place) in enumerate(zip(at.tolist(), size.tolist(), places.tolist(), strict=True)):

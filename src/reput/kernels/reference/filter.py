@@ -9,17 +9,23 @@ from numpy.typing import NDArray
 
 from reput.formats.layout import INT64_MAX
 from reput.formats.properties import PROPERTY_END, decode_properties
-from reput.formats.record import HEAD, HOST_V4_SIZE, HOST_V6_SIZE, MAGIC_V2, MIN_RECORD_SIZE, host_sizes
+from reput.formats.record import (
+    BODY_LENGTH_SIZE,
+    HEAD,
+    MIN_RECORD_SIZE,
+    PROPERTIES_LENGTH,
+    TOPIC_LENGTH_V2,
+    before_body,
+    topic_length_of,
+)
 from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
 
 Bytes = NDArray[np.uint8]
 Codes = NDArray[np.uint8]
 Truths = NDArray[np.bool_]
 
-_TRIES_AND_PREPARED = 12
 _MOST_DIGITS = 18
 _EXACT_MANTISSA = 1 << 53
-assert (HOST_V4_SIZE, HOST_V6_SIZE) == (8, 20)
 
 
 def _properties_of(data: bytes, position: int) -> tuple[int, int]:
@@ -27,22 +33,23 @@ def _properties_of(data: bytes, position: int) -> tuple[int, int]:
     if position < 0 or position + MIN_RECORD_SIZE > len(data):
         return nowhere
     head = dict(zip(HEAD.offsets, HEAD.struct.unpack_from(data, position), strict=True))
-    body = position + HEAD.size + sum(host_sizes(head["sys_flag"])) + 8 + _TRIES_AND_PREPARED
-    if body + 4 > len(data):
+    body = position + before_body(head["sys_flag"]).size
+    if body > len(data):
         return nowhere
-    length = int.from_bytes(data[body : body + 4], signed=True)
-    topic = body + 4 + length
-    if length < 0 or topic + 2 > len(data):
+    length = int.from_bytes(data[body - BODY_LENGTH_SIZE : body], signed=True)
+    topic = body + length
+    if length < 0 or topic + TOPIC_LENGTH_V2.size > len(data):
         return nowhere
-    wide = 2 if head["magic"] == MAGIC_V2 else 1
-    topic_size = int.from_bytes(data[topic : topic + wide], signed=True)
-    after = topic + wide + topic_size
-    if topic_size < 0 or after + 2 > len(data):
+    topic_length = topic_length_of(head["magic"])
+    (topic_size,) = topic_length.struct.unpack_from(data, topic)
+    after = topic + topic_length.size + topic_size
+    properties = after + PROPERTIES_LENGTH.size
+    if topic_size < 0 or properties > len(data):
         return nowhere
-    length = int.from_bytes(data[after : after + 2], signed=True)
-    if length < 0 or after + 2 + length > len(data):
+    (length,) = PROPERTIES_LENGTH.struct.unpack_from(data, after)
+    if length < 0 or properties + length > len(data):
         return nowhere
-    return after + 2, length
+    return properties, length
 
 
 def find_values(places: PropertyPlaces, names: TextList, found: FoundTexts) -> None:

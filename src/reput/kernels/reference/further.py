@@ -1,7 +1,6 @@
 """The inner batches and further queues of flagged records, in plain Python: the specification of the compiled twin.
 
-`position` (int64) holds the log offsets of records that `decode_range` has flagged. `buffer` holds these records, and
-`base` is the log offset of its first byte.
+`position` (int64) holds the log offsets of records that `decode_range` has flagged, and `log` holds these records.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reput.kernels.reference.decode import Bytes, Int64s
+    from reput.kernels.layouts.log import LogBytes
+    from reput.kernels.reference.decode import Int64s
 
 
-def inner_batches(
-    buffer: Bytes, base: int, position: Int64s, base_out: Int64s, messages_out: NDArray[np.int16]
-) -> None:
+def inner_batches(log: LogBytes, position: Int64s, base_out: Int64s, messages_out: NDArray[np.int16]) -> None:
     """Write the first queue offset (int64) and the number of messages (int16) of each inner batch.
 
     They are -1 and 1 if one of the two properties is missing: RocketMQ counts such a record as one message, at its own
@@ -40,7 +38,7 @@ def inner_batches(
     Source: `CommitLog.setBatchSizeIfNeeded`, `BatchConsumeQueue.putMessagePositionInfoWrapper`.
     """
     for n, at in enumerate(position.tolist()):
-        values = properties.decode_properties(decode_record(buffer.data, at - base).properties)
+        values = properties.decode_properties(decode_record(log.data.data, at - log.base).properties)
         if properties.INNER_BASE not in values or properties.INNER_NUM not in values:
             base_out[n], messages_out[n] = -1, 1
             continue
@@ -50,7 +48,7 @@ def inner_batches(
 
 
 def further_queues(
-    buffer: Bytes, base: int, begin: int, asked: FurtherRecords, queues: QueueTable, state: Int64s, out: FurtherEntries
+    log: LogBytes, begin: int, asked: FurtherRecords, queues: QueueTable, state: Int64s, out: FurtherEntries
 ) -> tuple[int, int]:
     """Append the entries of records in further queues, the queues that INNER_MULTI_DISPATCH names, in log order.
 
@@ -67,7 +65,7 @@ def further_queues(
     rows = queue_rows(queues, state)
     for n in range(begin, len(record)):
         at = int(position[n])
-        values = properties.decode_properties(decode_record(buffer.data, at - base).properties)
+        values = properties.decode_properties(decode_record(log.data.data, at - log.base).properties)
         topics = _split(values.get(properties.INNER_MULTI_DISPATCH, b""))
         numbers = _split(values.get(properties.INNER_MULTI_QUEUE_OFFSET, b""))
         if len(topics) != len(numbers):

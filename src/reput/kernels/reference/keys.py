@@ -12,22 +12,22 @@ from reput.kernels.layouts.columns import IN_INDEX
 from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyState
 
 if TYPE_CHECKING:
-    from reput.kernels.reference.decode import Bytes, Int64s
+    from reput.kernels.layouts.log import LogBytes
+    from reput.kernels.reference.decode import Int64s
 
 
-def gather_keys(buffer: Bytes, base: int, sources: KeySources, out: KeyOutput, state: Int64s) -> int:
+def gather_keys(log: LogBytes, sources: KeySources, out: KeyOutput, state: Int64s) -> int:
     """Write the keys of records from `state` on; return the number of keys in the output.
 
-    `buffer` holds the records whole, and `base` is the log offset of its first byte. A key that a record has twice
-    comes twice. A call returns when all records are done, or when the output may have no space for another key. The
-    caller then takes the keys away, sets `keys` in the state to 0, and calls again.
+    `log` holds the records whole. A key that a record has twice comes twice. A call returns when all records are done,
+    or when the output may have no space for another key. The caller then takes the keys away, sets `keys` in the state
+    to 0, and calls again.
     """
     keys, size = int(state[KeyState.keys]), int(out.end[int(state[KeyState.keys])])
     while state[KeyState.record] < len(sources.position):
         n = int(state[KeyState.record])
-        at = int(sources.position[n]) - base
-        size_of = int.from_bytes(buffer[at : at + 4].tobytes())
-        found = entry_keys(decode_record(buffer[at : at + size_of].tobytes())) if sources.flags[n] & IN_INDEX else ()
+        at = int(sources.position[n]) - log.base
+        found = entry_keys(decode_record(log.data.data, at)) if sources.flags[n] & IN_INDEX else ()
         for key in found[int(state[KeyState.done]) :]:
             if keys == len(out.store_timestamp) or size + MOST_KEY_BYTES > len(out.text):
                 state[KeyState.keys] = keys

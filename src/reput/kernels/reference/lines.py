@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats import properties
-from reput.kernels.layouts.fields import FieldRow
-from reput.kernels.layouts.lines import MOST_PAIRS, PIECE_BYTES, SHARED_PIECES, LinePiece, Stopped
+from reput.kernels.layouts.fields import SIZE_BELOW, FieldRow
+from reput.kernels.layouts.lines import MOST_PAIRS, PIECE_BYTES, SHARED_PIECES, LinePiece, LineProgram, Stopped
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -20,16 +20,14 @@ class _LeftError(Exception):
     """The record is left to slower code."""
 
 
-def write_lines(
-    buffer: Bytes, columns: Int64s, begin: int, program: Int64s, texts: Bytes, text_at: Int64s, out: Bytes
-) -> tuple[int, int, int]:
+def write_lines(buffer: Bytes, columns: Int64s, begin: int, lines: LineProgram, out: Bytes) -> tuple[int, int, int]:
     """Write the lines of the records from column `begin` on into `out`.
 
-    Returns the record at which it stopped, the bytes written, and why (`Stopped`). Text n is
-    `texts[text_at[n]:text_at[n + 1]]`. A record is left to slower code if a stretch does not lie in the buffer or is
-    not UTF-8 although it must be, if a text's number is out of range, or if there are more than MOST_PAIRS properties
-    to write.
+    Returns the record at which it stopped, the bytes written, and why (`Stopped`). A record is left to slower code if a
+    stretch does not lie in the buffer or is not UTF-8 although it must be, if a text's number is out of range, or if
+    there are more than MOST_PAIRS properties to write.
     """
+    program, texts, text_at = lines
     used, steps = 0, program.tolist()
     for n in range(begin, columns.shape[1]):
         row = columns[:, n].tolist()
@@ -56,9 +54,9 @@ def _most_bytes(buffer: Bytes, row: list[int], step: list[int], text_at: Int64s)
         return PIECE_BYTES
     places = (FieldRow.UNIQUE_KEY_AT, FieldRow.KEYS_AT) if piece == LinePiece.KEYS_CELL else (first,)
     for place in places:
-        if row[place + 1] > 0 and not 0 <= row[place] <= len(buffer) - row[place + 1]:
+        if row[place + SIZE_BELOW] > 0 and not 0 <= row[place] <= len(buffer) - row[place + SIZE_BELOW]:
             raise _LeftError
-    return PIECE_BYTES + 8 * sum(max(0, row[place + 1]) for place in places)
+    return PIECE_BYTES + 8 * sum(max(0, row[place + SIZE_BELOW]) for place in places)
 
 
 def _piece(buffer: Bytes, row: list[int], step: list[int], texts: Bytes, text_at: Int64s) -> bytes:
@@ -80,7 +78,7 @@ def _piece(buffer: Bytes, row: list[int], step: list[int], texts: Bytes, text_at
 
 
 def _stretch(buffer: Bytes, row: list[int], place: int) -> bytes | None:
-    at, size = row[place], row[place + 1]
+    at, size = row[place], row[place + SIZE_BELOW]
     return buffer[at : at + size].tobytes() if size > 0 else b"" if size == 0 else None
 
 

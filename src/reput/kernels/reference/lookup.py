@@ -16,10 +16,9 @@ from reput.formats.properties import KEYS, UNIQUE_KEY, decode_properties, keys_o
 from reput.formats.record import (
     CHECK_NONE,
     FLAG_BORN_HOST_V6,
-    HOST_V4_SIZE,
-    HOST_V6_SIZE,
     MIN_RECORD_SIZE,
     STORE_TIMESTAMP_AT_V4,
+    STORE_TIMESTAMP_AT_V6,
     SYS_FLAG_AT,
     Verdict,
     decode_record,
@@ -130,7 +129,7 @@ def _store_time(queue: int, offset: int) -> int:
     if position + MIN_RECORD_SIZE > file_size:
         return -1
     is_v6 = _number(log + position + SYS_FLAG_AT, 4) & FLAG_BORN_HOST_V6
-    at = STORE_TIMESTAMP_AT_V4 + (HOST_V6_SIZE - HOST_V4_SIZE if is_v6 else 0)
+    at = STORE_TIMESTAMP_AT_V6 if is_v6 else STORE_TIMESTAMP_AT_V4
     return max(-1, _number(log + position + at, 8))
 
 

@@ -15,11 +15,13 @@ from typing import NamedTuple
 from zlib import crc32
 
 from reput.formats.record import (
+    BEFORE_BODY_V4,
     CRC_PROPERTY_SIZE,
     FLAG_BORN_HOST_V6,
     FLAG_INNER_BATCH,
     FLAG_STORE_HOST_V6,
     HEAD,
+    PROPERTIES_LENGTH,
     TRANSACTION_MASK,
     Host,
     crc_property,
@@ -31,11 +33,13 @@ from reput.log.encode.topics import TopicState
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _MOST_SHAPES = 1 << 13
 """Most shapes that are kept. A shape takes some 600 bytes of memory, and saves a fifth of a put."""
-LENGTH_SIZE = 2
-"""Bytes of the field that holds the properties' length."""
 _SIZE_AND_MAGIC = struct.Struct(">" + HEAD.codes(before="body_crc"))
 _HEAD_AFTER_MAGIC = HEAD.codes(since="body_crc")
-_LENGTHS = tuple(struct.pack(">h", length) for length in range(512))
+_STORED = BEFORE_BODY_V4.codes("store_timestamp", "store_host")
+_AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
+_BODY_LENGTH = BEFORE_BODY_V4.codes("body_length")
+_PACK_BODY_LENGTH, _PACK_LENGTH = struct.Struct(">" + _BODY_LENGTH).pack, PROPERTIES_LENGTH.struct.pack
+_LENGTHS = tuple(_PACK_LENGTH(length) for length in range(512))
 
 
 class Frame(NamedTuple):
@@ -85,7 +89,7 @@ class RecordParts(NamedTuple):
         cls, message: Message, frame: Frame, body: bytes, properties: bytes, topic: TopicState, queue_id: int
     ) -> RecordParts:
         """Return the parts of a message with the size of its record."""
-        size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+        size = frame.size + len(body) + len(topic.part) + PROPERTIES_LENGTH.size + len(properties)
         return cls(message, frame, body, properties, topic, queue_id, size)
 
 
@@ -121,11 +125,11 @@ class RecordEncoder:
         if self.append_crc or self._shape_count >= _MOST_SHAPES or key in self.shapes.get(len(body), ()):
             return
         frame = self._frame
-        size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
-        tail = frame.tail + struct.pack(">i", len(body))
+        size = frame.size + len(body) + len(topic.part) + PROPERTIES_LENGTH.size + len(properties)
+        tail = frame.tail + _PACK_BODY_LENGTH(len(body))
         packer = struct.Struct(
-            f">{_SIZE_AND_MAGIC.size}s{_HEAD_AFTER_MAGIC}{len(frame.born_host)}sq{len(tail)}s"
-            f"{len(body)}s{len(topic.part)}sh{len(properties)}s"
+            f">{_SIZE_AND_MAGIC.size}s{_HEAD_AFTER_MAGIC}{len(frame.born_host)}s{_STORED}{len(tail)}s"
+            f"{len(body)}s{len(topic.part)}s{PROPERTIES_LENGTH.codes()}{len(properties)}s"
         )
         assert packer.size == size
         self.shapes.setdefault(len(body), {})[key] = RecordShape(
@@ -154,10 +158,10 @@ class RecordEncoder:
 
     def _make_frame(self, born_host: Host, reconsume_times: int, prepared_offset: int) -> Frame:
         born = born_host.encode()
-        tail = self._store_host.encode() + struct.pack(">iq", reconsume_times, prepared_offset)
+        tail = self._store_host.encode() + _AFTER_STORE_HOST.pack(reconsume_times, prepared_offset)
         bits = FLAG_BORN_HOST_V6 if len(born_host.address) == 16 else 0
         bits |= FLAG_STORE_HOST_V6 if len(self._store_host.address) == 16 else 0
-        packer = struct.Struct(HEAD.struct.format + f"{len(born)}sq{len(tail)}si")
+        packer = struct.Struct(f"{HEAD.struct.format}{len(born)}s{_STORED}{len(tail)}s{_BODY_LENGTH}")
         return Frame(packer, packer.size, born, tail, bits)
 
     def encode(self, parts: RecordParts, queue_offset: int, physical_offset: int, now_ms: int) -> bytes:
@@ -188,7 +192,7 @@ class RecordEncoder:
             raise illegal(f"flag, sysFlag or born timestamp out of range: {error}") from None
         length = len(properties)
         data = b"".join(
-            (head, body, topic.part, _LENGTHS[length] if length < 512 else struct.pack(">h", length), properties)
+            (head, body, topic.part, _LENGTHS[length] if length < 512 else _PACK_LENGTH(length), properties)
         )
         if self.append_crc:
             data = data[:-CRC_PROPERTY_SIZE]

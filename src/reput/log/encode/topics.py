@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import operator
-import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.paths import MAX_TOPIC_BYTES, is_topic_folder_name
-from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE, batch_offset_bound, queue_offset_bound
+from reput.formats.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    V2_TOPIC_LENGTH_ABOVE,
+    batch_offset_bound,
+    queue_offset_bound,
+    topic_length_of,
+)
 from reput.log.encode.message import MessageRefusedError, illegal
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ class TopicState(list[int]):
         self.name = name
         self.is_batch = is_batch
         self.magic = magic
-        self.part = struct.pack(">h" if magic == MAGIC_V2 else ">b", len(name)) + name
+        self.part = topic_length_of(magic).struct.pack(len(name)) + name
         self.further: dict[int, int] = {}
         # One number object for all topics of a length: it stays in the processor's cache with any number of topics.
         self.key = _KEYS[len(self.part)]

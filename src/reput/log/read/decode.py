@@ -21,6 +21,7 @@ from reput.kernels.layouts.columns import (
     State,
     Stop,
 )
+from reput.kernels.layouts.log import LogBytes
 
 
 class DecodeSettings(NamedTuple):
@@ -49,18 +50,16 @@ class RangeDecoder:
         columns: Columns,
         limit: int | None = None,
     ) -> None:
-        self.buffer = buffer
-        self.base = base
+        self.log = LogBytes(buffer, base, len(buffer) if limit is None else limit)
         self.settings = settings
         self.columns = columns
         # Level n at place n; level 0 is no delay.
         delays_ms = np.array((-1, *settings.delays_ms), dtype=np.int64)
         self.rules = DecodeRules(settings.crc_check, settings.tag_items, delays_ms)
-        self.limit = len(buffer) if limit is None else limit
 
     def boundary(self, begin: int, end: int) -> int:
         """Return the first position in [begin, end) where a record or a blank begins, -1 if there is none."""
-        return kernels().find_boundary(self.buffer, self.base, begin, end, self.limit, self.settings.crc_check)
+        return kernels().find_boundary(self.log, begin, end, self.settings.crc_check)
 
     def decode(self, begin: int, end: int) -> Stop:
         """Add the records that start in [begin, end) to the columns; the columns' state says where this stopped."""
@@ -68,19 +67,7 @@ class RangeDecoder:
             self.columns.kind = kind_in_use()
         decode_range = kernels(self.columns.kind).decode_range
         while True:
-            stop = Stop(
-                decode_range(
-                    self.buffer,
-                    self.base,
-                    begin,
-                    end,
-                    self.limit,
-                    self.rules,
-                    self.columns.record_columns,
-                    self.columns.queue_table,
-                    self.columns.state,
-                )
-            )
+            stop = Stop(decode_range(self.log, begin, end, self.rules, self.columns.arrays))
             if stop not in (Stop.RECORDS_FULL, Stop.ITEMS_FULL, Stop.QUEUES_FULL):
                 return stop
             self.columns.grow(stop)
@@ -100,9 +87,7 @@ class RangeDecoder:
         columns.batch_record = rows
         columns.batch_base = np.empty(len(rows), dtype=np.int64)
         columns.batch_messages = np.empty(len(rows), dtype=np.int16)
-        kernels().inner_batches(
-            self.buffer, self.base, columns.position[rows], columns.batch_base, columns.batch_messages
-        )
+        kernels().inner_batches(self.log, columns.position[rows], columns.batch_base, columns.batch_messages)
 
     def _read_further_queues(self) -> None:
         columns = self.columns
@@ -111,7 +96,7 @@ class RangeDecoder:
         rows = rows[np.isin(columns.queue[rows], own)]
         queue_id, position = columns.queue_id[columns.queue[rows]], columns.position[rows]
         columns.further_record, columns.further_queue, columns.further_offset = further_entries(
-            self.buffer, self.base, FurtherRecords(rows, position, queue_id), columns
+            self.log, FurtherRecords(rows, position, queue_id), columns
         )
 
     def _flagged(self, flag: int) -> NDArray[np.int32]:
@@ -120,17 +105,15 @@ class RangeDecoder:
         return np.flatnonzero((flags & (IN_QUEUE | flag)) == (IN_QUEUE | flag)).astype(np.int32)
 
 
-def further_entries(buffer: NDArray[np.uint8], base: int, asked: FurtherRecords, columns: Columns) -> FurtherEntries:
+def further_entries(log: LogBytes, asked: FurtherRecords, columns: Columns) -> FurtherEntries:
     """Return the entries that records get in further queues, in log order; add the queues to the table of `columns`.
 
-    `buffer` holds the records, and `base` is the log offset of its first byte.
+    `log` holds the records.
     """
     count = len(asked.record)
     out, begin = _empty_entries(4 * count + 64), 0
     while begin < count:
-        stop, begin = kernels(columns.kind).further_queues(
-            buffer, base, begin, asked, columns.queue_table, columns.state, out
-        )
+        stop, begin = kernels(columns.kind).further_queues(log, begin, asked, columns.queue_table, columns.state, out)
         if stop == Stop.QUEUES_FULL:
             columns.grow(Stop.QUEUES_FULL)
         elif stop == Stop.RECORDS_FULL:

@@ -19,10 +19,9 @@ from reput.formats.record import (
     CHECK_BODY,
     FLAG_BORN_HOST_V6,
     HEAD,
-    HOST_V4_SIZE,
-    HOST_V6_SIZE,
     MIN_RECORD_SIZE,
     STORE_TIMESTAMP_AT_V4,
+    STORE_TIMESTAMP_AT_V6,
     SYS_FLAG_AT,
     Verdict,
     examine,
@@ -37,7 +36,6 @@ _PHYSICAL_OFFSET = struct.Struct(">q")
 _STORE_TIME = struct.Struct(">q")
 _SYS_FLAG = struct.Struct(">i")
 _PHYSICAL_OFFSET_AT = HEAD.offsets["physical_offset"]
-_STORE_TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
 
 
 class LogMaps:
@@ -231,5 +229,5 @@ class LogMaps:
 def store_time_in(data: bytes | memoryview, position: int) -> int:
     """Return the store time (ms) of the record at a position of a buffer that has MIN_RECORD_SIZE bytes from there."""
     (sys_flag,) = _SYS_FLAG.unpack_from(data, position + SYS_FLAG_AT)
-    at = _STORE_TIME_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
+    at = STORE_TIMESTAMP_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
     return int(_STORE_TIME.unpack_from(data, position + at)[0])

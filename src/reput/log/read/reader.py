@@ -21,6 +21,7 @@ from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_BODY, CHECK_NONE, Verdict, examine
 from reput.kernels import kernels
+from reput.kernels.layouts.log import LogBytes
 from reput.log.read.files import LogFile, LogFiles, LogListing, written_end
 from reput.log.read.maps import LogMaps
 from reput.log.read.scan import LogRecord, LogWalk, RangeWalk, checking
@@ -88,7 +89,7 @@ def find_record(
             continue
         with fs.mapped(file.path, 0, file.size) as array:
             found = kernels("reference").find_boundary(
-                array, file.start, begin - file.start, end - file.start, file.size, crc_check
+                LogBytes(array, file.start, file.size), begin - file.start, end - file.start, crc_check
             )
         if found >= 0:
             return file.start + found

@@ -19,6 +19,7 @@ from reput.formats.index_database import IndexMarks
 from reput.formats.part_file import PartKind
 from reput.kernels import key_kernels
 from reput.kernels.layouts.keys import KeyOutput, KeySources, KeyState, key_state
+from reput.kernels.layouts.log import LogBytes
 from reput.pipeline.split.decode import DecodedSplit
 from reput.pipeline.split.job import Job
 
@@ -72,7 +73,7 @@ def save_keys(job: Job, decoded: DecodedSplit) -> None:
     with fs.mapped(split.path, begin - split.file_start, end - begin) as buffer:
         while state[KeyState.record] < columns.records:
             state[KeyState.keys] = 0
-            count = key_kernels().gather_keys(buffer, begin, KeySources.of(columns), out, state)
+            count = key_kernels().gather_keys(LogBytes.whole(buffer, begin), KeySources.of(columns), out, state)
             if count:
                 run = _sorted(_array(out.text, out.end[: count + 1]), out.store_timestamp[:count])
                 _save_run(job, split.number, len(counts), run)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reput.formats.index_file import HEADER, ITEM_SIZE, Header
 from reput.kernels import kernels
-from reput.kernels.layouts.columns import ItemSources
+from reput.kernels.layouts.columns import ItemRange, ItemSources
 
 _MAX_DIFF_S = 0x7FFFFFFF
 
@@ -108,7 +108,7 @@ class ChainRule:
         zeros = np.zeros(count, dtype=np.int64)
         each_its_own = np.arange(count + 1, dtype=np.int32)
         sources = ItemSources(each_its_own, zeros, zeros, hashes)
-        fresh, _ = kernels().chain_items(sources, 0, 0, count, self.slots, self.number, 0, out)
+        fresh, _ = kernels().chain_items(sources, ItemRange(0, 0, count, self.number, 0), self.slots, out)
         links = out.view(items.dtype)["previous_item"]
         broken = np.flatnonzero(((links != items["previous_item"]) | (key_hash < 0)) & ~is_wrong)
         if len(broken) and not self.broken:

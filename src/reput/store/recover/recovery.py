@@ -31,6 +31,7 @@ from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdic
 from reput.index.kinds import AnyIndex
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import Columns
+from reput.kernels.layouts.log import LogBytes
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import place, written_bytes
 from reput.log.read.scan import RangeWalk, checking
@@ -249,7 +250,7 @@ def _chain_to(log: LogMaps, offset: int) -> _Chain:
     data = log.array(start)
     limit = min(len(data), offset - start)
     begin = max(0, limit - _NEAR_BYTES)
-    near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
+    near = int(kernels().find_boundary(LogBytes.whole(data, start), begin, limit, CHECK_BODY))
     if near >= 0 and (chain := _chain_from(data, start, start + near, start + limit)).end == start + limit:
         return chain
     # The record found near may be a copy inside a body. A file's start is a true boundary.

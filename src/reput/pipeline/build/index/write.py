@@ -25,7 +25,7 @@ from reput.formats import index_file
 from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE
 from reput.index.files import changed_slots, items_at, read_items, read_slots, write_slots
 from reput.kernels import kernels
-from reput.kernels.layouts.columns import ItemSources
+from reput.kernels.layouts.columns import ItemRange, ItemSources
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult
@@ -140,12 +140,8 @@ class _IndexFileWriter:
             until = min(end, begin + _ITEMS_AT_ONCE)
             fresh, self._begin_timestamp = kernels().chain_items(
                 ItemSources(columns.first_item, columns.position, columns.store_timestamp, columns.item_hash),
-                columns.record_of(begin),
-                begin,
-                until,
+                ItemRange(columns.record_of(begin), begin, until, self.number, self._begin_timestamp),
                 self._slots,
-                self.number,
-                self._begin_timestamp,
                 self._out,
             )
             piece = self._out.data[: (until - begin) * ITEM_SIZE]

@@ -23,14 +23,18 @@ from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, 
 from reput.formats.lite_topics import is_light
 from reput.formats.paths import offset_name
 from reput.formats.record import (
+    BODY_AT_V4,
+    BODY_LENGTH_SIZE,
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
-    HOST_V4_SIZE,
-    HOST_V6_SIZE,
     MAGIC_AT,
     MAGIC_V2,
     STORE_TIMESTAMP_AT_V4,
+    STORE_TIMESTAMP_AT_V6,
     SYS_FLAG_AT,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+    V6_MORE,
 )
 from reput.log.read.maps import LogMaps
 from reput.pipeline.split.ext_job import ExtJob
@@ -41,10 +45,6 @@ from reput.store.recover.ext_end import cut_units, end_of_units
 
 _ENTRIES_AT_ONCE = 1 << 16
 _QUEUES_A_TASK = 64
-_TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
-# After the hosts, two times and a count: FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move this place.
-_BODY_SIZE_AT_V4 = STORE_TIMESTAMP_AT_V4 + 8 + HOST_V4_SIZE + 4 + 8
-assert _BODY_SIZE_AT_V4 == 84
 
 
 class ExtWork(NamedTuple):
@@ -183,19 +183,18 @@ def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: 
     """Return a flag for each record that begins at these places of a log file: it is of this topic."""
     flags = array[positions + SYS_FLAG_AT + 3]
     hosts = ((flags & FLAG_BORN_HOST_V6) != 0).astype(np.int64) + ((flags & FLAG_STORE_HOST_V6) != 0)
-    bodies = positions + _BODY_SIZE_AT_V4 + hosts * (HOST_V6_SIZE - HOST_V4_SIZE)
+    bodies = positions + BODY_AT_V4 + hosts * V6_MORE
     # A caller may give places that hold anything: nothing outside the file is read.
-    inside = bodies + 4 <= len(array)
-    bodies = np.where(inside, bodies, 0)
-    places = bodies + 4 + _big_endian(array, bodies, 4)
-    inside &= (places >= 0) & (places + 2 + len(topic) <= len(array))
+    inside = bodies <= len(array)
+    bodies = np.where(inside, bodies, BODY_LENGTH_SIZE)
+    places = bodies + _big_endian(array, bodies - BODY_LENGTH_SIZE, BODY_LENGTH_SIZE)
+    inside &= (places >= 0) & (places + TOPIC_LENGTH_V2.size + len(topic) <= len(array))
     places = np.where(inside, places, 0)
-    # The length takes two bytes in a v2 record.
     is_v2 = array[positions + MAGIC_AT + 3] == MAGIC_V2 & 0xFF
-    sizes = np.where(is_v2, _big_endian(array, places, 2), array[places])
+    sizes = np.where(is_v2, _big_endian(array, places, TOPIC_LENGTH_V2.size), array[places])
     found: NDArray[np.bool_] = inside & (sizes == len(topic))
     rows = np.flatnonzero(found)
-    begin = places[rows] + 1 + is_v2[rows]
+    begin = places[rows] + np.where(is_v2[rows], TOPIC_LENGTH_V2.size, TOPIC_LENGTH_V1.size)
     wanted = np.frombuffer(topic, dtype=np.uint8)
     found[rows] = (array[begin[:, None] + np.arange(len(topic))] == wanted).all(axis=1)
     return found
@@ -210,6 +209,6 @@ def store_times(array: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArr
     """Return the store times (int64, ms) of the records that begin at these places of a log file."""
     # The flag of the born host is in the last byte of sysFlag.
     is_v6 = (array[positions + SYS_FLAG_AT + 3] & FLAG_BORN_HOST_V6) != 0
-    places = positions + np.where(is_v6, _TIME_AT_V6, STORE_TIMESTAMP_AT_V4)
+    places = positions + np.where(is_v6, STORE_TIMESTAMP_AT_V6, STORE_TIMESTAMP_AT_V4)
     times: NDArray[np.int64] = array[places[:, None] + np.arange(8)].view(">i8").ravel().astype(np.int64)
     return times
