@@ -32,7 +32,6 @@ from reput.pipeline.split.job import SplitOddities, SplitResult
 from reput.pipeline.split.parts import key_order
 from reput.queue.kinds import QueueKind, ReadableQueues
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import read_frontier
 from reput.store.recover.recovery import find_start_of
 
 _ENTRIES_A_TASK = 1 << 20
@@ -175,7 +174,7 @@ def _new_state(run: Rebuild, source: Source, last: ReadCounts) -> publish.Publis
         logics_msg_timestamp=min(old.logics_msg_timestamp, max(time, 0)),
         logics_physical_offset=min(old.logics_physical_offset, last.last_record),
     )
-    frontier = read_frontier(layout)
+    frontier = run.store.frontier
     if frontier is not None:
         at = min(frontier.queue_offset, source.covered)
         frontier = frontier._replace(epoch=run.owned.epoch, queue_offset=at)

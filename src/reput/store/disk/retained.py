@@ -16,11 +16,8 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import queue_offset_bound
 from reput.queue.kinds import QueueOnDisk
-from reput.store.disk.kinds import present_kinds
-from reput.store.disk.layout import StoreLayout
-from reput.store.metadata.metadata import Metadata
+from reput.store.disk.facts import StoreFacts
 from reput.store.metadata.tables import Table
-from reput.store.metadata.topics import topics_of
 
 
 class Retained(NamedTuple):
@@ -32,50 +29,39 @@ class Retained(NamedTuple):
     is_committed: bool = False
 
 
-def retained_queues(layout: StoreLayout, metadata: Metadata, present: set[QueueKey], log_end: int) -> list[Retained]:
+def retained_queues(store: StoreFacts, present: set[QueueKey], log_end: int) -> list[Retained]:
     """List the queues that must keep their numbering, although the log (up to `log_end`) has no record of them."""
     bound = queue_offset_bound(log_end)
     found: dict[QueueKey, Retained] = {}
-    for queue in _old_queues(layout):
+    for queue in _old_queues(store):
         key = queue.key
         if key in present or not paths.is_topic_folder_name(key.topic):
             continue
         end = queue.end(bound)
         if end and (key not in found or end > found[key].next):
             found[key] = Retained(key, end, queue.place)
-    place = metadata.place(Table.OFFSETS)
-    for key, offset in _committed_offsets(metadata).items():
+    place = store.metadata.place(Table.OFFSETS)
+    for key, offset in _committed_offsets(store).items():
         if key not in present and key not in found and 0 < offset <= bound:
             found[key] = Retained(key, offset, f"{paths.CONFIG}/{place.name}", is_committed=True)
     return [found[key] for key in sorted(found)]
 
 
-def _old_queues(layout: StoreLayout) -> Iterator[QueueOnDisk]:
-    for kind in present_kinds(layout.as_found()):
-        # Queues that cannot be read are left out; `unreadable_kinds` reports them.
+def _old_queues(store: StoreFacts) -> Iterator[QueueOnDisk]:
+    for kind in store.present:
+        # Queues that cannot be read are left out; `StoreOnDisk.unreadable` names them.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.queues()
 
 
-def unreadable_kinds(layout: StoreLayout) -> list[str]:
-    """List why old queues cannot be read, a line for each kind; their numbering is then unknown."""
-    errors = []
-    for kind in present_kinds(layout.as_found()):
-        try:
-            kind.complete_to()
-        except DamagedStoreError as error:
-            errors.append(str(error))
-    return errors
-
-
-def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -> list[Retained]:
+def unbelievable_queues(store: StoreFacts, present: set[QueueKey], log_end: int) -> list[Retained]:
     """List old queues without records whose end is higher than a log of this size allows.
 
     Their numbering is not kept: it would be a guess, and a hostile end would become a file position.
     """
     highest = queue_offset_bound(log_end)
     found = []
-    for queue in _old_queues(layout):
+    for queue in _old_queues(store):
         key = queue.key
         # No file is read if even full files would not reach it.
         if key not in present and queue.bound > highest:
@@ -99,8 +85,7 @@ class Shortened(NamedTuple):
 
 
 def shortened_queues(
-    layout: StoreLayout,
-    metadata: Metadata,
+    store: StoreFacts,
     ends: Mapping[QueueKey, int],
     lost_ranges: Sequence[tuple[int, int]],
     log_end: int,
@@ -111,12 +96,12 @@ def shortened_queues(
     old end is no reason: a crash leaves entries past the log's end.
     """
     found: dict[QueueKey, Shortened] = {}
-    for queue in _old_queues(layout) if lost_ranges else ():
+    for queue in _old_queues(store) if lost_ranges else ():
         key = queue.key
         old_end = (queue.end(queue_offset_bound(log_end)) or 0) if key in ends else 0
         if key in ends and old_end > ends[key]:
             found[key] = Shortened(key, ends[key], old_end, 0, _all_in(queue, ends[key], old_end, lost_ranges))
-    for key, committed in _committed_offsets(metadata).items():
+    for key, committed in _committed_offsets(store).items():
         if key in ends and committed > ends[key]:
             short = found.get(key) or Shortened(key, ends[key], 0, 0, False)
             found[key] = short._replace(committed=committed)
@@ -134,11 +119,11 @@ def _all_in(queue: QueueOnDisk, begin: int, end: int, ranges: Sequence[tuple[int
         return False
 
 
-def _committed_offsets(metadata: Metadata) -> dict[QueueKey, int]:
+def _committed_offsets(store: StoreFacts) -> dict[QueueKey, int]:
     """Return the highest committed offset of each queue over all groups, for topics that the broker still has."""
-    topics = topics_of(metadata)
+    topics = store.topics
     offsets: dict[QueueKey, int] = {}
-    for name, queues in metadata.readable(Table.OFFSETS).values.items():
+    for name, queues in store.metadata.readable(Table.OFFSETS).values.items():
         parts = name.split("@")
         if len(parts) != 2 or (topics.is_whole and parts[0] not in topics.topics):
             continue

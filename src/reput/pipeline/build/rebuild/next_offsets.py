@@ -6,7 +6,7 @@ from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.stages.state import Lost, NextOffsets, RangeQueues
-from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
+from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
 
 
 def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
@@ -15,7 +15,7 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
     # Queues of other kinds keep their numbers in their own way (`QueueBuilder.keep_numbers`).
     retained = [
         one
-        for one in retained_queues(run.layout, run.store.metadata, present, queues.end)
+        for one in retained_queues(run.store, present, queues.end)
         if run.job.wants_entries_of(one.key.topic) and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
@@ -28,7 +28,7 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
-    for lost in unbelievable_queues(run.layout, present, queues.end):
+    for lost in unbelievable_queues(run.store, present, queues.end):
         if run.job.wants_entries_of(lost.key.topic):
             run.report.warnings.append(
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
@@ -36,7 +36,7 @@ def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], 
             )
     run.report.warnings += [
         f"the old queues cannot be read, so queues without records may begin again at 0: {why}"
-        for why in unreadable_kinds(run.layout)
+        for why in run.store.unreadable.values()
     ]
     warn_of_many_repeats(run.report)
     for kept in retained:
@@ -53,7 +53,7 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
     table = queues.table
     ends = {key: int(table.next[table.rows[key]]) for key in present}
     kept = []
-    for queue in shortened_queues(run.layout, run.store.metadata, ends, lost_ranges(run, queues.end), queues.end):
+    for queue in shortened_queues(run.store, ends, lost_ranges(run, queues.end), queues.end):
         report_shortened(run.report, queue, queue.lost)
         if queue.lost:
             kept.append(QueueRange(queue.key, queue.next, queue.old_end))

@@ -25,7 +25,6 @@ from reput.pipeline.build.stages.state import RangeQueues
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
-from reput.store.disk.kinds import present_kinds
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.retained import Retained, Shortened
 from reput.store.recover.known_good import why_known_good
@@ -210,7 +209,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
 
 
 def _old_topics(run: Rebuild) -> Iterator[bytes]:
-    for kind in present_kinds(run.layout.as_found()):
+    for kind in run.store.present:
         # A kind that cannot be read gives no topics.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.topics()
@@ -219,7 +218,7 @@ def _old_topics(run: Rebuild) -> Iterator[bytes]:
 def _has_old_queues(run: Rebuild, topic: str) -> bool:
     if fs.exists(run.layout.consume_queue / topic):
         return True
-    for kind in present_kinds(run.layout.as_found()):
+    for kind in run.store.present:
         # A kind that cannot be read gives no topics.
         with contextlib.suppress(DamagedStoreError), contextlib.closing(kind.queues(os.fsencode(topic))) as queues:
             if next(queues, None) is not None:
