@@ -68,7 +68,7 @@ def test_spark_connect(tmp_path: Path) -> None:
         [sys.executable, str(program), str(store), str(out)],
         env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.returncode == 0, run.stderr
     found = json.loads((out / "found.json").read_text())
     assert found == {"kind": "pyspark.sql.connect.session", "offsets": [15, 16, 17, 18, 19], "sound": True}
     bodies = pq.read_table(out / "rows")["body"].to_pylist()
