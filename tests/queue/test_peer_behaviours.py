@@ -370,7 +370,7 @@ def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
     for n in (99, 80, 41, 40, 3, 0):
         files.cut(log.placed[n].offset, fs.owner_of(store.layout.root))
         span = batch_queue(store).span()
-        assert (span.end, span.max_offset) == (n, 10 * n)
+        assert (span.entries.stop, span.max_offset) == (n, 10 * n)
 
 
 @pytest.mark.behaviour("BatchConsumeQueueTest.testTruncateAndDeleteBatchConsumeQueue")

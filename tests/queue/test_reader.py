@@ -80,7 +80,7 @@ def test_files_without_an_entry(tmp_path: Path, contents: dict[int, bytes]) -> N
     for start, data in contents.items():
         (path / paths.offset_name(start)).write_bytes(data)
     (queue,) = list_queues(tmp_path)
-    assert queue_span(queue) == (0, 0, None)
+    assert queue_span(queue) == (0, 0, None, range(0))
 
 
 def numbers(queue: QueueFolder, begin: int, end: int) -> Sequence[int]:
