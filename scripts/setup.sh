@@ -168,13 +168,15 @@ apt-get install openjdk-17-jre-headless) or set JAVA_HOME, then try again"
 
 # Compiles the kernels and makes the archive that Spark starts faster from. All works without, so no failure stops set-up.
 prepare() {
-    local home
+    local home wanted
     home=$(cat "$JAVA_HOME_FILE")
-    if [ "$(cat "$PREPARED" 2>/dev/null)" = "$home" ]; then return; fi
+    # Of other sources the kernels are compiled anew: here once, and not in each process of a test run.
+    wanted="$home $(find src/reput/kernels src/reput/formats -name '*.py' -print0 | sort -z | xargs -0 cat | sha256sum)"
+    if [ "$(cat "$PREPARED" 2>/dev/null)" = "$wanted" ]; then return; fi
     timed "compiling the kernels, and preparing quick starts of Spark" \
         env JAVA_HOME="$home" "$VENV/bin/python" -m reput prepare ||
         say "that failed; everything works, but starts more slowly (see .setup.log)"
-    printf '%s\n' "$home" >"$PREPARED"
+    printf '%s\n' "$wanted" >"$PREPARED"
 }
 
 # Compiles our modules to bytecode, as pip does for packages that it copies. An editable install leaves that to each
