@@ -19,6 +19,7 @@ from reput.store.disk.layout import find_store
 from reput.store.owner import swap
 from support import stores
 from support.faults import DONE, KILLED
+from support.search import calls
 
 if TYPE_CHECKING:
     from faults.conftest import Victim
@@ -82,8 +83,8 @@ def assert_whole(victim: Victim) -> bool:
 def test_killed_at_every_call(
     function: str, what: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds
 ) -> None:
-    """Killed at the k-th call, for every k: old or new, never a mix, and nothing is left over after the next run."""
-    for k in range(1, MOST_CALLS):
+    """Killed at any k-th call: old or new, never a mix, and nothing is left over after the next run."""
+    for k in calls(MOST_CALLS):
         victim = original._replace(store=stores.copy(original.store, tmp_path / f"{k}"))
         outcome = faulty.run(victim.store, function, at=k, what=what, split_mb=0.0015)
         if outcome.how == DONE:

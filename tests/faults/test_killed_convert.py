@@ -17,6 +17,7 @@ from reput.formats import own, paths
 from support import databases, stores
 from support.faults import DONE, KILLED
 from support.records import LogBuilder
+from support.search import calls
 
 if TYPE_CHECKING:
     from support.faults import FaultyRebuilds
@@ -129,8 +130,8 @@ CALLS += [("queues", function, "kill") for function in ("rename", "pwrite", "wri
 def test_killed_at_every_call(
     function: str, what: str, source: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds
 ) -> None:
-    """Killed at the k-th call, for every k, and run again: the result of an undisturbed run, and nothing left over."""
-    for k in range(1, MOST_CALLS):
+    """Killed at any k-th call, and run again: the result of an undisturbed run, and nothing left over."""
+    for k in calls(MOST_CALLS):
         store = stores.copy(original.store, tmp_path / f"{k}")
         outcome = faulty.run(store, function, at=k, what=what, to=TARGET, source=source, split_mb=SPLIT_MB)
         if outcome.how == DONE:

@@ -15,6 +15,7 @@ from support import stores
 from support.disks import mounted
 from support.faults import DONE, FAILED
 from support.records import LogBuilder
+from support.search import calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +29,8 @@ NOBODY = 65534
 
 @pytest.mark.parametrize("function", ["pwrite", "open_sized", "save_array", "make_dirs", "write_whole"])
 def test_full_disk_at_every_call(function: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds) -> None:
-    """No space at the k-th call, for every k: NoSpaceError, old indexes (or all new ones), no leftovers."""
-    for k in range(1, MOST_CALLS):
+    """No space at any k-th call: NoSpaceError, old indexes (or all new ones), no leftovers."""
+    for k in calls(MOST_CALLS):
         victim = original._replace(store=stores.copy(original.store, tmp_path / f"{k}"))
         outcome = faulty.run(victim.store, function, at=k, what="ENOSPC", split_mb=0.0015)
         if outcome.how == DONE:

@@ -137,9 +137,8 @@ def lines(rng: random.Random) -> list[dict[str, Any]]:
     "AbstractLiteLifecycleManagerTest.testIsLiteTopicExpired",
     "RocksDBLiteLifecycleManagerTest.testCollectExpiredLiteTopic",
 )
-@pytest.mark.parametrize(
-    "kind", ["rocksdb", pytest.param("file", marks=takes_long), pytest.param("light in rocksdb", marks=takes_long)]
-)
+@takes_long
+@pytest.mark.parametrize("kind", KINDS)
 def test_lite_topics_that_a_broker_would_delete(kind: str, tmp_path: Path) -> None:
     """Of lite topics with messages of a day ago, and some with a fresh one, both sides call the same ones expired."""
     config = config_of(kind)

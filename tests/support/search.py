@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 IS_LONG = os.environ.get("REPUT_SEARCH") == "long"
+_EACH, _STRIDE = 10, 3
 takes_long = pytest.mark.skipif(not IS_LONG, reason="takes long: `make test-peer` and `make nightly` run it")
 """The mark of a case that a bounded run leaves out, because it costs much and others like it are in."""
 
@@ -14,3 +16,8 @@ takes_long = pytest.mark.skipif(not IS_LONG, reason="takes long: `make test-peer
 def cases(bounded: int, many: int) -> int:
     """The number of cases to try in this run."""
     return many if IS_LONG else bounded
+
+
+def calls(most: int) -> Iterator[int]:
+    """Yield the calls at which a search interferes: each in a long run, else the first ten and one in three."""
+    yield from (k for k in range(1, most) if IS_LONG or k <= _EACH or k % _STRIDE == 0)
