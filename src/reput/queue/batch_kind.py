@@ -26,9 +26,8 @@ from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
-    FilesOnDisk,
     QueueFile,
-    QueueFolder,
+    QueueInFiles,
     list_queues,
     list_topic_queues,
     move_queues_aside,
@@ -72,25 +71,8 @@ class KeptBatches(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchQueueFiles:
+class BatchQueueFiles(QueueInFiles):
     """One queue of batches."""
-
-    folder: QueueFolder
-
-    @property
-    def key(self) -> QueueKey:
-        """Its topic, as the folder is named, and its id."""
-        return self.folder.key
-
-    @property
-    def place(self) -> str:
-        """Its folder."""
-        return str(self.folder.path)
-
-    @property
-    def files(self) -> FilesOnDisk:
-        """Its files."""
-        return self.folder.counted
 
     @property
     def filled(self) -> list[QueueFile]:

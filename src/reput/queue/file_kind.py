@@ -23,9 +23,8 @@ from reput.queue.compare import MessageRows
 from reput.queue.cut import zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
-    FilesOnDisk,
     QueueFile,
-    QueueFolder,
+    QueueInFiles,
     found_file_size,
     list_queues,
     list_topic_queues,
@@ -54,20 +53,8 @@ _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class FileQueue:
+class FileQueue(QueueInFiles):
     """One queue in files."""
-
-    folder: QueueFolder
-
-    @property
-    def key(self) -> QueueKey:
-        """Its topic, as the folder is named, and its id."""
-        return self.folder.key
-
-    @property
-    def place(self) -> str:
-        """Its folder."""
-        return str(self.folder.path)
 
     @property
     def bound(self) -> int:
@@ -78,11 +65,6 @@ class FileQueue:
     def lowest(self) -> int:
         """The first queue offset of its first file."""
         return self.folder.files[0].start // ENTRY_SIZE if self.folder.files else 0
-
-    @property
-    def files(self) -> FilesOnDisk:
-        """Its files."""
-        return self.folder.counted
 
     def place_of(self, offset: int) -> str:
         """Return the file, and the byte in it."""
