@@ -112,7 +112,7 @@ def test_zeros_in_front_of_a_record_are_looked_at_twice(
     store = log.write(tmp_path / "store", preallocated=True)
     file = store / paths.COMMIT_LOG / f"{0:020}"
     whole, placed = file.read_bytes(), [one.record.physical_offset for one in log.placed]
-    behind = placed[15] if fills else placed[12]
+    later = placed[15] if fills else placed[12]
 
     def without(begin: int, end: int) -> bytes:
         return whole[:begin] + bytes(end - begin) + whole[end:]
@@ -121,7 +121,7 @@ def test_zeros_in_front_of_a_record_are_looked_at_twice(
     meanwhile(
         monkeypatch,
         "reput.log.read.reader.find_record",
-        lambda: file.write_bytes(without(behind, len(whole)) if fills else without(placed[10], behind)),
+        lambda: file.write_bytes(without(later, len(whole)) if fills else without(placed[10], later)),
     )
     done = call("dump", "log", store, "--json")
     if fills:
@@ -177,7 +177,7 @@ def test_diff_says_what_a_writer_has_not_indexed_yet(tmp_path: Path) -> None:
     with reput.MessageStore.open(tmp_path / "u", CONFIG) as store:
         put(store, 3)
         done = call("diff", tmp_path / "u", tmp_path / "other", *sizes)
-        told = json.loads(call("diff", tmp_path / "other", tmp_path / "u", *sizes, "--json").stdout)
+        reported = json.loads(call("diff", tmp_path / "other", tmp_path / "u", *sizes, "--json").stdout)
         confirmed = store.view.confirmed()
         note = (
             f"{tmp_path / 'u'}: a reput program that puts messages, process {os.getpid()} has this store open, and "
@@ -187,7 +187,7 @@ def test_diff_says_what_a_writer_has_not_indexed_yet(tmp_path: Path) -> None:
         assert done.return_value == 0
         assert f"note: {note}\n" in done.stderr
         assert "no difference" in done.stderr
-        assert (told["ok"], told["notes"]) == (True, [note])
+        assert (reported["ok"], reported["notes"]) == (True, [note])
     done = call("diff", tmp_path / "u", tmp_path / "other", *sizes)
     assert (done.return_value, "note:" in done.stderr) == (1, False)
     assert_sound(tmp_path / "u", CONFIG)

@@ -61,8 +61,8 @@ def test_nothing_changes(run: list[str], store: Path, tmp_path: Path) -> None:
     assert text.return_value == 0
     assert "would " in text.stdout
     assert "dry run: nothing was changed" in text.stderr
-    told = call(verb, store, *options, "--dry-run", "--json")
-    value = json.loads(told.stdout)
+    reported = call(verb, store, *options, "--dry-run", "--json")
+    value = json.loads(reported.stdout)
     assert (value["ok"], value["dry_run"]) == (True, True)
     assert tree(store) == before
 
@@ -82,27 +82,27 @@ def test_nothing_changes_where_queues_are_in_rocksdb(run: list[str], tmp_path: P
 def test_a_rebuild_is_foretold(store: Path) -> None:
     """The estimates are near what the rebuild then does, and the folders are those that it replaces."""
     config = ["--set", f"maxHashSlotNum={golden.INDEX_SLOTS}", "--set", f"maxIndexNum={golden.INDEX_ITEMS}"]
-    told: dict[str, Any] = json.loads(call("rebuild", store, *config, "--dry-run", "--json").stdout)
+    reported: dict[str, Any] = json.loads(call("rebuild", store, *config, "--dry-run", "--json").stdout)
     report = reput.rebuild(store, spark=False, config=stores.GOLDEN)
-    assert told["built"] == report.built == ["queue", "index"]
-    assert told["kinds"] == ["file"]
-    assert 0.5 < told["queue_entries"] / report.queue_entries < 2
-    assert 0.3 < told["index_items"] / report.index_items < 3
-    replaced = {one["folder"]: one["files"] for one in told["replaced"]}
+    assert reported["built"] == report.built == ["queue", "index"]
+    assert reported["kinds"] == ["file"]
+    assert 0.5 < reported["queue_entries"] / report.queue_entries < 2
+    assert 0.3 < reported["index_items"] / report.index_items < 3
+    replaced = {one["folder"]: one["files"] for one in reported["replaced"]}
     assert replaced.keys() == {"consumequeue", "index"}
     assert replaced["index"] == len(list((golden.shared("basic") / "index").iterdir()))
-    assert 0 < told["bytes_needed"] < told["bytes_free"]
+    assert 0 < reported["bytes_needed"] < reported["bytes_free"]
 
 
 @pytest.mark.golden
 def test_a_deletion_is_foretold(store: Path) -> None:
     """The queues and folders that it names are gone behind the deletion."""
-    told = json.loads(call("delete", store, "-t", "orders", "--dry-run", "--json").stdout)
+    reported = json.loads(call("delete", store, "-t", "orders", "--dry-run", "--json").stdout)
     done = json.loads(call("delete", store, "-t", "orders", "--json").stdout)
-    assert told["queues"] == done["queues"]
-    assert told["entries"] > 0
-    assert told["removed"]
-    assert not [one for one in told["removed"] if (store / one["folder"]).exists()]
+    assert reported["queues"] == done["queues"]
+    assert reported["entries"] > 0
+    assert reported["removed"]
+    assert not [one for one in reported["removed"] if (store / one["folder"]).exists()]
 
 
 @pytest.mark.golden
@@ -110,12 +110,12 @@ def test_a_dry_deletion_counts_the_entries_of_queues_of_batches(tmp_path: Path) 
     """A queue of batches has an entry for each batch, and the name of such a topic is among those that there are."""
     store = golden.unpack("batch", tmp_path)
     info = next(one for one in reput.info(store, config=stores.GOLDEN).topics if one.topic == "batches")
-    told = json.loads(call("delete", store, "-t", "batches", "--dry-run", "--json").stdout)
-    assert told["entries"] == info.entries > 0
+    reported = json.loads(call("delete", store, "-t", "batches", "--dry-run", "--json").stdout)
+    assert reported["entries"] == info.entries > 0
     one = json.loads(call("delete", store, "-t", "batches", "-q", "2", "--dry-run", "--json").stdout)
-    assert 0 < one["entries"] < told["entries"]
+    assert 0 < one["entries"] < reported["entries"]
     shown = call("delete", store, "-t", "batches", "--dry-run").stdout
-    assert shown.startswith(f"would delete 4 queues of topic 'batches', {told['entries']:,} entries: 0, 1, 2, 3")
+    assert shown.startswith(f"would delete 4 queues of topic 'batches', {reported['entries']:,} entries: 0, 1, 2, 3")
     assert "Near it: batches" in str(call("delete", store, "-t", "batch", "--dry-run").exception)
 
 

@@ -59,8 +59,8 @@ def test_log_ends(ticking: tuple[Path, list[Record]], monkeypatch: pytest.Monkey
     monkeypatch.setattr("reput.log.read.reader._RUN_UP_BYTES", 1000)
     store, records = ticking
     for count in (1, 10, 200, 600, 1000):
-        told = [value["physical_offset"] for value in lines("log", store, "-o", -count)]
-        assert told == [record.physical_offset for record in records[-count:]]
+        reported = [value["physical_offset"] for value in lines("log", store, "-o", -count)]
+        assert reported == [record.physical_offset for record in records[-count:]]
     some = [record.physical_offset for n, record in enumerate(records) if n % 6 == 1]
     assert [value["physical_offset"] for value in lines("log", store, "-t", "b", "-q", 1, "-o", -7)] == some[-7:]
     assert [value["physical_offset"] for value in lines("log", store, "-o", -5, "-c", 2)] == [
@@ -76,8 +76,8 @@ def test_log_times(ticking: tuple[Path, list[Record]]) -> None:
     store, records = ticking
     first = records[0].store_timestamp
     for begin, end in ((0, 599), (100, 200), (599, 599), (0, 0), (450, 10_000)):
-        told = lines("log", store, "--since", first + begin * 1000, "--until", first + end * 1000)
-        assert [value["queue_offset"] for value in told] == [
+        reported = lines("log", store, "--since", first + begin * 1000, "--until", first + end * 1000)
+        assert [value["queue_offset"] for value in reported] == [
             record.queue_offset for record in records[begin : min(end, 599) + 1]
         ]
     none = call("log", store, "--until", first - 1_000_000)
@@ -107,14 +107,14 @@ def test_the_last_records_behind_damage(ticking: tuple[Path, list[Record]]) -> N
 def test_log_shows_every_record() -> None:
     """All records of RocketMQ's log come out in order, each with the values that it holds."""
     store = golden.shared("basic")
-    told = lines("log", store)
+    reported = lines("log", store)
     records: list[Record] = []
     from reput.log.read.files import list_log_files
     from reput.log.read.scan import LogWalk
 
     records = [found.decode() for found in LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)]
-    assert [value["physical_offset"] for value in told] == [record.physical_offset for record in records]
-    for value, record in zip(told, records, strict=True):
+    assert [value["physical_offset"] for value in reported] == [record.physical_offset for record in records]
+    for value, record in zip(reported, records, strict=True):
         body = value["body"].encode() if value["body_encoding"] == "text" else base64.b64decode(value["body"])
         assert body == record.body
         assert (value["topic"], value["queue_id"], value["queue_offset"], value["size"]) == (
@@ -162,9 +162,9 @@ def test_log_tells_transactions_and_compression(tmp_path: Path) -> None:
     log.message("orders", transaction="prepared")
     log.message("orders", transaction="rollback", sys_flag=0x201)
     log.message("orders")
-    told = lines("log", log.write(tmp_path))
-    assert [value["transaction"] for value in told] == ["prepared", "rollback", None]
-    assert [value["compression"] for value in told] == [None, "zstd", None]
+    reported = lines("log", log.write(tmp_path))
+    assert [value["transaction"] for value in reported] == ["prepared", "rollback", None]
+    assert [value["compression"] for value in reported] == [None, "zstd", None]
 
 
 def test_bodies_say_what_they_are() -> None:
@@ -203,8 +203,8 @@ def test_log_damage_is_exit_code_1(tmp_path: Path) -> None:
     assert f"log offset {at}" in result.stderr
     assert f"-o {after.offset}" in result.stderr
     assert paths.offset_name(0) in result.stderr
-    behind = call("log", tmp_path, "-o", after.offset)
-    assert (behind.return_value, len(behind.stdout.splitlines())) == (0, 1)
+    later = call("log", tmp_path, "-o", after.offset)
+    assert (later.return_value, len(later.stdout.splitlines())) == (0, 1)
 
 
 def test_log_stops_at_a_bad_crc_unless_told(tmp_path: Path) -> None:
@@ -249,21 +249,21 @@ def test_an_unknown_topic_in_the_log_is_refused(tmp_path: Path) -> None:
 def test_queue_shows_rocketmqs_entries(name: str) -> None:
     """Every entry of every queue is what RocketMQ answered, and each points to a record that says the same."""
     answers = [answer for answer in golden.answers(name) if "queue" in answer]
-    told = lines("queue", golden.shared(name), "--records", "--body-bytes", 0)
+    reported = lines("queue", golden.shared(name), "--records", "--body-bytes", 0)
     shown = {
         (value["topic"], value["queue_id"], value["queue_offset"]): (
             value["physical_offset"],
             value["size"],
             value["tags_code"],
         )
-        for value in told
+        for value in reported
     }
-    assert len(shown) == len(told) == sum(answer["max"] - answer["min"] for answer in answers)
+    assert len(shown) == len(reported) == sum(answer["max"] - answer["min"] for answer in answers)
     # RocketMQ's answer lists the entries of a queue's first file only.
     for answer in answers:
         for number, *entry in answer["entries"]:
             assert shown[*answer["queue"], number] == tuple(entry[:3])
-    assert all(value["fault"] is None and value["record"]["size"] == value["size"] for value in told)
+    assert all(value["fault"] is None and value["record"]["size"] == value["size"] for value in reported)
 
 
 @pytest.mark.golden
@@ -349,10 +349,10 @@ def test_queues_of_batches() -> None:
     golden_lines = [line for line in golden.answers("batch") if "queue" in line and line["queue"] == ["batches", 1]]
     found = lines("queue", store, "-t", "batches", "-q", 1, "--records")
     wanted = golden_lines[0]["entries"]
-    told = [
+    reported = [
         [one[name] for name in ("queue_offset", "physical_offset", "size", "tags_code", "messages")] for one in found
     ]
-    assert told[: len(wanted)] == wanted
+    assert reported[: len(wanted)] == wanted
     assert sum(one["messages"] for one in found) == golden_lines[0]["max"]
     assert {one["fault"] for one in found} == {None}
     inside = next(one for one in found if one["messages"] > 2)
@@ -395,11 +395,11 @@ def items_of(data: bytes) -> int:
 def test_index_shows_headers_and_items() -> None:
     """Each file's header comes first, then its items from number 1 on, as many as the header counts."""
     store = golden.shared("basic")
-    told = lines("index", store)
-    headers = [value for value in told if value["kind"] == "header"]
+    reported = lines("index", store)
+    headers = [value for value in reported if value["kind"] == "header"]
     assert [value["items"] for value in headers] == [items_of(data) for _, data in golden.index_files(store)]
     assert {(value["slots"], value["items_max"]) for value in headers} == {(golden.INDEX_SLOTS, golden.INDEX_ITEMS)}
-    items = [value for value in told if value["kind"] == "item" and value["file"] == headers[-1]["file"]]
+    items = [value for value in reported if value["kind"] == "item" and value["file"] == headers[-1]["file"]]
     assert [value["number"] for value in items] == list(range(1, headers[-1]["items"] + 1))
 
 
@@ -422,10 +422,10 @@ def test_a_key_leads_to_its_records() -> None:
         if "key" not in answer or not answer["phys"] or answer["key"][2] < 64:
             continue
         topic, key = answer["key"][:2]
-        told = [value for value in lines("index", store, "-t", topic, "-k", key) if value["kind"] == "item"]
+        reported = [value for value in lines("index", store, "-t", topic, "-k", key) if value["kind"] == "item"]
         slot = index_key_hash(f"{topic}#{key}".encode()) % golden.INDEX_SLOTS
-        assert {value["slot"] for value in told} == {slot}
-        assert set(answer["phys"]) <= {value["physical_offset"] for value in told if value["same_hash"]}
+        assert {value["slot"] for value in reported} == {slot}
+        assert set(answer["phys"]) <= {value["physical_offset"] for value in reported if value["same_hash"]}
         asked += 1
         if asked == 10:
             break
@@ -436,8 +436,8 @@ def test_a_key_leads_to_its_records() -> None:
 def test_a_chain_that_runs_in_circles_ends(tmp_path: Path) -> None:
     """A link to an item that is not older is damage: told with its place, and the walk ends."""
     store = golden.unpack("basic", tmp_path)
-    told = lines("index", store, "-t", "orders", "-k", "x")
-    first = next(value for value in told if value["kind"] == "item")
+    reported = lines("index", store, "-t", "orders", "-k", "x")
+    first = next(value for value in reported if value["kind"] == "item")
     path = store / paths.INDEX / first["file"]
     at = 40 + golden.INDEX_SLOTS * 4 + first["number"] * 20
     data = bytearray(path.read_bytes())

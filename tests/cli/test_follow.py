@@ -66,9 +66,9 @@ def following(store: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 def test_until_caught_up(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It ends with exit code 0, says what it did on stderr, and leaves a sound store."""
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "caught up; 50 messages in " in told.err
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert "caught up; 50 messages in " in reported.err
     assert_sound(store, stores.SMALL)
 
 
@@ -84,8 +84,8 @@ def test_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_quiet(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With -q a run that works says nothing."""
     assert run(["follow", str(store), "--until-caught-up", "-q", *LOOP]) == 0
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("", "")
+    reported = capsys.readouterr()
+    assert (reported.out, reported.err) == ("", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -129,9 +129,9 @@ def test_refusals(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "running broker" in capsys.readouterr().err
     first = Follow(store, LoopEngine(), stores.SMALL)
     assert run(["follow", str(store), "--json", *LOOP]) == 2
-    told = capsys.readouterr()
-    assert json.loads(told.out)["error"]["kind"] == "StoreLockedError"
-    assert "Stop it first, or keep it" in told.err
+    reported = capsys.readouterr()
+    assert json.loads(reported.out)["error"]["kind"] == "StoreLockedError"
+    assert "Stop it first, or keep it" in reported.err
     first.close()
 
 
@@ -157,10 +157,10 @@ def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> No
         os.truncate(cut, size)
         capsys.readouterr()
         assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 1
-        told = capsys.readouterr().err
-        assert str(cut) in told
-        assert "reput rebuild" in told
-        assert "caught up" not in told
+        reported = capsys.readouterr().err
+        assert str(cut) in reported
+        assert "reput rebuild" in reported
+        assert "caught up" not in reported
     os.truncate(cut, 0)
     assert run(["rebuild", str(store), *LOOP]) == 0
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
@@ -171,10 +171,10 @@ def test_follow_says_caught_up_and_then_fails(store: Path, capsys: pytest.Captur
     """On a full disk nothing is called caught up before the error: the line says how far behind the indexes are."""
     with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
         assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 2
-    told = capsys.readouterr().err
-    assert "No space left on device" in told
-    assert "caught up" not in told
-    assert " to index (about " in told
+    reported = capsys.readouterr().err
+    assert "No space left on device" in reported
+    assert "caught up" not in reported
+    assert " to index (about " in reported
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "caught up" in line]
     assert len(lines) == 1
@@ -215,9 +215,9 @@ def test_nothing_to_do_on_a_brokers_store(
     later = takewhile(lambda record: not record.is_queued or record.is_batch, reversed(golden.records(store)))
     for taken in ({0, len(list(later))}, {0}):
         assert run(["follow", str(store), "--until-caught-up"]) == 0
-        told = capsys.readouterr().err
-        assert any(f"caught up; {count} messages in" in told for count in taken)
-        assert "Starting" not in told
+        reported = capsys.readouterr().err
+        assert any(f"caught up; {count} messages in" in reported for count in taken)
+        assert "Starting" not in reported
         frontier = read_frontier(find_store(store, reput.StoreConfig()))
         assert frontier is not None
         assert (frontier.queue_offset, frontier.index_offset) == (end, end)

@@ -74,11 +74,11 @@ def test_offset_and_count_choose(path: Path) -> None:
 
 def test_json_has_all_of_a_message(path: Path) -> None:
     """A JSON object a line, with the places, the tags, and the body with its encoding."""
-    told: list[dict[str, Any]] = [json.loads(line) for line in bodies(path, "-t", "t", "-q", 0, "--json")]
-    assert [value["queue_offset"] for value in told] == [0, 1, 2, 3, 4]
-    assert [value["body_encoding"] for value in told] == ["text", "text", "base64", "text", "text"]
-    assert told[1]["body"] == "two\nlines"
-    assert told[3]["tags"] == "even"
+    reported: list[dict[str, Any]] = [json.loads(line) for line in bodies(path, "-t", "t", "-q", 0, "--json")]
+    assert [value["queue_offset"] for value in reported] == [0, 1, 2, 3, 4]
+    assert [value["body_encoding"] for value in reported] == ["text", "text", "base64", "text", "text"]
+    assert reported[1]["body"] == "two\nlines"
+    assert reported[3]["tags"] == "even"
 
 
 def test_long_has_the_places_in_front(path: Path) -> None:
@@ -320,8 +320,8 @@ def test_formats_are_kcats(mixed: Path) -> None:
     line = "%t/%p %o %k|%K|%s|%S %% %h\\n\\x41\\0"
     done = call(mixed, "-t", "u", "-c", 1, "--format", line)
     assert done.stdout_bytes == b"u/0 0 k3|2|m3|2 % TAGS=a,KEYS=k3\nA\0"
-    told = [json.loads(one)["store_timestamp"] for one in bodies(mixed, "-t", "u", "--json")]
-    assert numbers(mixed, "-t", "u", "--format", "m%T\\n") == told
+    reported = [json.loads(one)["store_timestamp"] for one in bodies(mixed, "-t", "u", "--json")]
+    assert numbers(mixed, "-t", "u", "--format", "m%T\\n") == reported
 
 
 def test_raw_bodies(path: Path) -> None:

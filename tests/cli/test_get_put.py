@@ -42,11 +42,11 @@ def call(*arguments: object, stdin: str | None = None) -> Result:
 
 def copied(source: Path, target: Path, *topics: str) -> None:
     """Copy all messages of some topics by the two commands."""
-    told = call(
+    reported = call(
         "get", source, *(word for topic in topics for word in ("-t", topic)), "-c", 10_000, "--json", "--body", "raw"
     )
-    assert told.exception is None, told.exception
-    done = call("put", target, "--json-lines", "--create", stdin=told.stdout)
+    assert reported.exception is None, reported.exception
+    done = call("put", target, "--json-lines", "--create", stdin=reported.stdout)
     assert done.exception is None, done.exception
 
 

@@ -55,8 +55,8 @@ def test_text_has_the_main_things() -> None:
 @pytest.mark.golden
 def test_names_in_a_pipe_are_whole() -> None:
     """Where stdout is no terminal a long topic has its whole name."""
-    told = call_json("info", golden.shared("basic"))
-    (name,) = (topic["topic"] for topic in told["topics"] if len(topic["topic"]) > 100)
+    reported = call_json("info", golden.shared("basic"))
+    (name,) = (topic["topic"] for topic in reported["topics"] if len(topic["topic"]) > 100)
     for arguments in ((), ("-t", name)):
         assert f"{name}\t" in call("info", golden.shared("basic"), *arguments).stdout
 
@@ -67,8 +67,8 @@ def test_a_topic_shows_its_queues() -> None:
     store = golden.shared("basic")
     end, files = golden.facts("basic").entries("orders"), len(list((store / "consumequeue" / "orders" / "0").iterdir()))
     assert f"orders\t0\t{end}\t0\t{end}\t{files}" in call("info", store, "-t", "orders").stdout
-    told = call_json("info", store, "-t", "payments")
-    assert [queue["queue_id"] for queue in told["topics"][0]["queues"]] == [0, 1, 2, 3]
+    reported = call_json("info", store, "-t", "payments")
+    assert [queue["queue_id"] for queue in reported["topics"][0]["queues"]] == [0, 1, 2, 3]
     error = call("info", store, "-t", "order").exception
     assert isinstance(error, ConfigError)
     assert "orders" in str(error)
@@ -77,13 +77,13 @@ def test_a_topic_shows_its_queues() -> None:
 @pytest.mark.golden
 def test_json_has_everything() -> None:
     """The JSON has every queue, every IndexFile, the sums, and whether all is well."""
-    told, facts = call_json("info", golden.shared("basic")), golden.facts("basic")
-    assert told["ok"] is True
-    assert told["queues"] == sum(len(topic["queues"]) for topic in told["topics"]) == len(facts.queues)
-    assert told["queue_entries"] == sum(topic["entries"] for topic in told["topics"])
-    assert told["index_items"] == sum(file["items"] for file in told["index_files"])
-    assert told["log"]["max_offset"] == facts.log_end
-    assert {"checkpoint", "abort", "broker_running", "own", "unsupported", "behind", "damage"} <= told.keys()
+    reported, facts = call_json("info", golden.shared("basic")), golden.facts("basic")
+    assert reported["ok"] is True
+    assert reported["queues"] == sum(len(topic["queues"]) for topic in reported["topics"]) == len(facts.queues)
+    assert reported["queue_entries"] == sum(topic["entries"] for topic in reported["topics"])
+    assert reported["index_items"] == sum(file["items"] for file in reported["index_files"])
+    assert reported["log"]["max_offset"] == facts.log_end
+    assert {"checkpoint", "abort", "broker_running", "own", "unsupported", "behind", "damage"} <= reported.keys()
 
 
 def test_damage_gives_exit_code_1(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def changes(*arguments: object) -> list[tuple[str, str, int, int | None, int | N
     """What a call says that it changed."""
     done = call(*arguments, "--json")
     assert done.exception is None, done.exception
-    told = json.loads(done.stdout)["changes"]
-    return [(one["group"], one["topic"], one["queue_id"], one["before"], one["after"]) for one in told]
+    reported = json.loads(done.stdout)["changes"]
+    return [(one["group"], one["topic"], one["queue_id"], one["before"], one["after"]) for one in reported]
 
 
 def offsets(path: Path, group: str, topic: str) -> dict[int, int]:
@@ -93,10 +93,10 @@ def test_group_topic_and_queue_choose(path: Path) -> None:
     assert [queue["topic"] for queue in groups(path, "-g", "audit", "-t", "clicks")["audit"]["queues"]] == ["clicks"]
     assert [queue["queue_id"] for queue in groups(path, "-g", "billing", "-q", 1)["billing"]["queues"]] == [1]
     assert "no group has progress here" in call(path, "-g", "billing", "-t", "clicks").stderr
-    for arguments, told in ((("-g", "biling"), "Near it: billing"), (("-t", "click"), "Near it: clicks")):
+    for arguments, reported in ((("-g", "biling"), "Near it: billing"), (("-t", "click"), "Near it: clicks")):
         error = call(path, *arguments).exception
         assert isinstance(error, ConfigError)
-        assert told in str(error)
+        assert reported in str(error)
 
 
 def test_text_has_queues_and_totals(path: Path) -> None:
@@ -127,8 +127,8 @@ def test_no_progress_at_all(tmp_path: Path) -> None:
 
 def test_durations() -> None:
     """A time span shows its two largest units."""
-    told = [duration_text(ms) for ms in (0, 1234, 61_000, 3_660_000, 90_000_000)]
-    assert told == ["0.000s", "1.234s", "1m 1s", "1h 1m", "1d 1h"]
+    reported = [duration_text(ms) for ms in (0, 1234, 61_000, 3_660_000, 90_000_000)]
+    assert reported == ["0.000s", "1.234s", "1m 1s", "1h 1m", "1d 1h"]
 
 
 # --- changing -------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_changes_as_text(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--commit", 1, "-g", "billing"), "--commit needs -t and -q"),
         (("--reset-to", "latest"), "--reset-to needs -g and -t"),
@@ -210,10 +210,10 @@ def test_changes_as_text(path: Path) -> None:
         (("--clean-group", "a", "--clean-topic", "b"), "one change at a time"),
     ],
 )
-def test_misuse(path: Path, arguments: tuple[object, ...], told: str) -> None:
+def test_misuse(path: Path, arguments: tuple[object, ...], reported: str) -> None:
     """Options that do not go together change nothing."""
     before = stores.digest(path)
-    assert told in str(call(path, *arguments).exception)
+    assert reported in str(call(path, *arguments).exception)
     assert stores.digest(path) == before
 
 

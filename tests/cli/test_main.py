@@ -168,9 +168,9 @@ def test_a_lost_connection_is_no_output(monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_the_help_names_every_exit_code() -> None:
     """`reput --help` says what 0, 1, 2 and 130 mean, and that `diff` has 1 for what differs."""
-    told = " ".join(reput("--help").stdout.split())
+    reported = " ".join(reput("--help").stdout.split())
     for words in ("0 success", "1 the store's bytes are wrong, or differ (diff)", "2 the store could", "130 Ctrl-C"):
-        assert words in told
+        assert words in reported
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,6 @@ def test_progress_names_an_offset_past_the_end(store: Path, capsys: pytest.Captu
         assert opened.commit_offset("billing", "orders", 0, 99)
         assert opened.get_message("orders", 0, 99).next_offset == 1
     assert run(["progress", str(store), "-g", "billing", "-t", "orders"]) == 0
-    told = capsys.readouterr().err
-    assert "billing, orders/0: offset 99 is past the queue's end, 1, where its next pull goes on" in told
+    reported = capsys.readouterr().err
+    assert "billing, orders/0: offset 99 is past the queue's end, 1, where its next pull goes on" in reported
     assert "from 0 to 1" in refused(capsys, "progress", store, "-g", "b", "-t", "orders", "-q", 0, "--commit", 99)

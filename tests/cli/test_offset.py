@@ -23,7 +23,7 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["offset", *map(str, arguments)], standalone_mode=False)
 
 
-def told(*arguments: object) -> dict[str, Any]:
+def reported(*arguments: object) -> dict[str, Any]:
     """The JSON that a call gives."""
     done = call(*arguments, "--json")
     assert done.exception is None, done.exception
@@ -36,7 +36,7 @@ def test_spans_of_queues() -> None:
     """Without a time each queue tells its offsets and the times of its first and last message; nothing is changed."""
     store = golden.shared("basic")
     before = stores.digest(store)
-    found = told(store, "-t", "payments")
+    found = reported(store, "-t", "payments")
     assert stores.digest(store) == before
     assert (found["ok"], found["topic"], [queue["queue_id"] for queue in found["queues"]]) == (
         True,
@@ -51,7 +51,7 @@ def test_spans_of_queues() -> None:
             assert queue["messages"] == last.queue_offset - first.queue_offset + 1
             assert queue["first_store_timestamp"] == first.store_timestamp
             assert queue["last_store_timestamp"] == last.store_timestamp
-    assert told(store, "-t", "payments", "-q", 3)["queues"] == [found["queues"][3]]
+    assert reported(store, "-t", "payments", "-q", 3)["queues"] == [found["queues"][3]]
 
 
 @pytest.mark.golden
@@ -61,12 +61,12 @@ def test_offsets_by_time() -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
         times = [message.store_timestamp for message in pulled(opened, "payments", 2)]
     middle = times[len(times) // 2]
-    (lower,) = told(store, "-t", "payments", "-q", 2, "--timestamp", middle)["queues"]
-    (upper,) = told(store, "-t", "payments", "-q", 2, "--timestamp", middle, "--boundary", "upper")["queues"]
+    (lower,) = reported(store, "-t", "payments", "-q", 2, "--timestamp", middle)["queues"]
+    (upper,) = reported(store, "-t", "payments", "-q", 2, "--timestamp", middle, "--boundary", "upper")["queues"]
     assert lower["offset"] == times.index(middle)
     assert upper["offset"] == len(times) - 1 - times[::-1].index(middle)
     assert lower["store_timestamp"] == upper["store_timestamp"] == middle
-    after = told(store, "-t", "payments", "--timestamp", times[-1] + 10_000)
+    after = reported(store, "-t", "payments", "--timestamp", times[-1] + 10_000)
     assert all(queue["offset"] == queue["max_offset"] for queue in after["queues"])
     assert all(queue["store_timestamp"] is None for queue in after["queues"])
 
@@ -89,7 +89,7 @@ def test_queues_that_no_index_has_yet(tmp_path: Path) -> None:
     """A queue that is not indexed yet, or has one message only, tells its span all the same."""
     with reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16), create=True) as store:
         put = store.put_message(reput.Message("t", b"a"), 5)
-        (queue,) = told(tmp_path, "-t", "t")["queues"]
+        (queue,) = reported(tmp_path, "-t", "t")["queues"]
     assert (queue["queue_id"], queue["messages"], queue["last_store_timestamp"]) == (5, 1, put.store_timestamp)
 
 

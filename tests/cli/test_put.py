@@ -111,11 +111,11 @@ def test_many_lines_over_many_files(path: Path) -> None:
     """More lines than a batch holds, over several files of the log, come out in order; so does each one's place."""
     count = 3000
     done = call("".join(f"{n}\n" for n in range(count)), path, "-t", "t", "--create", "--json", *SMALL)
-    told = [json.loads(line) for line in done.stdout.splitlines()]
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
     found = stored(path)
     assert [int(message.body) for message in found] == list(range(count))
-    assert [value["line"] for value in told] == list(range(1, count + 1))
-    assert [value["physical_offset"] for value in told] == [message.physical_offset for message in found]
+    assert [value["line"] for value in shown] == list(range(1, count + 1))
+    assert [value["physical_offset"] for value in shown] == [message.physical_offset for message in found]
     assert len(list((path / paths.COMMIT_LOG).iterdir())) > 3
     assert_sound(path)
 
@@ -216,7 +216,7 @@ def test_options_say_what_an_object_leaves_out(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "shown"),
     [
         ("{", "no JSON: "),
         ("[1]", "a JSON object is needed"),
@@ -237,13 +237,13 @@ def test_options_say_what_an_object_leaves_out(path: Path) -> None:
         ("[" * 100_000, "no JSON"),
     ],
 )  # fmt: skip
-def test_a_bad_line_is_named(path: Path, line: str, told: str) -> None:
+def test_a_bad_line_is_named(path: Path, line: str, shown: str) -> None:
     """A line that is no message ends it with its number; the lines in front of it are stored, those behind not."""
-    text = objects({"body": "first"}) + line + "\n" + objects({"body": "behind"})
+    text = objects({"body": "first"}) + line + "\n" + objects({"body": "after"})
     done = call(text, path, "-t", "t", "--json-lines", "--create", *SMALL)
     assert isinstance(done.exception, ConfigError)
     assert str(done.exception).startswith("line 2: ")
-    assert told in str(done.exception)
+    assert shown in str(done.exception)
     assert [message.body for message in stored(path)] == [b"first"]
 
 
@@ -315,11 +315,11 @@ def test_queue_files_of_a_wrong_length(name: str, queue: str, tmp_path: Path) ->
 
 def test_the_first_line_is_refused(path: Path) -> None:
     """Where no line stands in front of the refused one the error says that nothing was stored."""
-    told = str(call(b"x" * 5_000_000, path, "-t", "t", "--create", *SMALL).exception)
-    assert "line 1: MESSAGE_ILLEGAL" in told
-    assert told.endswith("Nothing was stored")
-    told = str(call("none\n", path, "--json-lines", *SMALL).exception)
-    assert told.endswith("Nothing was stored")
+    shown = str(call(b"x" * 5_000_000, path, "-t", "t", "--create", *SMALL).exception)
+    assert "line 1: MESSAGE_ILLEGAL" in shown
+    assert shown.endswith("Nothing was stored")
+    shown = str(call("none\n", path, "--json-lines", *SMALL).exception)
+    assert shown.endswith("Nothing was stored")
 
 
 def test_a_store_without_keys_lacks_no_index(path: Path) -> None:

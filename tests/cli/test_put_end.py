@@ -49,7 +49,7 @@ def call(text: str, path: Path, *arguments: object) -> Result:
     return CliRunner().invoke(cli, words, input=text, standalone_mode=False)
 
 
-def told(done: Result) -> str:
+def reported(done: Result) -> str:
     """Everything that people read about the end of a call."""
     return "\n".join([done.stderr, str(done.exception), *getattr(done.exception, "__notes__", ())])
 
@@ -78,12 +78,12 @@ def a_follower(path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
     patch.setattr(message_store, "TAIL_WAIT_S", 0.1)
     put_messages = reput.MessageStore.put_messages
 
-    def put_behind_a_full_tail(store: reput.MessageStore, *arguments: Any) -> Any:
+    def put_after_a_full_tail(store: reput.MessageStore, *arguments: Any) -> Any:
         # The tail follows the log in a thread of its own, which may be late.
         store.view.catch_up()
         return put_messages(store, *arguments)
 
-    patch.setattr(reput.MessageStore, "put_messages", put_behind_a_full_tail)
+    patch.setattr(reput.MessageStore, "put_messages", put_after_a_full_tail)
     assert call("", path).return_value == 0
     with locks.follower_lock(path / "reput" / own.FOLLOWER_NAME, ""):
         yield
@@ -114,17 +114,17 @@ def test_going_on_stores_each_line_once(name: str, as_json_lines: bool, tmp_path
     with spoil():
         done = call(text, path, *words)
     assert kind is not None
-    assert isinstance(done.exception, kind), told(done)
+    assert isinstance(done.exception, kind), reported(done)
     assert done.exception.exit_code == 2
-    assert "run the command again." not in told(done)
-    skip, stored = skip_of(told(done)), bodies(path)
+    assert "run the command again." not in reported(done)
+    skip, stored = skip_of(reported(done)), bodies(path)
     assert stored == list(range(len(stored)))
     assert done.exception.details["stored"] == len(stored)
-    assert len(stored) == (skip // 2 if as_json_lines else min(skip, COUNT)), told(done)
+    assert len(stored) == (skip // 2 if as_json_lines else min(skip, COUNT)), reported(done)
     if skip < 2 * COUNT:
         assert done.exception.details["lines_taken"] == skip == done.exception.details["next_line"] - 1
         again = call(text, path, *words, "--skip-lines", skip)
-        assert again.return_value == 0, told(again)
+        assert again.return_value == 0, reported(again)
     else:
         assert done.exception.details["next_line"] is None
         assert call("", path).return_value == 0
@@ -140,8 +140,8 @@ def test_a_truly_full_disk(tmp_path: Path) -> None:
         path, skip = folder / "store", 0
         for size in ("500k", "700k", "8m"):
             done = call(LINES * 3, path, *sizes, "--skip-lines", skip)
-            assert isinstance(done.exception, NoSpaceError), told(done)
-            before, skip = skip, skip_of(told(done))
+            assert isinstance(done.exception, NoSpaceError), reported(done)
+            before, skip = skip, skip_of(reported(done))
             assert before < skip
             disks.remount(folder, f"size={size}")
         assert call(LINES * 3, path, *sizes, "--skip-lines", skip).return_value == 0
@@ -154,9 +154,9 @@ def test_it_says_what_is_not_indexed(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
         done = call(LINES, path)
-    assert "all 3,000 lines of stdin are taken: do not put them again" in told(done)
-    assert "are not in the indexes yet. Their messages are stored and readable" in told(done)
-    assert f"`reput follow {path} --until-caught-up` catches up, and so does the next put" in told(done)
+    assert "all 3,000 lines of stdin are taken: do not put them again" in reported(done)
+    assert "are not in the indexes yet. Their messages are stored and readable" in reported(done)
+    assert f"`reput follow {path} --until-caught-up` catches up, and so does the next put" in reported(done)
     assert done.exception is not None
     assert done.exception.details["behind_bytes"] > 0  # type: ignore[attr-defined]
     reput.follow(path, spark=False, until_caught_up=True).wait()
@@ -169,12 +169,12 @@ def test_put_info_and_get_advise_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("reput.cli.shared.opened._SLOW_S", -1.0)
     path = tmp_path / "store"
     with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
-        put = told(call(LINES, path))
+        put = reported(call(LINES, path))
     run = CliRunner().invoke
     shown = run(cli, ["get", str(path), "-t", "t", "-q", "0", "-c", "1"], standalone_mode=False)
     advice = f"`reput follow {path} --until-caught-up`"
-    (behind,) = reput.info(path).behind
-    for text in (put, behind, shown.stderr):
+    (out_of_date,) = reput.info(path).behind
+    for text in (put, out_of_date, shown.stderr):
         assert advice in text
         assert "reput rebuild" not in text
     assert run(cli, ["follow", str(path), "--until-caught-up", "--no-spark"]).exit_code == 0
@@ -188,7 +188,7 @@ def test_it_says_which_lines_are_durable(tmp_path: Path) -> None:
     with spoiled_disk("sync_data", errno.EIO, 1):
         done = call(LINES, path)
     assert isinstance(done.exception, FlushError)
-    assert "lines up to 0 are durable" in told(done)
+    assert "lines up to 0 are durable" in reported(done)
     assert done.exception.details["durable_lines"] == 0
     with spoiled_disk("sync_data", errno.EIO, 2):
         done = call(LINES, tmp_path / "synced", "--sync", *LARGE)
@@ -207,7 +207,7 @@ def test_a_full_tail_and_a_follower(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with a_follower(path, monkeypatch):
         done = call(LINES, path, "--set", TAIL)
         assert isinstance(done.exception, TailFullError)
-    skip = skip_of(told(done))
+    skip = skip_of(reported(done))
     assert 0 < skip < COUNT
     reput.follow(path, spark=False, until_caught_up=True).wait()
     assert call(LINES, path, "--set", TAIL, "--skip-lines", skip).return_value == 0
@@ -232,8 +232,8 @@ def test_damaged_input(tmp_path: Path) -> None:
     path, text = tmp_path / "store", '\n{"body": "0"}\n{"body": \n{"body": "1"}\n'
     done = call(text, path, "--json-lines")
     assert isinstance(done.exception, ConfigError)
-    assert skip_of(told(done)) == 2
-    assert told(done).endswith("--skip-lines 2. --skip-lines 3 leaves line 3 out")
+    assert skip_of(reported(done)) == 2
+    assert reported(done).endswith("--skip-lines 2. --skip-lines 3 leaves line 3 out")
     assert done.exception.details == {
         "stored": 1, "lines_taken": 2, "next_line": 3, "durable_lines": 2, "behind_bytes": 0
     }  # fmt: skip
@@ -340,7 +340,7 @@ def test_a_flush_that_fails_drops_the_lines_of_its_put(tmp_path: Path) -> None:
     with spoiled_disk("sync_data", errno.EIO, 2):
         done = call(LINES, path, "--sync", *LARGE)
     assert isinstance(done.exception, FlushError)
-    assert len(done.stdout.splitlines()) == len(bodies(path)) == skip_of(told(done)) > 0
+    assert len(done.stdout.splitlines()) == len(bodies(path)) == skip_of(reported(done)) > 0
 
 
 def test_a_signal_while_indexing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,8 +398,8 @@ def test_more_than_there_are(tmp_path: Path) -> None:
     path = tmp_path / "store"
     done = call("a\nb", path, "--skip-lines", 3)
     assert isinstance(done.exception, ConfigError)
-    assert "--skip-lines 3: stdin has only 2 lines" in told(done)
-    assert "no line of stdin is taken" in told(done)
+    assert "--skip-lines 3: stdin has only 2 lines" in reported(done)
+    assert "no line of stdin is taken" in reported(done)
     assert call("a\nb", path, "--skip-lines", 2).return_value == 0
 
 

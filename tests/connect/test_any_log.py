@@ -42,5 +42,5 @@ def test_a_frame_is_what_the_log_says(log: LogBuilder) -> None:
             ("bornTimestamp", [record.born_timestamp for record in kept]),
             ("storeTimestamp", [record.store_timestamp for record in kept]),
         ):
-            told = table[name].cast("int64").to_pylist()
-            assert told == [time * 1000 if FIRST_MS <= time <= LAST_MS else None for time in times]
+            reported = table[name].cast("int64").to_pylist()
+            assert reported == [time * 1000 if FIRST_MS <= time <= LAST_MS else None for time in times]

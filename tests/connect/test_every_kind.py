@@ -143,9 +143,9 @@ def test_light_queues(is_indexed: bool, tmp_path: Path) -> None:
     assert [row["physicalOffset"] for row in rows] == [one.offset for one in queue]
     assert {row["topic"] for row in rows} == {"orders"}
     for number, row in enumerate(rows):
-        told = dict(row["properties"])
-        names = told["INNER_MULTI_DISPATCH"].split(",")
-        assert told["INNER_MULTI_QUEUE_OFFSET"].split(",")[names.index(name)] == str(number)
+        reported = dict(row["properties"])
+        names = reported["INNER_MULTI_DISPATCH"].split(",")
+        assert reported["INNER_MULTI_QUEUE_OFFSET"].split(",")[names.index(name)] == str(number)
     edges = {"startingOffsets": json.dumps({name: {"0": 5}}), "endingOffsets": json.dumps({name: {"0": 9}})}
     assert places(path, name, **edges) == [one.offset for one in queue[5:9]]
     beside = frames.table(path, subscribe=f"orders,{name}", columns="physicalOffset")["physicalOffset"].to_pylist()

@@ -97,8 +97,8 @@ def test_a_full_disk_for_an_export(
         patch.setattr(fs, function, full)
         assert run(["export", str(store), "--folder", str(out), "--no-spark", "--json"]) == 2
     captured = capsys.readouterr()
-    told = json.loads(captured.out)
-    done, ranges = told["ranges_done"], told["ranges"]
+    reported = json.loads(captured.out)
+    done, ranges = reported["ranges_done"], reported["ranges"]
     assert done < ranges
     assert f"{done} of {ranges} ranges of the log are exported and stay in {out}: run the export again" in captured.err
     assert "Make room on this file system" in captured.err
@@ -353,9 +353,9 @@ def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = [row["physicalOffset"] for row in exported(out)]
     assert places == [placed.offset for placed in log.placed if placed.offset != hurt.offset]
     assert run([*verb, "--salvage", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(gap["begin"], gap["size"]) for gap in told["gaps"]] == [(hurt.offset, hurt.size)]
-    assert told["messages"] == 0
+    reported = json.loads(capsys.readouterr().out)
+    assert [(gap["begin"], gap["size"]) for gap in reported["gaps"]] == [(hurt.offset, hurt.size)]
+    assert reported["messages"] == 0
 
 
 def test_salvage_with_a_missing_file(tmp_path: Path) -> None:
@@ -384,11 +384,11 @@ def flipped(store: Path, offset: int) -> None:
     path.write_bytes(data)
 
 
-def told_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def reported_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What `reput export --json` tells."""
     assert run(["export", *arguments, "--no-spark", "--json"]) == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return told
+    reported: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return reported
 
 
 @pytest.mark.golden
@@ -407,12 +407,12 @@ def test_salvage_lists_a_damaged_last_record(
     assert run(["export", str(store), "--folder", str(tmp_path / "other"), "--no-spark"]) == int(is_durable)
     hint = "`reput export --salvage` passes over it" if is_durable else f"with {size} bytes of no record"
     assert hint in capsys.readouterr().err
-    told = told_by([str(store), "--folder", out, "--salvage"], capsys)
-    assert told["messages"] == len(rows) - 1
-    assert [(gap["begin"], gap["size"], gap["marker"]) for gap in told["gaps"]] == [(offset, size, "")]
+    reported = reported_by([str(store), "--folder", out, "--salvage"], capsys)
+    assert reported["messages"] == len(rows) - 1
+    assert [(gap["begin"], gap["size"], gap["marker"]) for gap in reported["gaps"]] == [(offset, size, "")]
     flipped(store, in_body)
-    told = told_by([str(store), "--folder", out, "--salvage"], capsys)
-    assert (told["messages"], told["gaps"]) == (1, [])
+    reported = reported_by([str(store), "--folder", out, "--salvage"], capsys)
+    assert (reported["messages"], reported["gaps"]) == (1, [])
 
 
 @pytest.mark.golden
@@ -424,15 +424,15 @@ def test_a_gap_of_an_earlier_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     flipped(store, offset + 4)
     assert run(["export", str(store), "--folder", out, "--no-spark"]) == 1
     assert "`reput export` passes over it with --salvage" in capsys.readouterr().err
-    told_by([str(store), "--folder", out, "--salvage"], capsys)
+    reported_by([str(store), "--folder", out, "--salvage"], capsys)
     flipped(store, offset + 4)
     assert run(["export", str(store), "--folder", out, "--no-spark"]) == 0
     said = capsys.readouterr().err
     assert "passed over by an earlier run" in said
     assert "export to another folder, or remove the range's marker" in said
-    [gap] = told_by([str(store), "--folder", out], capsys)["gaps"]
+    [gap] = reported_by([str(store), "--folder", out], capsys)["gaps"]
     Path(gap["marker"]).unlink()
-    assert told_by([str(store), "--folder", out], capsys)["gaps"] == []
+    assert reported_by([str(store), "--folder", out], capsys)["gaps"] == []
     assert len(exported(tmp_path / "out")) == len(rows)
 
 

@@ -28,17 +28,17 @@ def test_bytes_really_read(tmp_path: Path) -> None:
     whole, few, key = (str(tmp_path / name) for name in ("whole", "few", "key"))
     table = frames.table(basic(), readReport=whole)
     snapshot = frames.plan(basic()).snapshot
-    told = reput.read_report(whole)
-    assert (told.rows, told.queue_bytes) == (len(table), 0)
+    reported = reput.read_report(whole)
+    assert (reported.rows, reported.queue_bytes) == (len(table), 0)
     # Behind the last record of a file lies a blank.
-    assert snapshot.end - snapshot.begin >= told.log_bytes >= sum(table["storeSize"].to_pylist())
+    assert snapshot.end - snapshot.begin >= reported.log_bytes >= sum(table["storeSize"].to_pylist())
     edges = {"startingOffsets": '{"orders": {"0": 10}}', "endingOffsets": '{"orders": {"0": 20}}'}
     found = frames.table(basic(), assign='{"orders": [0]}', readReport=few, **edges)
-    told = reput.read_report(few)
-    assert (told.queue_bytes, told.log_bytes, told.rows) == (200, sum(found["storeSize"].to_pylist()), 10)
-    assert told.bytes == told.queue_bytes + told.log_bytes
+    reported = reput.read_report(few)
+    assert (reported.queue_bytes, reported.log_bytes, reported.rows) == (200, sum(found["storeSize"].to_pylist()), 10)
+    assert reported.bytes == reported.queue_bytes + reported.log_bytes
     assert len(frames.table(basic(), keys="k44", readReport=key))
-    assert 0 < reput.read_report(key).bytes < told.bytes * 100
+    assert 0 < reput.read_report(key).bytes < reported.bytes * 100
     assert reput.read_report(tmp_path / "nothing").tasks == 0
     (tmp_path / "few" / "other.json").write_text("[]")
     with pytest.raises(ConfigError, match="folder of its own"):
@@ -55,8 +55,8 @@ def test_in_spark(spark: SparkContext, tmp_path: Path) -> None:
     reput.register(session)
     reader = session.read.format("rocketmq").option("readReport", str(tmp_path / "report"))
     assert reader.load(str(basic())).where("queueId = 0 and topic = 'orders' and queueOffset < 5").count() == 5
-    told = reput.read_report(tmp_path / "report")
-    assert (told.rows, told.queue_bytes) == (5, 100)
+    reported = reput.read_report(tmp_path / "report")
+    assert (reported.rows, reported.queue_bytes) == (5, 100)
     for options, load, last in (
         (
             {"topik": "x"},

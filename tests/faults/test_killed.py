@@ -117,11 +117,11 @@ def test_killed_while_finishing(original: Victim, tmp_path: Path, faulty: Faulty
                 break
             if again.how == DONE:
                 # Its next rename would be one of a rebuild that has finished the swap before.
-                assert_killed_behind_the_swap(original, tmp_path / f"{first}", faulty, first, second)
+                assert_killed_after_the_swap(original, tmp_path / f"{first}", faulty, first, second)
                 break
 
 
-def assert_killed_behind_the_swap(
+def assert_killed_after_the_swap(
     original: Victim, folder: Path, faulty: FaultyRebuilds, first: int, second: int
 ) -> None:
     """Killed in a swap, and the rebuild that has finished it at its own first rename: never a mix either."""

@@ -45,10 +45,10 @@ def run(path: Path, function: str, at: int, torn: bool) -> tuple[int, list[int]]
     process.start()
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        told = [int(line) for line in pipe]
+        acknowledged = [int(line) for line in pipe]
     process.join()
     assert process.exitcode in (0, faults.KILLED_STATUS)
-    return process.exitcode, told
+    return process.exitcode, acknowledged
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
     step = {"pwrite": 7}.get(function, 1)
     for at in range(1, 2000, step):
         path = tmp_path / f"{at}"
-        code, told = run(path, function, at, torn)
+        code, acknowledged = run(path, function, at, torn)
         with reput.MessageStore.open(path, CONFIG, create=True) as store:
             for topic in range(2):
-                wanted = [b"%d" % number for number in told if number % 2 == topic]
+                wanted = [b"%d" % number for number in acknowledged if number % 2 == topic]
                 found = [message.body for message in store.get_message("ab"[topic], 0, 0, 100)]
                 found += [message.body for message in store.get_message("ab"[topic], 0, len(found), 100)]
                 found += [message.body for message in store.get_message("ab"[topic], 0, len(found), 100)]

@@ -73,14 +73,14 @@ def test_a_late_attempt_of_an_earlier_step(ranges: str, tmp_path: Path, monkeypa
     assert_sound(path, CONFIG)
 
 
-class BehindUnits:
+class AfterUnits:
     """Lets all attempts go on when the ext units are built, and keeps what came of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.engine = LateAttempts(monkeypatch, self.behind)
+        self.engine = LateAttempts(monkeypatch, self.after)
         self.found: list[tuple[str, ReputError | None]] = []
 
-    def behind(self, name: str) -> None:
+    def after(self, name: str) -> None:
         """See `LateAttempts`."""
         if name == "build_units":
             self.found += self.engine.release()
@@ -94,12 +94,14 @@ class BehindUnits:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("crooked", [False, True], ids=["straight", "crooked"])
-def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_out_of_order", [False, True], ids=["consecutive", "out of order"])
+def test_a_late_decode_attempt_behind_ext_units(
+    is_out_of_order: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What still writes entries when a rebuild has built the ext units is refused: no address is wiped."""
     store = golden.unpack("ext", tmp_path)
-    late = BehindUnits(monkeypatch)
-    if crooked:
+    late = AfterUnits(monkeypatch)
+    if is_out_of_order:
         out_of_order_of = SplitQueues.out_of_order
 
         def one_more(table: SplitQueues) -> list[QueueKey]:
@@ -108,7 +110,7 @@ def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, m
 
         monkeypatch.setattr(SplitQueues, "out_of_order", one_more)
     rebuild_store(store, late.engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.2))
-    late.assert_refused("decode_and_sink", *(["_reorder_task"] if crooked else []))
+    late.assert_refused("decode_and_sink", *(["_reorder_task"] if is_out_of_order else []))
     assert_sound(store, GOLDEN_CONFIG)
 
 
@@ -119,7 +121,7 @@ def test_a_late_attempt_behind_ext_units_of_a_step(
     """The same where the live queues go on: a step's entries keep the addresses that they were given."""
     if ranges == "long":
         growing.many_splits(monkeypatch, 3000, above_bytes=1000)
-    path, late = tmp_path / "store", BehindUnits(monkeypatch)
+    path, late = tmp_path / "store", AfterUnits(monkeypatch)
     with reput.MessageStore.open(path, EXT_CONFIG, create=True) as store:
         follower = Follow(path, late.engine, EXT_CONFIG)
         for _ in range(3):
@@ -140,11 +142,11 @@ def test_a_late_decode_attempt_that_dies_at_its_parts(
     wanted = stores.indexes(store)
     died: list[tuple[str, ReputError | None]] = []
 
-    def behind(name: str) -> None:
+    def after(name: str) -> None:
         if name == "decode_and_sink":
             died.extend(engine.release())
 
-    engine = LateAttempts(monkeypatch, behind)
+    engine = LateAttempts(monkeypatch, after)
     pwrite, calls = fs.pwrite, itertools.count()
 
     def dying(descriptor: int, data: bytes | memoryview, offset: int) -> None:

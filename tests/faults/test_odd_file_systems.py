@@ -58,14 +58,14 @@ def test_a_read_only_file_system(name: str, tmp_path: Path, capfd: pytest.Captur
         store = golden.unpack(name, folder)
         disks.remount(folder, "ro")
         for command in READING if name == "basic" else READING[:3]:
-            code, told = call(command, store, capfd)
-            assert code == 0, f"{command}: {told}"
+            code, reported = call(command, store, capfd)
+            assert code == 0, f"{command}: {reported}"
         for command in WRITING if name == "basic" else WRITING[:1]:
-            code, told = call(command, store, capfd)
+            code, reported = call(command, store, capfd)
             assert code == 2, command
-            assert f"error: {store}" in told, command
-            assert "Read-only file system. This file system is mounted read-only" in told, command
-            assert "read_only=True; to write, mount it read-write" in told, command
+            assert f"error: {store}" in reported, command
+            assert "Read-only file system. This file system is mounted read-only" in reported, command
+            assert "read_only=True; to write, mount it read-write" in reported, command
         with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
             assert opened.get_message("orders", 0, 0).messages
         with pytest.raises(AccessError, match="read_only=True"):
@@ -83,19 +83,19 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
     file.chmod(0)
 
     def opened() -> str:
-        told = []
+        reported = []
         for read_only in (True, False):
             try:
                 reput.MessageStore.open(store, stores.GOLDEN, read_only=read_only).close()
             except AccessError as error:
-                told.append(str(error))
-        return "\n".join(told)
+                reported.append(str(error))
+        return "\n".join(reported)
 
     to_read, to_write = as_another_user(opened).splitlines()
     assert to_read.startswith(f"{file}: ")
     assert to_write.startswith(f"{store}: cannot write into the folder")
-    for told in (to_read, to_write):
-        assert "Permission denied. Run as the user that owns the store" in told
+    for reported in (to_read, to_write):
+        assert "Permission denied. Run as the user that owns the store" in reported
 
     # The IndexFiles alone are read without the log.
     reading = [command for command in READING if "index" not in command]
@@ -109,9 +109,9 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
         )
 
     assert as_another_user(codes) == str([2] * len(reading))
-    told = capfd.readouterr().err
-    assert told.count(f"error: {file}: cannot read: Permission denied. Run as the user") == len(reading)
-    assert "Traceback" not in told
+    reported = capfd.readouterr().err
+    assert reported.count(f"error: {file}: cannot read: Permission denied. Run as the user") == len(reading)
+    assert "Traceback" not in reported
 
 
 @pytest.mark.parametrize("where", ["inside", "next"])
@@ -124,9 +124,9 @@ def test_a_folder_in_the_place_of_a_log_file(where: str, tmp_path: Path, capfd: 
     place.mkdir()
     if where == "inside":
         for command in ("get STORE -t orders -q 0 -c 1", "put STORE -t orders", "rebuild STORE --no-spark"):
-            code, told = call(command, store, capfd)
+            code, reported = call(command, store, capfd)
             assert code == DamagedStoreError.exit_code
-            assert f"{place} is a folder: move it away" in told
+            assert f"{place} is a folder: move it away" in reported
         return
     with (
         reput.MessageStore.open(store, stores.GOLDEN) as opened,
@@ -159,11 +159,11 @@ def test_a_disk_that_fails(
     before = stores.queue_files(store)
     with monkeypatch.context() as patch:
         patch.setattr(fs, function, failing())
-        code, told = call(command, store, capfd)
+        code, reported = call(command, store, capfd)
     assert code == 2
-    assert "Input/output error. The disk, or the connection to it, has failed" in told
-    assert f"{store}" in told
-    assert "Traceback" not in told
+    assert "Input/output error. The disk, or the connection to it, has failed" in reported
+    assert f"{store}" in reported
+    assert "Traceback" not in reported
     assert stores.queue_files(store) == before
     assert call("check STORE --no-spark", store, capfd)[0] == 0
 

@@ -125,22 +125,22 @@ def test_a_fork_inside_a_lock_leaves_the_lock_alone(tmp_path: Path) -> None:
 
 def test_a_forked_process_does_not_keep_the_lock_of_a_parent_that_was_killed(tmp_path: Path) -> None:
     """Who dies with a lock leaves it free, whatever processes it had forked live on."""
-    (reading, writing), (told, tells) = os.pipe(), os.pipe()
+    (reading, writing), (hears, announce) = os.pipe(), os.pipe()
     parent = os.fork()
     if parent == 0:
         with locks.broker_lock(tmp_path / "broker"), locks.owner_lock(tmp_path / "owner"):
             if os.fork() == 0:
                 os.close(writing)
-                os.write(tells, b"x")
+                os.write(announce, b"x")
                 os.read(reading, 1)
             else:
-                os.read(told, 1)
+                os.read(hears, 1)
             os._exit(0)
     os.waitpid(parent, 0)
     with locks.broker_lock(tmp_path / "broker"), locks.owner_lock(tmp_path / "owner"):
         pass
     # The child ends when this closes.
-    for descriptor in (writing, reading, told, tells):
+    for descriptor in (writing, reading, hears, announce):
         os.close(descriptor)
 
 

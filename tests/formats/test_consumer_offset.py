@@ -210,7 +210,7 @@ def test_any_byte_changed(place: int, byte: int) -> None:
         decode(bytes(data), "file")
 
 
-def told(data: bytes) -> object:
+def reported(data: bytes) -> object:
     """What decoding says of some bytes: a table, or an error's text."""
     try:
         return decode(data, "file")
@@ -233,9 +233,9 @@ def test_the_quick_way_says_what_the_reader_says(data: bytes, place: int, width:
     assert consumer_offset._decode_plain(data) == decode(data, "file")
     changed = data[:place] + piece.encode() + data[place + width :]
     with pytest.MonkeyPatch.context() as patch:
-        quick = told(changed)
+        quick = reported(changed)
         patch.setattr(consumer_offset, "_decode_plain", lambda _: None)
-        assert quick == told(changed)
+        assert quick == reported(changed)
 
 
 def test_any_end_cut_off() -> None:

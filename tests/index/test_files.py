@@ -140,8 +140,8 @@ HOSTILE = {
 def test_hostile_files_tell_nothing_or_what_fits(tmp_path: Path, header: Header, fill: int) -> None:
     """Whatever stands in a file, its sizes are not told, or are such as its length has."""
     file = a_file(tmp_path, encode_header(header) + bytes([fill]) * 40_003)
-    told = found_slots_and_items(file)
-    assert told is None or (told[0] >= 1 and file.size - 4 < file_size(*told) <= file.size)
+    reported = found_slots_and_items(file)
+    assert reported is None or (reported[0] >= 1 and file.size - 4 < file_size(*reported) <= file.size)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

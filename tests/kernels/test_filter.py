@@ -71,10 +71,10 @@ def values_of(kernels: FilterKernels, places: PropertyPlaces, names: list[bytes]
 
 @settings(deadline=None)
 @given(TEXTS, st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True), st.integers(0, 99))
-def test_find_values(texts: list[bytes], names: list[bytes], behind: int) -> None:
+def test_find_values(texts: list[bytes], names: list[bytes], after: int) -> None:
     """Properties are found by name as the properties' own reader finds them, wherever the buffer ends."""
     column = columns(texts)
-    buffer = as_buffer(column.data.tobytes() + b"x" * behind)
+    buffer = as_buffer(column.data.tobytes() + b"x" * after)
     places = PropertyPlaces(buffer, column.at, column.size, False)
     value_at, value_size, _ = both(lambda kernels: values_of(kernels, places, names))
     for n, text in enumerate([b"", *texts]):
@@ -181,8 +181,8 @@ def test_a_topic_length_of_v1_is_a_signed_byte() -> None:
     log.message("orders", body=b"", more={"pad": "x" * 300})
     data = bytearray(bytes(log))
     data[BODY_AT_V4] = 0xB7
-    behind = BODY_AT_V4 + 1 + 0xB7
-    data[behind : behind + 9] = b"\0\x07KEYS\x01ab"
+    after = BODY_AT_V4 + 1 + 0xB7
+    data[after : after + 9] = b"\0\x07KEYS\x01ab"
     places = PropertyPlaces(as_buffer(bytes(data)), np.zeros(1, dtype=np.int64), NO_SIZES, True)
     _, size, _ = both(lambda kernels: values_of(kernels, places, [b"KEYS"]))
     assert size == [[-1]]
@@ -198,6 +198,6 @@ def test_properties_of_a_damaged_log(data: st.DataObject, log: LogBuilder) -> No
     places = PropertyPlaces(as_buffer(damaged), at, NO_SIZES, True)
     names = [b"KEYS", b"TAGS", b"UNIQ_KEY", b"a"]
     at, size, _ = both(lambda kernels: values_of(kernels, places, names))
-    begin, behind = np.array(at), np.array(at) + np.maximum(size, 0)
+    begin, after = np.array(at), np.array(at) + np.maximum(size, 0)
     assert begin.min() >= 0
-    assert behind.max() <= len(damaged)
+    assert after.max() <= len(damaged)

@@ -381,9 +381,9 @@ def test_full_pages_leave_the_map_and_stay_in_the_file(
     records = read_log(tmp_path, end)
     assert [int.from_bytes(record.body) for record in records] == list(range(200))
     assert taken[0][0] == end // 4096 * 4096
-    assert all(at <= behind for at, behind in taken)
+    assert all(at <= taken_to for at, taken_to in taken)
     # Each begins at the last whole page of the one before: none is left out.
-    assert [at for at, _ in taken[1:]] == [behind // 4096 * 4096 for _, behind in taken[:-1]]
+    assert [at for at, _ in taken[1:]] == [taken_to // 4096 * 4096 for _, taken_to in taken[:-1]]
     assert taken[-1][1] > FILE_SIZE // 4
 
 

@@ -397,10 +397,10 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
                 log._lock.release()
                 position = log.wrote - log._start
                 if log._memory is not None and log._room_end > 0:
-                    behind = log._memory[position : position + 32_000]
+                    later = log._memory[position : position + 32_000]
                     # The blank record of a file whose end was interrupted: it is put again, or written over.
                     blank = encode_blank(log._files.current.size - position)  # type: ignore[union-attr]
-                    assert not any(behind.removeprefix(blank))
+                    assert not any(later.removeprefix(blank))
             numbers = {name: log.next_offset(name, 0) for name in "ab"}
     finally:
         signal.signal(signal.SIGALRM, previous)

@@ -82,8 +82,8 @@ def test_further_queues_give_their_numbers(tmp_path: Path) -> None:
         third = log.append(further("%LMQ%b,%LMQ%a"), 1)
         assert [result.queue_offset for result in (first, second, third)] == [0, 1, 2]
         assert (log.next_offset("%LMQ%a", 0), log.next_offset("%LMQ%b", 0)) == (2, 3)
-    told = [stored(tmp_path, one.physical_offset)["INNER_MULTI_QUEUE_OFFSET"] for one in (first, second, third)]
-    assert told == ["0,0", "1", "2,1"]
+    reported = [stored(tmp_path, one.physical_offset)["INNER_MULTI_QUEUE_OFFSET"] for one in (first, second, third)]
+    assert reported == ["0,0", "1", "2,1"]
 
 
 @pytest.mark.parametrize(

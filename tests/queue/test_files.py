@@ -128,5 +128,5 @@ def test_names_tell_the_file_size(tmp_path: Path, queues: list[dict[int, int]], 
     """The distance of names tells the size before lengths do; what disagrees is said, and settles nothing."""
     for number, contents in enumerate(queues):
         a_queue(tmp_path, {start: b"x" * length for start, length in contents.items()}, queue_id=number)
-    told = found_file_size(list_queues(tmp_path))
-    assert (told.size, told.odd is not None) == (size, is_odd)
+    reported = found_file_size(list_queues(tmp_path))
+    assert (reported.size, reported.odd is not None) == (size, is_odd)

@@ -18,7 +18,7 @@ from reput.pipeline.split.parts import QueueRanges
 from reput.queue.batch_kind import take_batches
 from reput.queue.order import EMPTY, OrderState, QueueOrder, consecutive_runs, decide
 from reput.queue.tail import Tail
-from support.crooked import CASES, Case
+from support.out_of_order import CASES, Case
 
 KEY = QueueKey(b"t", 0)
 PLACE = 1 << 30

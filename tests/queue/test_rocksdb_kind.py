@@ -210,10 +210,10 @@ def test_max_far_behind_the_entries(number: int, tmp_path: Path) -> None:
         assert opened.offset_by_time("orders", 0, last_time + 1) == true.queue_offset + 1
         assert opened.offset_by_time("orders", 0, last_time + 1, "upper") == true.queue_offset
     info = reput.info(store, config=stores.GOLDEN)
-    (told,) = [
+    (reported,) = [
         queue for topic in info.topics if topic.topic == "orders" for queue in topic.queues if not queue.queue_id
     ]
-    assert told.max_offset == end
+    assert reported.max_offset == end
     with present_kinds(StoreLayout(store, store / paths.COMMIT_LOG))[0].asked() as asked:
         queue = asked(key)
         assert queue is not None

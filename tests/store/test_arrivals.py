@@ -55,11 +55,11 @@ def test_wait_for_another_process(tmp_path: Path) -> None:
 
 def test_waiters_are_told_once_and_alone(tmp_path: Path) -> None:
     """Of thousands of waiters each is told exactly once, and only of its own queue."""
-    told: dict[int, int] = {}
+    heard: dict[int, int] = {}
     with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
 
         def arrived(number: int) -> None:
-            told[number] = told.get(number, 0) + 1
+            heard[number] = heard.get(number, 0) + 1
 
         waiters = [
             store.on_arrival("a", number, 0, lambda number=number: arrived(number))  # type: ignore[misc]
@@ -67,14 +67,14 @@ def test_waiters_are_told_once_and_alone(tmp_path: Path) -> None:
         ]
         for number in range(0, 3000, 500):
             store.put_message(reput.Message("a", b"x"), number)
-        assert told == dict.fromkeys(range(0, 3000, 500), 1)
+        assert heard == dict.fromkeys(range(0, 3000, 500), 1)
         store.put_messages([reput.Message("a", b"x")] * 3, 7)
-        assert told[7] == 1
+        assert heard[7] == 1
         store.stop_waiting(waiters[9])
         store.put_message(reput.Message("a", b"x"), 9)
-        assert 9 not in told
-    assert len(told) == 3000 - 1
-    assert set(told.values()) == {1}
+        assert 9 not in heard
+    assert len(heard) == 3000 - 1
+    assert set(heard.values()) == {1}
 
 
 def test_close_wakes_everybody(tmp_path: Path) -> None:
@@ -97,15 +97,15 @@ def test_names_that_cannot_be(tmp_path: Path) -> None:
 
 def test_reached_tells_those_in_front() -> None:
     """A queue that has reached an offset tells the waiters of the offsets in front of it."""
-    arrivals, told = Arrivals(), []
+    arrivals, heard = Arrivals(), []
     for offset in range(5):
-        arrivals.add(Waiter("a", 0, offset, lambda offset=offset: told.append(offset)))  # type: ignore[misc]
+        arrivals.add(Waiter("a", 0, offset, lambda offset=offset: heard.append(offset)))  # type: ignore[misc]
     arrivals.reached("a", 1, 9)
     arrivals.reached("a", 0, 3)
-    assert told == [0, 1, 2]
+    assert heard == [0, 1, 2]
     assert arrivals.waits("a", 0)
     arrivals.reached("a", 0, 5)
-    assert told == [0, 1, 2, 3, 4]
+    assert heard == [0, 1, 2, 3, 4]
     assert not arrivals
 
 

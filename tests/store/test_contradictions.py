@@ -148,9 +148,9 @@ def test_a_configuration_of_another_store(store: Path, tmp_path: Path) -> None:
     assert reput.rebuild(store, spark=False, config=conf, force_setting=True).messages
     link = tmp_path / "link"
     link.symlink_to(store)
-    for told in (str(store), str(link), "store", "", "~/store"):
-        conf.write_text(f"storePathRootDir={told}\n")
-        assert found(store, StoreConfig.from_file(conf)) == [], told
+    for given in (str(store), str(link), "store", "", "~/store"):
+        conf.write_text(f"storePathRootDir={given}\n")
+        assert found(store, StoreConfig.from_file(conf)) == [], given
     (other / "commitlog").mkdir(parents=True)
     config = StoreConfig(store_path_commit_log=str(other / "commitlog"))
     (sentence,) = found(store, config)

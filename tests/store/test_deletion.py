@@ -34,7 +34,7 @@ def spans(store: reput.MessageStore) -> dict[tuple[str, int], tuple[int, int]]:
     return {(info.topic, info.queue_id): (info.min_offset, info.max_offset) for info in store.queues()}
 
 
-def told_only(store: Path, topic: str) -> None:
+def drop_from_topics(store: Path, topic: str) -> None:
     """Let topics.json, as the broker does, no longer have a topic; `check` then knows that it was deleted."""
     path = store / paths.CONFIG / "topics.json"
     fs.make_dirs(path.parent)
@@ -60,7 +60,7 @@ def test_a_topic_begins_again(name: str, tmp_path: Path) -> None:
     with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
         assert spans(store) == others | {("orders", ids[0]): (0, 3)}
         assert [one.body for one in store.get_message("orders", ids[0], 0)] == [b"0", b"1", b"2"]
-    told_only(path, "orders")
+    drop_from_topics(path, "orders")
     assert_sound(path, stores.GOLDEN)
     if name == "double":
         assert list(reput.diff(path, config=stores.GOLDEN)) == []
@@ -81,7 +81,7 @@ def test_a_partial_rebuild_does_not_bring_it_back(options: dict[str, Any], name:
         assert store.put_message(reput.Message("clicks", b"x"), 0).queue_offset == others["clicks", 0][1]
         store.reput(spark=False)
         assert store.put_message(reput.Message("orders", b"x"), 0).queue_offset == 0
-    told_only(path, "orders")
+    drop_from_topics(path, "orders")
     assert_sound(path, stores.GOLDEN)
 
 
@@ -97,7 +97,7 @@ def test_one_queue(name: str, tmp_path: Path) -> None:
         assert spans(store) == {key: span for key, span in before.items() if key != (topic, queue_id)}
     for folder in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT):
         assert not (path / folder / topic / str(queue_id)).exists()
-    told_only(path, topic)
+    drop_from_topics(path, topic)
     assert_sound(path, stores.GOLDEN)
 
 

@@ -84,11 +84,11 @@ def test_a_forked_child_does_not_overwrite_what_its_parent_puts(path: Path) -> N
     """Issue 12: both were told PUT_OK for one place of the log, and the child's message was lost."""
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 3)
-        told = answer_of_child(lambda: store.put_message(ONE))
-        assert told.startswith("ForkedStoreError: ")
-        assert str(path) in told
-        assert "reput.MessageStore.open(path)" in told
-        assert '"spawn"' in told
+        answer = answer_of_child(lambda: store.put_message(ONE))
+        assert answer.startswith("ForkedStoreError: ")
+        assert str(path) in answer
+        assert "reput.MessageStore.open(path)" in answer
+        assert '"spawn"' in answer
         assert answer_of_child(lambda: count_in(path)) == "3"
         assert answer_of_child(lambda: call_and_put(path)).startswith("StoreLockedError: ")
         put(store, 3)
@@ -347,10 +347,10 @@ def test_what_cannot_be_pickled_says_what_to_do(path: Path) -> None:
 def test_a_server_forks_before_it_opens_the_store(path: Path) -> None:
     """As with gunicorn's and celery's workers: the first opens the store to write, the others to read."""
     reput.MessageStore.open(path, CONFIG, create=True).close()
-    workers, told = [], []
+    workers, readings = [], []
     for _ in range(3):
         reading, writing = os.pipe()
-        told.append(reading)
+        readings.append(reading)
         worker = os.fork()
         if worker == 0:
             answer = b"failed"
@@ -371,7 +371,7 @@ def test_a_server_forks_before_it_opens_the_store(path: Path) -> None:
         os.close(writing)
         workers.append(worker)
     answers = []
-    for worker, reading in zip(workers, told, strict=True):
+    for worker, reading in zip(workers, readings, strict=True):
         os.waitpid(worker, 0)
         with os.fdopen(reading, "rb") as pipe:
             answers.append(pipe.read())
@@ -453,8 +453,8 @@ def test_a_fork_of_a_process_with_rocksdb_reads_and_does_not_write(tmp_path: Pat
         with reput.MessageStore.open(path, ROCKSDB, create=True) as child:
             return child.put_message(ONE).queue_offset
 
-    told = answer_of_child(write)
-    assert told.startswith("ForkedStoreError: ")
-    assert '"spawn"' in told
+    answer = answer_of_child(write)
+    assert answer.startswith("ForkedStoreError: ")
+    assert '"spawn"' in answer
     assert answer_of_child(lambda: reput.rebuild(path, spark=False)).startswith("ForkedStoreError: ")
     assert_sound(path, ROCKSDB)

@@ -112,8 +112,8 @@ def is_searched_otherwise(view: StoreView, theirs: dict[str, Any], ours: dict[st
     for boundary in Boundary:
         of_that_time = is_of_that_time(theirs[boundary]) and is_of_that_time(ours[boundary])
         in_a_gap = boundary is Boundary.UPPER and not is_of_that_time(ours["lower"])
-        behind = in_a_gap and theirs["upper"] in {ours["lower"], view.min_offset(topic, queue_id)}
-        if theirs[boundary] != ours[boundary] and not of_that_time and not behind:
+        is_next_batch = in_a_gap and theirs["upper"] in {ours["lower"], view.min_offset(topic, queue_id)}
+        if theirs[boundary] != ours[boundary] and not of_that_time and not is_next_batch:
             return False
     return True
 

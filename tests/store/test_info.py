@@ -160,13 +160,13 @@ def test_missing_indexes_are_said(tmp_path: Path) -> None:
 def test_queues_and_index_behind_the_log(tmp_path: Path) -> None:
     """Queues that lack their last entries, and an index without its last file, are said to be behind."""
     store = golden.unpack("basic", tmp_path)
-    *_, behind = golden.records(store)[:-60]
+    *_, later = golden.records(store)[:-60]
     lacking = 0
     for queue in list_queues(store / paths.CONSUME_QUEUE):
         path = queue.files[-1].path
         data = bytearray(path.read_bytes())
         for at in range(0, len(data), 20):
-            if int.from_bytes(data[at : at + 8], "big") > behind.offset:
+            if int.from_bytes(data[at : at + 8], "big") > later.offset:
                 data[at : at + 20] = bytes(20)
                 lacking += 1
         path.write_bytes(data)

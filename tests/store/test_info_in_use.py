@@ -145,8 +145,8 @@ def test_a_follower_at_work(tmp_path: Path) -> None:
     info = store_info(tmp_path)
     follower.close()
     assert (info.held_by, info.held_by_pid, info.damage) == (Who.FOLLOWER, os.getpid(), [])
-    (behind,) = info.out_of_date
-    assert f"a reput follower, process {os.getpid()} adds them" in behind
+    (out_of_date,) = info.out_of_date
+    assert f"a reput follower, process {os.getpid()} adds them" in out_of_date
     assert info.waiting_messages == 50 - info.queue_entries > 0
 
 
@@ -216,9 +216,9 @@ def test_indexes_that_are_only_behind_are_followed(tmp_path: Path, keys: str | N
         store.reput(spark=False)
         put(store, 7, keys=keys)
         store.close(reput=False)
-    behind = store_info(tmp_path).out_of_date
-    assert behind
-    assert all(f"`reput follow {tmp_path} --until-caught-up`" in text for text in behind)
+    out_of_date = store_info(tmp_path).out_of_date
+    assert out_of_date
+    assert all(f"`reput follow {tmp_path} --until-caught-up`" in text for text in out_of_date)
     # An IndexFile without an item does not say its sizes.
     sizes = ["--set", "maxHashSlotNum=16", "--set", "maxIndexNum=8"]
     assert run(["follow", str(tmp_path), "--until-caught-up", "--no-spark", "-q", *sizes]) == 0
@@ -230,8 +230,8 @@ def test_indexes_that_lost_entries_are_rebuilt(tmp_path: Path) -> None:
     """A follower does not look for what is missing below the frontier: there a rebuild is advised."""
     store = golden.unpack("basic", tmp_path)
     max((store / paths.INDEX).iterdir()).unlink()
-    (behind,) = store_info(store).out_of_date
-    assert "`reput rebuild --only index`" in behind
+    (out_of_date,) = store_info(store).out_of_date
+    assert "`reput rebuild --only index`" in out_of_date
 
 
 @pytest.mark.golden

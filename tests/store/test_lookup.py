@@ -39,22 +39,22 @@ def put_more(store: reput.MessageStore, count: int) -> None:
 
 def answers(store: reput.MessageStore) -> list[Any]:
     """The answers to pulls from everywhere, and to questions by time and key."""
-    told: list[Any] = []
+    reported: list[Any] = []
     for topic, queue_id in QUEUES:
         end = store.max_offset(topic, queue_id)
         for offset in (-1, 0, 1, 7, end - 1, end, end + 1, 1 << 70):
             for most, most_bytes in ((1, 1 << 20), (3, 200), (32, 1 << 20), (32, 600), (5000, 1 << 80)):
                 got = store.get_message(topic, queue_id, offset, most, None, most_bytes)
-                told.append((got.status, got.next_offset, got.min_offset, got.max_offset, got.total_bytes))
-                told.append((got.physical_offsets.tolist(), [message.body for message in got]))
+                reported.append((got.status, got.next_offset, got.min_offset, got.max_offset, got.total_bytes))
+                reported.append((got.physical_offsets.tolist(), [message.body for message in got]))
         times = [store.store_time(topic, queue_id, offset) for offset in (0, 5, end - 1)]
         for time in (-(1 << 70), 0, *times, times[-1] + 1, 1 << 70):
-            told += [store.offset_by_time(topic, queue_id, time, boundary) for boundary in Boundary]
+            reported += [store.offset_by_time(topic, queue_id, time, boundary) for boundary in Boundary]
         for key in ("k", "k3", "u4", "u5", "none", "ключ"):
             for most in (0, 1, 2, 64):
                 result = store.query_message(topic, key, most)
-                told.append((result.physical_offsets, result.more, [message.keys for message in result]))
-    return told
+                reported.append((result.physical_offsets, result.more, [message.keys for message in result]))
+    return reported
 
 
 @pytest.mark.parametrize("limits", [None, PullLimits(4, 500)])

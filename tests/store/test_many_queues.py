@@ -179,8 +179,8 @@ def test_info_of_all_topics(
     if option == "--all":
         assert f"queues      {TOPICS} in {TOPICS} topics, {2 * TOPICS} entries" in out
     else:
-        told = json.loads(out)
-        assert (told["unread_topics"], told["queues"], told["queue_entries"]) == (0, TOPICS, 2 * TOPICS)
+        reported = json.loads(out)
+        assert (reported["unread_topics"], reported["queues"], reported["queue_entries"]) == (0, TOPICS, 2 * TOPICS)
 
 
 def configure(store: Path) -> None:

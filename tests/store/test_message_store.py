@@ -469,14 +469,14 @@ def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path
         assert not reput.check(image, spark=False, config=CONFIG).sound
 
 
-@pytest.mark.parametrize(("address", "told"), [("10.1.2.3", "10.1.2.3:7"), ("2001:db8::5", "[2001:db8::5]:7")])
-def test_records_name_their_broker(address: str, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("address", "shown"), [("10.1.2.3", "10.1.2.3:7"), ("2001:db8::5", "[2001:db8::5]:7")])
+def test_records_name_their_broker(address: str, shown: str, tmp_path: Path) -> None:
     """The brokerIP1 and listenPort of a configuration are the store host of every record; a name is refused."""
     config = replace(CONFIG, broker_ip1=address, listen_port=7)
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 1)
         store.put_messages([reput.Message("t", b"", born_host=Host(bytes(16), 1))])
-        assert {str(message.record.store_host) for message in store.get_message("t", 0, 0)} == {told}
+        assert {str(message.record.store_host) for message in store.get_message("t", 0, 0)} == {shown}
     assert_sound(tmp_path / "s", config)
     for bad in (StoreConfig(broker_ip1="broker-a"), StoreConfig(listen_port=1 << 16)):
         with pytest.raises(ConfigError, match=r"brokerIP1=broker-a|listenPort=65536"):
@@ -588,18 +588,18 @@ def test_who_waits_hears_of_what_was_under_way(flush: str, tmp_path: Path, monke
     """As soon as a message is visible who waits for it is told, not by the thread that flushes: he may put, too."""
     monkeypatch.setattr(room, "_TICK_S", 3600)
     config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
-    told = queue.SimpleQueue[reput.PutResult]()
+    heard = queue.SimpleQueue[reput.PutResult]()
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
-        store.on_arrival("t", 0, 99, lambda: told.put(store.put_message(reput.Message("answers", b"x"))))
+        store.on_arrival("t", 0, 99, lambda: heard.put(store.put_message(reput.Message("answers", b"x"))))
         futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
-        assert told.get(timeout=60).status is OK
+        assert heard.get(timeout=60).status is OK
         assert [future.result(60).status for future in futures] == [OK] * 100
 
 
 def test_a_callback_that_closes_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused, since it runs in a thread that would have to end, and the store is as it was."""
     config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
-    told, may_sync, true = queue.SimpleQueue[Exception](), threading.Event(), fs.sync_data
+    heard, may_sync, true = queue.SimpleQueue[Exception](), threading.Event(), fs.sync_data
 
     def sync(descriptor: int) -> None:
         assert may_sync.wait(60)
@@ -609,14 +609,14 @@ def test_a_callback_that_closes_the_store(tmp_path: Path, monkeypatch: pytest.Mo
         try:
             store.close()
         except AccessError as error:
-            told.put(error)
+            heard.put(error)
 
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         monkeypatch.setattr(fs, "sync_data", sync)
         future = store.put_message_async(reput.Message("t", b"x"))
         future.add_done_callback(close)
         may_sync.set()
-        assert "cannot close" in str(told.get(timeout=60))
+        assert "cannot close" in str(heard.get(timeout=60))
         assert store.put_message(reput.Message("t", b"x")).status is OK
     assert not (tmp_path / "s" / paths.ABORT).exists()
 
@@ -681,8 +681,8 @@ def test_progress_calls(tmp_path: Path) -> None:
             store.clean_offsets()
     with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
         pairs = [(group, topic) for group in ("g", "h", "i", "new") for topic in ("t", "u")]
-        told = {pair: store.query_offset(*pair, 0) for pair in pairs}
-        assert {pair: offset for pair, offset in told.items() if offset != -1} == {
+        offsets = {pair: store.query_offset(*pair, 0) for pair in pairs}
+        assert {pair: offset for pair, offset in offsets.items() if offset != -1} == {
             ("g", "t"): 4,
             ("i", "t"): 7,
             ("new", "t"): 4,

@@ -86,14 +86,14 @@ def test_a_closed_store_is_not_looked_through(tmp_path: Path, monkeypatch: pytes
         assert len(bodies(store)) == 20
 
 
-@pytest.mark.parametrize("behind", ["good", "bad"])
+@pytest.mark.parametrize("rest", ["good", "bad"])
 @pytest.mark.parametrize(("first_bad", "refused"), [(9, True), (10, False), (15, False)])
-def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, behind: str, tmp_path: Path) -> None:
+def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, rest: str, tmp_path: Path) -> None:
     """A broken header is cut behind what was flushed, and never in front of its end, whatever stands behind it."""
     path, placed = killed(tmp_path, flushed=10)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
-    for place in placed[first_bad:] if behind == "bad" else placed[first_bad : first_bad + 1]:
+    for place in placed[first_bad:] if rest == "bad" else placed[first_bad : first_bad + 1]:
         data[place : place + 8] = b"\xff" * 8
     log.write_bytes(data)
     if refused:
@@ -108,8 +108,8 @@ def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, behind: st
             assert len(bodies(store)) == first_bad
 
 
-@pytest.mark.parametrize("told_by", ["frontier", "watermarks", "checkpoint offset", "checkpoint time"])
-def test_each_witness_is_enough(told_by: str, clock: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("witness", ["frontier", "watermarks", "checkpoint offset", "checkpoint time"])
+def test_each_witness_is_enough(witness: str, clock: list[int], tmp_path: Path) -> None:
     """The frontier, the watermarks, the checkpoint's offset and its time: each alone keeps a bad record from a cut."""
     path = tmp_path / "s"
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
@@ -118,15 +118,15 @@ def test_each_witness_is_enough(told_by: str, clock: list[int], tmp_path: Path) 
             clock[0] += 1000
             placed += put(store, 1)
     checkpoint = read_checkpoint(store.layout)
-    if told_by != "frontier":
+    if witness != "frontier":
         store.layout.own(own.FRONTIER_NAME).unlink()
-    if told_by != "watermarks":
+    if witness != "watermarks":
         store.layout.own(own.WATERMARKS_NAME).unlink()
     kept = {
         "checkpoint offset": ("confirm_phy_offset", "logics_physical_offset"),
         "checkpoint time": ("physic_msg_timestamp",),
     }
-    fields = {name: getattr(checkpoint, name) for name in kept.get(told_by, ())}
+    fields = {name: getattr(checkpoint, name) for name in kept.get(witness, ())}
     data = encode_checkpoint(Checkpoint(**fields)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
     store.layout.checkpoint.write_bytes(data)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
@@ -134,7 +134,7 @@ def test_each_witness_is_enough(told_by: str, clock: list[int], tmp_path: Path) 
     damaged[placed[-1] : placed[-1] + 8] = b"\xff" * 8
     log.write_bytes(damaged)
     with pytest.raises(
-        DamagedLogError, match=f"log offset {placed[-1]}.*{told_by.split(maxsplit=1)[0]}.*nothing is cut"
+        DamagedLogError, match=f"log offset {placed[-1]}.*{witness.split(maxsplit=1)[0]}.*nothing is cut"
     ):
         reput.MessageStore.open(path, CONFIG, create=True)
 
@@ -346,7 +346,7 @@ def test_index_files_that_a_crash_left_are_named(tmp_path: Path) -> None:
     with reput.MessageStore.open(path, create=True) as store:
         store.reput(spark=False)
         gone = before - {file.name for file in (path / paths.INDEX).iterdir()}
-        told = [note for note in store.notes if "removed IndexFiles that a crash left" in note]
+        reported = [note for note in store.notes if "removed IndexFiles that a crash left" in note]
         assert gone
-        assert all(name in told[0] for name in gone)
+        assert all(name in reported[0] for name in gone)
     assert_sound(path)

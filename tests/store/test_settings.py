@@ -31,21 +31,26 @@ def store(tmp_path: Path) -> Path:
 
 def test_defaults(store: Path) -> None:
     """Where nobody tells, every setting is RocketMQ's default and listed as assumed."""
-    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
-    assert told.queue_file_size == consume_queue.DEFAULT_FILE_SIZE == 6_000_000
-    assert (told.index_slots, told.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
-    assert (len(told.delays_ms), told.delays_ms[0], told.delays_ms[-1]) == (18, 1000, 7_200_000)
-    assert len(told.assumed) == 4
-    assert all("RocketMQ's default" in text for text in told.assumed)
+    reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
+    assert reported.queue_file_size == consume_queue.DEFAULT_FILE_SIZE == 6_000_000
+    assert (reported.index_slots, reported.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    assert (len(reported.delays_ms), reported.delays_ms[0], reported.delays_ms[-1]) == (18, 1000, 7_200_000)
+    assert len(reported.assumed) == 4
+    assert all("RocketMQ's default" in text for text in reported.assumed)
 
 
 def test_configuration_comes_first(store: Path) -> None:
     """What is configured is not assumed, whatever the files have."""
     stores.rebuild(store)
     config = replace(stores.SMALL, mapped_file_size_consume_queue=95, max_index_num=99, message_delay_level="1s")
-    told = StoreOnDisk.find(store, config, Purpose.LOOK).settings
-    assert (told.queue_file_size, told.index_slots, told.index_items, told.delays_ms) == (100, 16, 99, (1000,))
-    assert [text.split(" counts as ")[1].split(",")[0] for text in told.assumed] == ["100"]
+    reported = StoreOnDisk.find(store, config, Purpose.LOOK).settings
+    assert (reported.queue_file_size, reported.index_slots, reported.index_items, reported.delays_ms) == (
+        100,
+        16,
+        99,
+        (1000,),
+    )
+    assert [text.split(" counts as ")[1].split(",")[0] for text in reported.assumed] == ["100"]
 
 
 @pytest.mark.parametrize(("slots", "items"), [(16, 8), (1, 8), (7, 50), (500, 2000), (3, 2), (8, 3), (1000, 10)])
@@ -53,8 +58,8 @@ def test_files_tell(slots: int, items: int, store: Path) -> None:
     """The present files tell the sizes they were made with, full ones and others."""
     config = StoreConfig(mapped_file_size_consume_queue=140, max_hash_slot_num=slots, max_index_num=items)
     stores.rebuild(store, config)
-    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
-    assert (told.queue_file_size, told.index_slots, told.index_items) == (140, slots, items)
+    reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
+    assert (reported.queue_file_size, reported.index_slots, reported.index_items) == (140, slots, items)
 
 
 def test_most_queue_files_tell(store: Path) -> None:
@@ -71,8 +76,8 @@ def test_hostile_index_files_tell_nothing(data: bytes, store: Path) -> None:
     """An IndexFile whose bytes are not one's tells no settings and does no harm."""
     (store / paths.INDEX).mkdir()
     (store / paths.INDEX / "20250101000000000").write_bytes(data)
-    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
-    assert (told.index_slots, told.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
+    assert (reported.index_slots, reported.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
     stores.rebuild(store)
 
 
@@ -81,5 +86,5 @@ def test_second_index_file_tells_where_the_first_is_broken(store: Path) -> None:
     stores.rebuild(store)
     first = min((store / paths.INDEX).iterdir())
     first.write_bytes(b"")
-    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
-    assert (told.index_slots, told.index_items) == (16, 8)
+    reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
+    assert (reported.index_slots, reported.index_items) == (16, 8)

@@ -18,7 +18,7 @@ from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden, stores
 from support.checked import assert_sound
-from support.crooked import CASES, written
+from support.out_of_order import CASES, written
 from support.switches import config_of
 
 if TYPE_CHECKING:
@@ -129,13 +129,13 @@ def test_wrong_end(kind: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("behind", [1, 58, 10**12])
-def test_max_too_high(behind: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("distance", [1, 58, 10**12])
+def test_max_too_high(distance: int, tmp_path: Path) -> None:
     """A max behind the last entry would let the next message stand behind a hole."""
     last, moved = max_of(golden.unpack("rocksdb", tmp_path / "as-it-was")), []
 
     def change(batch: Batch) -> None:
-        moved.append(OffsetValue(last.physical_offset, last.queue_offset + behind))
+        moved.append(OffsetValue(last.physical_offset, last.queue_offset + distance))
         batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX), fmt.encode_offset_value(moved[0]))
 
     (finding,) = reput.check(changed(tmp_path, change), spark=False, config=stores.GOLDEN).findings

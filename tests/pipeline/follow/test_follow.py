@@ -252,9 +252,9 @@ def test_durable_follows_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         follower.step()
         assert read_frontier(layout) == before
         follower.tend()
-        told = read_frontier(layout)
-        assert told is not None
-        assert told.queue_offset == told.index_offset == follower.progress.durable == follower.progress.frontier
+        reported = read_frontier(layout)
+        assert reported is not None
+        assert reported.queue_offset == reported.index_offset == follower.progress.durable == follower.progress.frontier
     follower.close()
     store.close()
     assert_sound(path, CONFIG)
@@ -530,12 +530,12 @@ def killed_writer(path: Path, follow_it: bool, hundreds: int) -> None:
     process.start()
     # Else nobody would hear of a process that ends by itself.
     os.close(writing)
-    told = [os.read(reading, 1) for _ in range(hundreds)]
+    reported = [os.read(reading, 1) for _ in range(hundreds)]
     os.close(reading)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert told == [b"x"] * hundreds
+    assert reported == [b"x"] * hundreds
 
 
 @pytest.mark.parametrize("hundreds", [1, 5, 12])
@@ -565,6 +565,6 @@ def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
 
 def test_progress_as_values() -> None:
     """What a follower tells is plain values by name."""
-    told = FollowProgress(lag_bytes=3).as_dict()
-    assert told["lag_bytes"] == 3
-    assert set(told) >= {"frontier", "durable", "lag_messages", "lag_ms", "messages_per_s", "batch_ms"}
+    reported = FollowProgress(lag_bytes=3).as_dict()
+    assert reported["lag_bytes"] == 3
+    assert set(reported) >= {"frontier", "durable", "lag_messages", "lag_ms", "messages_per_s", "batch_ms"}

@@ -25,8 +25,8 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
         "Cannot call methods on a stopped SparkContext.", "SparkContext has been shutdown",
         "Job 0 cancelled because SparkContext was shut down",
     ):  # fmt: skip
-        told = _failure(Exception(f": java.lang.IllegalStateException: {words}\n\tat x"), "spark://nohost:7077")
-        assert "its master spark://nohost:7077 cannot be reached" in told
+        reported = _failure(Exception(f": java.lang.IllegalStateException: {words}\n\tat x"), "spark://nohost:7077")
+        assert "its master spark://nohost:7077 cannot be reached" in reported
     assert (
         _failure(Exception(": java.io.IOException: full"), "local") == "a Spark job failed: java.io.IOException: full"
     )
@@ -35,17 +35,17 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
 def test_the_log_settings_are_there() -> None:
     """The file that the JVM is told to read its log's settings from exists: without it Spark logs all it does."""
     options = settings("local[1]", use_archive=False)["spark.driver.extraJavaOptions"].split()
-    (told,) = (word.partition("=file://")[2] for word in options if "log4j2.configurationFile" in word)
-    assert "rootLogger" in Path(told).read_text("utf-8")
+    (reported,) = (word.partition("=file://")[2] for word in options if "log4j2.configurationFile" in word)
+    assert "rootLogger" in Path(reported).read_text("utf-8")
 
 
 def test_a_port_of_something_else_is_no_null_pointer() -> None:
     """Spark gives up on a master while it makes its context: its NullPointerException comes in words."""
     error = Exception("An error occurred while calling None.\n: java.lang.NullPointerException: null\n\tat x")
     assert "does not answer as a Spark master" in _not_started(error, "spark://127.0.0.1:22")
-    told = _not_started(Exception("An error\n: java.io.IOException: full\n\tat x"), "local[1]")
-    assert told.startswith("Spark does not start on local[1]: java.io.IOException: full")
-    assert "\n" not in told
+    reported = _not_started(Exception("An error\n: java.io.IOException: full\n\tat x"), "local[1]")
+    assert reported.startswith("Spark does not start on local[1]: java.io.IOException: full")
+    assert "\n" not in reported
 
 
 def test_a_connection_that_ends_is_logged(
@@ -71,8 +71,8 @@ def test_ctrl_c_while_spark_starts() -> None:
     while "java" not in in_session(driver.pid).values() and time.monotonic() < until:
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGINT)
-    _, told = driver.communicate()
-    assert told.count("Traceback") == 1
+    _, reported = driver.communicate()
+    assert reported.count("Traceback") == 1
     assert driver.returncode != 0
     while (left := in_session(driver.pid)) and time.monotonic() < until:
         time.sleep(0.1)

@@ -110,12 +110,12 @@ def test_imitation_that_chains_into_the_next_record(tmp_path: Path) -> None:
     inner = encode_record(plain._replace(physical_offset=log.end + BODY_AT_V4))
     second = log.message(body=inner[:-tail], properties=plain.properties)
     at = second.offset + BODY_AT_V4
-    behind = [log.message(tags="x") for _ in range(5)]
+    later = [log.message(tags="x") for _ in range(5)]
     data = next(log.files())[1]
     verdict, size = examine(data, at, len(data), at)
     assert (verdict, at + size) == (Verdict.GOOD, second.offset + second.size)
     assert compare_splits(log, tmp_path, at) >= 1
-    assert stores.positions(tmp_path / "many" / "store") == [p.offset for p in (first, second, *behind)]
+    assert stores.positions(tmp_path / "many" / "store") == [p.offset for p in (first, second, *later)]
 
 
 def test_chain_of_imitations_over_many_splits(tmp_path: Path) -> None:

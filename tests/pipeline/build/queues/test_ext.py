@@ -318,8 +318,8 @@ def test_entries_that_lost_their_addresses(chosen: slice, tmp_path: Path) -> Non
     store = golden.unpack("ext", tmp_path)
     assert rules_of(store, GOLDEN_CONFIG) == {}
     count = without_addresses(store, chosen)
-    told = rules_of(store, GOLDEN_CONFIG)
-    assert told["damage", "ext-missing"] == count
+    reported = rules_of(store, GOLDEN_CONFIG)
+    assert reported["damage", "ext-missing"] == count
     reput.rebuild(store, spark=False, config=GOLDEN_CONFIG)
     assert rules_of(store, GOLDEN_CONFIG) == {}
 

@@ -211,8 +211,10 @@ def test_repeats_gaps_and_restarts(tmp_path: Path) -> None:
     report = stores.rebuild(store, CONFIG)
     assert [entry.base_offset for entry in batch_entries(store, "batches/0")] == [0, 3, 9]
     assert [(entry.base_offset, entry.messages) for entry in batch_entries(store, "batches/1")] == [(0, 5), (5, 5)]
-    told = [(one.queue_id, one.repeats, one.blanks, one.restarts, one.dropped) for one in report.out_of_order_queues]
-    assert told == [(0, 1, 3, 0, 0), (1, 0, 0, 1, 2)]
+    reported = [
+        (one.queue_id, one.repeats, one.blanks, one.restarts, one.dropped) for one in report.out_of_order_queues
+    ]
+    assert reported == [(0, 1, 3, 0, 0), (1, 0, 0, 1, 2)]
     assert [finding.rule for finding in check(store).findings if finding.rule == "queue-offsets"] == [
         "queue-offsets"
     ] * 2

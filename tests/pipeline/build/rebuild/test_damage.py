@@ -199,13 +199,13 @@ def test_garbage_over_a_split_border(split: int, tmp_path: Path) -> None:
     before = [log.message(keys=f"a{n}") for n in range(4)]
     begin = log.garbage(b"\xda\xa3\x20\xa7 no record \0" * 60)
     end = log.end
-    behind = [log.message(keys=f"b{n}") for n in range(4)]
+    later = [log.message(keys=f"b{n}") for n in range(4)]
     store = stores.with_log(tmp_path, log)
     with pytest.raises(DamagedLogError, match=f"{end - begin} bytes suspect until the next record at {end}"):
         stores.rebuild(store, split_mb=split / (1 << 20))
     report = stores.rebuild(store, split_mb=split / (1 << 20), salvage=True)
     assert [(gap.begin, gap.end) for gap in report.gaps] == [(begin, end)]
-    assert stores.positions(store) == [placed.offset for placed in (*before, *behind)]
+    assert stores.positions(store) == [placed.offset for placed in (*before, *later)]
 
 
 @pytest.mark.parametrize("split", [300, 1000, 2048, 100_000])
@@ -219,14 +219,14 @@ def test_garbage_over_a_file_border(into_next: int, split: int, tmp_path: Path) 
     if into_next:
         log.garbage(b"x" * into_next)
     end = log.end
-    behind = [log.message(keys=f"b{n}") for n in range(4)]
+    later = [log.message(keys=f"b{n}") for n in range(4)]
     store = stores.with_log(tmp_path, log)
     with pytest.raises(DamagedLogError, match=f"log offset {begin}.*the next record at {end}"):
         stores.rebuild(store, split_mb=split / (1 << 20))
     report = stores.rebuild(store, split_mb=split / (1 << 20), salvage=True)
     assert [(gap.begin, gap.end) for gap in report.gaps] == [(begin, end)]
     assert report.log_bytes == log.end - (end - begin)
-    assert stores.positions(store) == [placed.offset for placed in (*before, *behind)]
+    assert stores.positions(store) == [placed.offset for placed in (*before, *later)]
 
 
 @any_split

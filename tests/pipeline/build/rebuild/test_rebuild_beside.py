@@ -15,7 +15,7 @@ from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.spark import worker_parent
 from reput.pipeline.spark.engine import LoopEngine, SparkEngine, Started
 from support import databases, golden, stores
-from support.crooked import CASES, written
+from support.out_of_order import CASES, written
 from support.switches import config_of
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ def _refuse(error: Exception, *_: Any) -> None:
 def test_two_jobs_of_spark(spark: SparkContext) -> None:
     """A job that was started gives its results in order, beside another, and raises what its tasks raise."""
     engine = SparkEngine(spark)
-    started, told = engine.start(abs, [-3, 2, -1]), list[tuple[int, int]]()
+    started, reported = engine.start(abs, [-3, 2, -1]), list[tuple[int, int]]()
     assert engine.run(abs, [-5], lambda *_: None) == [5]
     assert started is not None
-    assert started.results(lambda *progress: told.append(progress)) == [3, 2, 1]
+    assert started.results(lambda *progress: reported.append(progress)) == [3, 2, 1]
 
     failing = engine.start(_refused, [1])
     assert failing is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import stores
-from support.crooked import CASES, SPLITS, upto, written
+from support.out_of_order import CASES, SPLITS, upto, written
 from support.records import LogBuilder
 
 if TYPE_CHECKING:

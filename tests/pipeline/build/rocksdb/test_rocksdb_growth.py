@@ -22,8 +22,8 @@ from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, dying, growing, kinds, stores
 from support.checked import assert_sound
-from support.crooked import CASES
 from support.opened import forget_known_good
+from support.out_of_order import CASES
 from support.records import LogBuilder
 from support.switches import config_of
 

@@ -15,7 +15,7 @@ from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue, decode_offset_value, offset_key
 from support import databases, golden, stores
-from support.crooked import CASES, SPLITS, written
+from support.out_of_order import CASES, SPLITS, written
 from support.records import LogBuilder
 from support.switches import config_of
 

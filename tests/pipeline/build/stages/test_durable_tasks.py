@@ -24,7 +24,7 @@ class FarEngine(LoopEngine):
     shares_driver_files = False
 
 
-def crooked_log() -> LogBuilder:
+def out_of_order_log() -> LogBuilder:
     """A log that gives every stage work: a repeat, a queue that starts above 0, keys."""
     log = LogBuilder(4096)
     for number in range(8):
@@ -36,7 +36,7 @@ def crooked_log() -> LogBuilder:
 
 def test_files_and_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every queue file, IndexFile and folder above them is synced by a task before the driver's own sync."""
-    store = stores.with_log(tmp_path, crooked_log())
+    store = stores.with_log(tmp_path, out_of_order_log())
     synced: set[int] = set()
     before: set[int] = set()
     sync, sync_tree = fs.sync, fs.sync_tree
