@@ -84,7 +84,7 @@ def test_old_names_of_a_store_s_reads_work(path: Path) -> None:
 
 
 def test_old_names_of_following_work(path: Path) -> None:
-    """`tell`, `max_batch_mb`, `checkpoint` and a `follow` that chooses Spark work as the present names do."""
+    """The old names of arguments, and a `follow` that chooses Spark, work as the present ones do."""
     seen: list[int] = []
     old: Any = {"max_batch_mb": 0.0005, "checkpoint": None, "tell": lambda progress: seen.append(progress.batches)}
     with pytest.warns(DeprecationWarning, match="the next version drops the old name") as warned:

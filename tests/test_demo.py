@@ -1,4 +1,4 @@
-"""The demo: says what is equal and what is not, and leaves nothing behind."""
+"""The demo: says what is equal and what is not, and leaves no file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support import golden
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the demo makes its temporary folder; it must be empty at the end."""
+    """The folder below which the demo makes its temporary folder; it must be empty at the end."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -56,7 +56,7 @@ def after_rebuild(monkeypatch: pytest.MonkeyPatch, path: str, offset: int) -> No
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_what_rocketmq_wrote_comes_back_equal(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With Spark, all queue files and IndexFiles of RocketMQ's store come back equal, and nothing stays behind."""
+    """With Spark, all queue files and IndexFiles of RocketMQ's store come back equal, and no file stays."""
     assert main([]) == 0
     assert not list(scratch.iterdir())
 
@@ -204,7 +204,7 @@ def test_a_store_is_kept(
 
 @pytest.mark.parametrize("text", ["0", "-5", "many", "1.5", "4e6", "", " ", "\u0663", "9" * 5000, "-h"])
 def test_a_wrong_number_is_one_line(scratch: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """What is no whole number above 0: exit code 2, one line, no temporary folder."""
+    """A number that is not whole, or not above 0, is refused: exit code 2, one line, no temporary folder."""
     assert main([text]) == 2
 
     printed = capsys.readouterr()

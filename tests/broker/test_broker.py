@@ -392,7 +392,7 @@ BODIES = st.sampled_from(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(code=st.sampled_from([*R, 0, -1, 65535]), fields=st.dictionaries(NAMES, VALUES, max_size=12), body=BODIES)
 def test_any_request_is_answered(fuzzed: reput.RunningBroker, code: int, fields: dict[str, str], body: bytes) -> None:
-    """Whatever a header and a body have, an answer comes, and none is an error of ours."""
+    """Any header and body get an answer, and no answer is an internal error."""
     fields.pop("suspendTimeoutMillis", None)
     with Client(fuzzed.address) as client:
         answer = client.ask(code, body, **fields)

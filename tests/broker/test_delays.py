@@ -130,7 +130,7 @@ def test_delays_of_another_broker_are_taken_over(tmp_path: Path) -> None:
 
 
 def test_lost_offsets_of_delays_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """If delayOffset.json and its backup are damaged, what the queues still have is delivered, and the log says so."""
+    """A damaged delayOffset.json and backup keep no waiting message back, and the log says so."""
     path = tmp_path / "store"
     with reput.serve(path, topics=["orders"]) as broker, Client(broker.address) as client:
         client.put("orders", b"again", properties="DELAY\x011")

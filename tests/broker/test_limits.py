@@ -265,7 +265,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(pieces=st.lists(FRAMES | HEADS | damaged() | st.binary(max_size=64), min_size=1, max_size=6))
 def test_any_bytes_harm_nobody_else(fuzzed: reput.RunningBroker, pieces: list[bytes]) -> None:
-    """Whatever a connection sends, cut wherever, another client is served meanwhile, and nothing is kept."""
+    """Any bytes on a connection, cut anywhere, leave another client served, and nothing is kept of them."""
     with Client(fuzzed.address) as other, Client(fuzzed.address) as wild:
         try:
             for piece in pieces:

@@ -42,7 +42,7 @@ def client(broker: reput.RunningBroker) -> Iterator[Client]:
 
 
 def test_messages_are_counted_by_topic_and_kind(broker: reput.RunningBroker, client: Client) -> None:
-    """What was stored counts with the bytes of its records, and so do half and delayed messages in their topics."""
+    """A stored message counts with the bytes of its record, and half and delayed messages count in their topics."""
     for size in (1, 2000):
         client.put("orders", b"x" * size)
     client.put("orders", properties="__SHARDINGKEY\x01a\x02")
@@ -86,7 +86,7 @@ def test_a_delayed_message_counts_for_its_topic_when_it_comes(broker: reput.Runn
 
 
 def test_a_group_has_its_lag(broker: reput.RunningBroker, client: Client) -> None:
-    """What was given, committed and waits, and how old the first message is that waits."""
+    """A group has metrics for messages delivered, committed and waiting, and for the age of the first that waits."""
     client.heartbeat("c1", "readers", orders="*")
     for _ in range(5):
         client.put("orders", b"body", 1)
@@ -230,7 +230,7 @@ def test_a_request_that_never_ends_is_closed(broker: reput.RunningBroker, monkey
 
 
 def test_further_connections_are_closed(broker: reput.RunningBroker) -> None:
-    """Only so many connections are open at a time."""
+    """The number of open connections has a limit."""
     waiting = [_connected(broker) for _ in range(pages.MAX_PAGE_CONNECTIONS)]
     try:
         with _connected(broker) as further:

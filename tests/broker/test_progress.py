@@ -29,7 +29,7 @@ def lag_of(store: Path, group: str) -> dict[int, tuple[Any, Any]]:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["json", "config-v1", "config-v1-single", "config-v2"])
 def test_offsets_of_a_running_broker_are_shown(name: str, tmp_path: Path) -> None:
-    """What clients commit is shown beside the broker, where it keeps offsets, and so is what it stores meanwhile."""
+    """A running broker's offsets show its clients' commits and stored messages, wherever it keeps the offsets."""
     store = golden.unpack(name, tmp_path)
     config = reput.StoreConfig(flush_consumer_offset_interval=50)
     with reput.serve(store, topics={"served": 2}, config=config) as broker, Client(broker.address) as client:

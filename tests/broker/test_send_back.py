@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 R, C = RequestCode, ResponseCode
 PLACES = {"REAL_TOPIC", "REAL_QID"}
-"""What a message that waited for its level has besides."""
+"""The properties that a message has in addition after it waited for its level."""
 
 
 @pytest.fixture

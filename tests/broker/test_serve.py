@@ -143,7 +143,7 @@ def test_a_damaged_topics_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["json", "config-v1", "config-v1-single", "config-v2"])
 def test_topics_groups_and_offsets_are_kept_where_the_broker_does(name: str, tmp_path: Path) -> None:
-    """What clients make is in the store's JSON or RocksDB, beside what the broker had there."""
+    """Topics, groups and offsets of clients are in the store's JSON or RocksDB, beside those of the broker."""
     store = golden.unpack(name, tmp_path)
     before = {table: metadata_of(store).read(table) for table in Table}
     with reput.serve(store, topics={"served": 3}) as broker, Client(broker.address) as client:

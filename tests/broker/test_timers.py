@@ -113,7 +113,7 @@ def test_a_message_that_is_recalled_does_not_come(tmp_path: Path) -> None:
 
 
 def test_recalls_are_off_unless_they_are_allowed(broker: reput.RunningBroker, client: Client) -> None:
-    """As in RocketMQ recallMessageEnable is false by default."""
+    """The setting recallMessageEnable is false by default, as in RocketMQ."""
     sent = put_later(client, b"later", TIMER_DELAY_SEC=100)
     fields = {"producerGroup": "pg", "topic": "orders", "recallHandle": sent.fields["recallHandle"]}
     assert client.ask(RequestCode.RECALL_MESSAGE, **fields).code == C.NO_PERMISSION

@@ -47,7 +47,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[], 
 
 
 def test_zeros_that_a_writer_fills_meanwhile_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`dump log` beside a writer shows what is confirmed, and does not search behind it."""
+    """`dump log` beside a writer shows confirmed records, and does not search after them."""
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         placed = put(store, 20)
         meanwhile(monkeypatch, "reput.log.read.reader.find_record", lambda: put(store, 2))
@@ -84,7 +84,7 @@ def test_dump_log_beside_a_writer_that_never_rests(tmp_path: Path) -> None:
 
 
 def test_damage_in_front_of_what_is_confirmed_is_told_beside_a_writer(tmp_path: Path) -> None:
-    """A writer's log that breaks in front of what is confirmed is damaged, also where no record follows."""
+    """A writer's log with bad bytes below the confirmed offset is damaged, even if no record follows."""
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         placed, confirmed = put(store, 20), store.view.confirmed()
         with (tmp_path / "u" / paths.COMMIT_LOG / f"{0:020}").open("r+b") as file:
@@ -105,7 +105,7 @@ def test_damage_in_front_of_what_is_confirmed_is_told_beside_a_writer(tmp_path: 
 def test_zeros_in_front_of_a_record_are_looked_at_twice(
     fills: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a broker has filled the zeros meanwhile the walk goes on up to the record behind; else they are damage."""
+    """Zeros that a broker fills meanwhile do not end the walk; zeros that stay are damage."""
     log = LogBuilder(file_size=CONFIG.mapped_file_size_commit_log)
     for n in range(20):
         log.message("t", body=b"%d" % n)

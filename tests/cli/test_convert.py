@@ -41,7 +41,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_convert_and_diff(tmp_path: Path, config: Path) -> None:
-    """A conversion says what to tell the broker; no difference is exit code 0, one is 1 with a line for each."""
+    """A conversion names the settings to change; no difference is exit code 0, one is 1 with a line for each."""
     store = golden.unpack("basic", tmp_path)
     done = call(convert, store, "--to", "both", "--no-spark", "--config", config, "--json")
     assert done.return_value == 0
@@ -129,7 +129,7 @@ def test_text(config: Path) -> None:
 
 
 def test_queues_behind_a_crash(tmp_path: Path, config: Path) -> None:
-    """Where nothing says how far the queues are complete no byte is wrong: exit code 2, and what to do."""
+    """Queues of a crashed store whose complete part is unknown are not converted: exit code 2, and the remedy."""
     store = golden.unpack("crash", tmp_path)
     words = ("--no-spark", "--config", config, "--source", "queues", "--to", "rocksdb")
     error = call(convert, store, *words).exception

@@ -96,7 +96,7 @@ def test_a_rebuild_is_foretold(store: Path) -> None:
 
 @pytest.mark.golden
 def test_a_deletion_is_foretold(store: Path) -> None:
-    """The queues and folders that it names are gone behind the deletion."""
+    """The queues and folders that a dry run names are gone after the deletion."""
     reported = json.loads(call("delete", store, "-t", "orders", "--dry-run", "--json").stdout)
     done = json.loads(call("delete", store, "-t", "orders", "--json").stdout)
     assert reported["queues"] == done["queues"]
@@ -163,7 +163,7 @@ def test_refusals_of_one_verb(store: Path) -> None:
 
 @pytest.mark.golden
 def test_too_little_room_is_a_warning(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the disk has less than is needed the dry run says so."""
+    """A dry run warns if the disk has less space than the job needs."""
     monkeypatch.setattr("reput.files.fs.free_bytes", lambda _: 1000)
     done = call("rebuild", store, "--dry-run")
     assert done.return_value == 0

@@ -87,7 +87,7 @@ def test_log_times(ticking: tuple[Path, list[Record]]) -> None:
 
 
 def test_the_last_records_behind_damage(ticking: tuple[Path, list[Record]]) -> None:
-    """Damage among the last records is told, and does not hide that it lies there."""
+    """Damage among the last records is reported, and does not hide that it lies there."""
     store, records = ticking
     damaged = records[-3].physical_offset
     path = store / paths.COMMIT_LOG / f"{damaged // (1 << 14) * (1 << 14):020}"
@@ -168,7 +168,7 @@ def test_log_tells_transactions_and_compression(tmp_path: Path) -> None:
 
 
 def test_bodies_say_what_they_are() -> None:
-    """A body is text where all of it is UTF-8, else base64; a cut falls between characters, and is told."""
+    """A body is text if all of it is UTF-8, otherwise base64; a cut falls between characters, and is reported."""
     assert body_values("支付".encode()) == {
         "body": "支付",
         "body_encoding": "text",
@@ -191,7 +191,7 @@ def test_bodies_say_what_they_are() -> None:
 
 
 def test_log_damage_is_exit_code_1(tmp_path: Path) -> None:
-    """Bytes that are no record, with records behind: place, verdict and where to go on, on stderr; exit code 1."""
+    """Bytes that are no record before good records have place, verdict and next record on stderr; exit code 1."""
     log = LogBuilder(1 << 16)
     log.message("orders")
     at = log.garbage(b"no record at all")
@@ -268,7 +268,7 @@ def test_queue_shows_rocketmqs_entries(name: str) -> None:
 
 @pytest.mark.golden
 def test_queue_ranges() -> None:
-    """-o counts from the end when it is negative; -c is the number of each queue; behind the end there is a word."""
+    """A negative -o counts from the end; -c limits each queue; an offset after the end is reported."""
     store = golden.shared("basic")
     end = golden.facts("basic").entries("orders")
     assert [value["queue_offset"] for value in lines("queue", store, "-t", "orders", "-o", -2)] == [end - 2, end - 1]
@@ -323,7 +323,7 @@ def test_entries_that_do_not_fit_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_expired_records_are_no_damage(tmp_path: Path) -> None:
-    """Entries whose records the log has no more are told as expired, with success."""
+    """Entries whose records the log has no more are shown as expired, and the exit code is 0."""
     store = golden.unpack("basic", tmp_path)
     (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
     result = call("queue", store, "-t", "orders", "-c", 1, "--records", "--json")
@@ -344,7 +344,7 @@ def test_a_missing_queue_file_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_queues_of_batches() -> None:
-    """An entry stands for all messages of its record; what is asked for may lie inside it."""
+    """An entry of a batch counts for all messages of its record; the offset that is asked for may lie inside it."""
     store = golden.shared("batch")
     golden_lines = [line for line in golden.answers("batch") if "queue" in line and line["queue"] == ["batches", 1]]
     found = lines("queue", store, "-t", "batches", "-q", 1, "--records")
@@ -387,7 +387,7 @@ def test_bodies_need_records() -> None:
 
 
 def items_of(data: bytes) -> int:
-    """How many items an IndexFile holds: RocketMQ counts one more, because the first has number 1."""
+    """Return the number of items in an IndexFile: RocketMQ counts one more, because the first has number 1."""
     return decode_header(data).index_count - 1
 
 
@@ -434,7 +434,7 @@ def test_a_key_leads_to_its_records() -> None:
 
 @pytest.mark.golden
 def test_a_chain_that_runs_in_circles_ends(tmp_path: Path) -> None:
-    """A link to an item that is not older is damage: told with its place, and the walk ends."""
+    """A link to an item that is not older is damage: the place is reported, and the walk ends."""
     store = golden.unpack("basic", tmp_path)
     reported = lines("index", store, "-t", "orders", "-k", "x")
     first = next(value for value in reported if value["kind"] == "item")
@@ -450,7 +450,7 @@ def test_a_chain_that_runs_in_circles_ends(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_odd_index_files_are_told(tmp_path: Path) -> None:
-    """A short file, one of an odd length and a header that counts too far are told with name and remedy."""
+    """A short file, one of an odd length and a header that counts too far are reported with name and remedy."""
     store = golden.unpack("basic", tmp_path)
     *_, path = sorted((store / paths.INDEX).iterdir())
     whole = path.read_bytes()
@@ -481,7 +481,7 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
         (["log", "-q", "99"], "no such record in log offsets 0 to {log_end}"),
         (
             ["log", "-o", "{inside}", "-c", 1],
-            "no record begins at log offset {inside}; the next one begins at {behind}",
+            "no record begins at log offset {inside}; the next one begins at {after}",
         ),
         (["queue", "-t", "orders", "-o", 500_000], "no entries there"),
         (
@@ -493,10 +493,10 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
     ids=str,
 )
 def test_nothing_is_never_silent(arguments: list[Any], said: str) -> None:
-    """Where there is nothing to show, or not where it was asked for, stderr says what was looked at."""
+    """An empty answer comes with a note on stderr that says what was searched."""
     store, facts = golden.shared("basic"), golden.facts("basic")
     seventh, eighth = golden.records(store)[6:8]
-    found = {"inside": seventh.offset + 1, "behind": eighth.offset, **facts._asdict()}
+    found = {"inside": seventh.offset + 1, "after": eighth.offset, **facts._asdict()}
     arguments, said = [str(argument).format_map(found) for argument in arguments], said.format_map(found)
     result = call(arguments[0], store, *arguments[1:])
     assert result.return_value == 0
@@ -530,7 +530,7 @@ def test_a_start_is_light_and_a_closed_pipe_quiet() -> None:
 
 @pytest.mark.parametrize("arguments", [["info"], ["dump", "log"], ["dump", "queue"], ["dump", "index"]], ids=" ".join)
 def test_examples_in_the_help_keep_their_lines(arguments: list[str]) -> None:
-    """Each example stands on a line of its own."""
+    """Each example is on a line of its own."""
     shown = CliRunner().invoke(cli, [*arguments, "--help"]).stdout
     examples = [line.strip() for line in shown.splitlines() if line.strip().startswith("reput ")]
     assert len(examples) >= 2
@@ -539,7 +539,7 @@ def test_examples_in_the_help_keep_their_lines(arguments: list[str]) -> None:
 
 @pytest.mark.golden
 def test_many_faults_do_not_flood(tmp_path: Path) -> None:
-    """Of many entries that do not fit, the first places are told, then their number."""
+    """Many entries that do not fit are reported by the first places, then by their number."""
     store = golden.unpack("basic", tmp_path)
     path = store / paths.CONSUME_QUEUE / "orders" / "0" / paths.offset_name(0)
     path.write_bytes(b"".join((n * 7 + 1).to_bytes(8, "big") + path.read_bytes()[8:20] for n in range(300)))

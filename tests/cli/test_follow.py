@@ -1,4 +1,4 @@
-"""`reput follow`: ends when caught up or when told to, says where it is, and refuses what it cannot do."""
+"""`reput follow`: ends when caught up or at a signal, says where it is, and refuses what it cannot do."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A queue file that was cut is told by name with the remedy and exit code 1, and nothing is called caught up."""
+    """A cut queue file is reported by name with the remedy and exit code 1, and nothing is called caught up."""
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     cut = max((store / "consumequeue" / "a" / "0").iterdir())
     for size in (100, 33):
@@ -168,7 +168,7 @@ def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_follow_says_caught_up_and_then_fails(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a full disk nothing is called caught up before the error: the line says how far behind the indexes are."""
+    """On a full disk nothing is called caught up before the error: the line says how far the indexes lag."""
     with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
         assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 2
     reported = capsys.readouterr().err
@@ -229,7 +229,7 @@ def test_nothing_to_do_on_a_brokers_store(
 def test_nothing_to_do_on_a_store_of_ours(
     store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where all is indexed it ends without Spark and without the compiled kernels, whatever engine was asked for."""
+    """A store whose indexes are complete needs neither Spark nor compiled kernels, with any engine."""
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     monkeypatch.setattr("reput.pipeline.spark.session.start_context", no_spark)
     for engine in (("--spark",), ("--master", "local[1]"), ("--no-spark",), ()):
@@ -268,7 +268,7 @@ def test_little_to_do_needs_no_spark(store: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_wait_for_spark_is_told(
     verb: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every verb that starts Spark says so before it waits, unless it is told to be quiet."""
+    """Every verb that starts Spark says so before it waits, unless it runs with --quiet."""
 
     def launch(_: object) -> None:
         assert ("Starting Spark ...\n" in capsys.readouterr().err) == (quiet == ())

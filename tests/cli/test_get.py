@@ -155,7 +155,7 @@ def test_unknown_names_are_told_with_what_is_near(path: Path) -> None:
 
 @pytest.mark.golden
 def test_what_the_default_count_leaves_is_said(tmp_path: Path) -> None:
-    """An answer that the default count cut off says so, and where to go on; -c takes what it is told."""
+    """An answer that the default count cut off says so, and where to continue; -c sets the count."""
     store, entries = golden.shared("basic"), golden.facts("basic").entries("payments", 3)
     done = call(store, "-t", "payments", "-q", 3)
     assert len(done.stdout.splitlines()) == 32
@@ -217,7 +217,7 @@ def test_sql(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_a_record_that_was_damaged_behind_its_index(tmp_path: Path) -> None:
-    """The messages in front are shown; then the damage is told with its place, and those behind can be read."""
+    """The messages before damage are shown; the damage is reported with its place, and those after it can be read."""
     with reput.MessageStore.open(tmp_path / "store", SMALL, create=True) as store:
         put(store, b"a0", b"a1", b"a2")
         where = store.get_message("t", 0, 1, 1).physical_offsets.tolist()[0]
@@ -244,7 +244,7 @@ def test_a_queue_file_that_was_cut_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_a_wrong_size_of_queue_files_is_no_damage() -> None:
-    """Where all files have another length than the setting says, the setting is named, and exit code 2."""
+    """Queue files whose lengths all differ from the setting end the command with the setting's name and exit code 2."""
     store = golden.shared("basic")
     error = call(store, "-t", "orders", "-q", 0, "--set", "mappedFileSizeConsumeQueue=7000").exception
     assert isinstance(error, ConfigError)

@@ -51,7 +51,7 @@ def copied(source: Path, target: Path, *topics: str) -> None:
 
 
 def content(store: Path, *topics: str) -> list[tuple[Any, ...]]:
-    """What messages say, queue by queue."""
+    """Read the contents of messages, queue by queue."""
     with reput.MessageStore.open(store, read_only=True) as opened:
         return [
             (info.topic, info.queue_id, *said(message)) for topic in topics for info in opened.queues(topic)
@@ -61,7 +61,7 @@ def content(store: Path, *topics: str) -> list[tuple[Any, ...]]:
 
 
 def said(message: Any) -> tuple[Any, ...]:
-    """What its sender says with a message."""
+    """Return the part of a message that its sender chose."""
     properties = decode_properties(message.record.properties)
     return message.body, list(properties.items()), message.flag, message.sys_flag & 0x701, message.born_timestamp
 

@@ -45,7 +45,7 @@ def test_queues_are_merged_as_one_message_at_a_time(steps: list[list[list[int]]]
 @settings(deadline=None)
 @given(offsets=st.lists(st.lists(st.integers(0, 300), max_size=8), min_size=2, max_size=3))
 def test_a_queue_keeps_its_own_order(offsets: list[list[int]]) -> None:
-    """A queue whose messages do not stand in the order of the log keeps its order, as in a merge of single messages."""
+    """A queue whose messages are not in the order of the log keeps its order, as in a merge of single messages."""
     queues = [[3 * one + number for one in queue] for number, queue in enumerate(offsets)]
     together = list(in_log_order([iter([found(queue)]) for queue in queues]))
     assert [offset for one in together for offset in one.offsets.tolist()] == list(heapq.merge(*queues))

@@ -54,7 +54,7 @@ def test_text_has_the_main_things() -> None:
 
 @pytest.mark.golden
 def test_names_in_a_pipe_are_whole() -> None:
-    """Where stdout is no terminal a long topic has its whole name."""
+    """A long topic has its whole name if stdout is no terminal."""
     reported = call_json("info", golden.shared("basic"))
     (name,) = (topic["topic"] for topic in reported["topics"] if len(topic["topic"]) > 100)
     for arguments in ((), ("-t", name)):
@@ -83,11 +83,12 @@ def test_json_has_everything() -> None:
     assert reported["queue_entries"] == sum(topic["entries"] for topic in reported["topics"])
     assert reported["index_items"] == sum(file["items"] for file in reported["index_files"])
     assert reported["log"]["max_offset"] == facts.log_end
-    assert {"checkpoint", "abort", "broker_running", "own", "unsupported", "behind", "damage"} <= reported.keys()
+    assert {"checkpoint", "abort", "broker_running", "own", "unsupported", "out_of_date", "damage"} <= reported.keys()
+    assert reported["behind"] == reported["out_of_date"]  # its old name
 
 
 def test_damage_gives_exit_code_1(tmp_path: Path) -> None:
-    """A damaged log is told on stderr, the rest on stdout, and the exit code is 1."""
+    """A damaged log is reported on stderr, the rest on stdout, and the exit code is 1."""
     log = LogBuilder(1 << 16)
     log.message("orders")
     at = log.garbage(b"no record at all")
@@ -140,7 +141,7 @@ def test_a_start_is_quick_and_light() -> None:
 
 @pytest.mark.golden
 def test_a_damaged_database_is_told_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What RocksDB says, over several lines, comes as one, with the remedy behind it and exit code 1."""
+    """RocksDB's report of several lines becomes one, with the remedy after it and exit code 1."""
     store = golden.unpack("rocksdb", tmp_path)
     table = min((store / "consumequeue").glob("*.sst"))
     table.write_bytes(b"x" * 100)

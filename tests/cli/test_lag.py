@@ -33,14 +33,14 @@ def call(*arguments: object) -> Result:
 
 
 def groups(*arguments: object) -> dict[str, dict[str, Any]]:
-    """The groups that a call tells of, by name."""
+    """The groups that a call reports, by name."""
     done = call(*arguments, "--json")
     assert done.exception is None, done.exception
     return {group["group"]: group for group in json.loads(done.stdout)["groups"]}
 
 
 def changes(*arguments: object) -> list[tuple[str, str, int, int | None, int | None]]:
-    """What a call says that it changed."""
+    """The changes that a call reports."""
     done = call(*arguments, "--json")
     assert done.exception is None, done.exception
     reported = json.loads(done.stdout)["changes"]
@@ -48,7 +48,7 @@ def changes(*arguments: object) -> list[tuple[str, str, int, int | None, int | N
 
 
 def offsets(path: Path, group: str, topic: str) -> dict[int, int]:
-    """What the store's file has for a group."""
+    """A group's offsets in the store's file."""
     with reput.MessageStore.open(path, read_only=True) as store:
         return store.progress.query_all(group, topic)
 
@@ -73,7 +73,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_lag_in_messages_and_in_time(path: Path) -> None:
-    """Each queue tells what is not read yet, and the time from the next message to the last; groups have totals."""
+    """Each queue shows its unread messages, and the time from the next one to the last; groups have totals."""
     before = stores.digest(path)
     billing = groups(path)["billing"]
     assert stores.digest(path) == before
@@ -108,7 +108,7 @@ def test_text_has_queues_and_totals(path: Path) -> None:
 
 
 def test_odd_offsets_are_said(path: Path) -> None:
-    """An offset past a queue's end, and progress in a queue that is not there, are told."""
+    """An offset past a queue's end, and progress in a queue that does not exist, are reported."""
     with reput.MessageStore.open(path, create=True) as store:
         store.commit_offset("odd", "orders", 0, 99)
         store.commit_offset("odd", "gone", 3, 7)

@@ -49,7 +49,7 @@ messages = st.builds(
 
 @contextmanager
 def stdout() -> Iterator[io.BytesIO]:
-    """What goes to stdout, as a pipe gets it."""
+    """The bytes that go to stdout, as a pipe gets them."""
     raw = io.BytesIO()
     with mock.patch.object(sys, "stdout", io.TextIOWrapper(raw, encoding="utf-8")):
         yield raw
@@ -127,7 +127,7 @@ FORMS: list[tuple[LineForm, Callable[[Record], None]]] = [
 @settings(max_examples=80, deadline=None)
 @given(found=st.lists(messages, max_size=8), kernels=st.sampled_from(["compiled", "reference"]))
 def test_lines_from_columns_are_those_of_single_records(found: list[Record], kernels: str) -> None:
-    """Whatever the messages hold, each form's lines are those that are made of one record at a time."""
+    """Lines from columns are those that are made of one record at a time, in each form and for any messages."""
     data, placed = log_of(found)
     with mock.patch.dict(os.environ, {SWITCH: kernels}):
         for form, show in FORMS:

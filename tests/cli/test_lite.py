@@ -22,7 +22,7 @@ MINUTE_MS = 60_000
 
 
 def lite(*arguments: object) -> str:
-    """What the command prints."""
+    """The command's output."""
     done = CliRunner().invoke(cli, ["lite", *map(str, arguments)], standalone_mode=False)
     assert done.exception is None, done.exception
     return done.stdout

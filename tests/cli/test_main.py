@@ -42,7 +42,7 @@ def test_full_disk_under_stdout(verb: str) -> None:
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_a_lost_report_is_no_failed_rebuild(tmp_path: Path) -> None:
-    """Where only the report of a rebuild cannot be written, the error says that the new indexes are live."""
+    """A rebuild whose report cannot be written says that the new indexes are live."""
     store = golden.unpack("basic", tmp_path)
     for arguments, said in (
         (["rebuild", store, "--no-spark", "-q"], "the new indexes are live"),
@@ -91,14 +91,14 @@ def test_an_interrupted_rebuild(
 
 
 def test_misuse_is_one_line() -> None:
-    """A wrong option is told in reput's own style, with the usage, and exit code 2."""
+    """A wrong option is reported in reput's own style, with the usage, and exit code 2."""
     done = reput("rebuild", "--nonsense")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("error: ")
 
 
 def test_misuse_with_json_is_a_document(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who asks for JSON gets a document on stdout also where the command line itself is wrong."""
+    """A wrong command line with --json gives a document on stdout, too."""
     assert main.run(["info", "store", "--json", "--nonsense"]) == 2
     out, err = capsys.readouterr()
     answer = json.loads(out)
@@ -108,7 +108,7 @@ def test_misuse_with_json_is_a_document(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("arguments", [[], ["dump"]])
 def test_without_a_command_there_is_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Who gives no command is shown those there are, on stderr and with exit code 2."""
+    """A call without a command lists the commands on stderr, with exit code 2."""
     assert main.run(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -131,7 +131,7 @@ def test_config_that_is_none(tmp_path: Path) -> None:
 
 
 def test_damaged_log_is_no_case_for_a_rebuild(tmp_path: Path) -> None:
-    """Where the log itself is damaged, check says what helps instead of advising a rebuild that would refuse."""
+    """A check of a damaged log names a remedy that works, and no rebuild, which would refuse."""
     store = golden.unpack("basic", tmp_path)
     path = store / "commitlog" / f"{0:020d}"
     data = bytearray(path.read_bytes())
@@ -145,7 +145,7 @@ def test_damaged_log_is_no_case_for_a_rebuild(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("index", [False, True])
 def test_a_log_that_is_not_there_is_no_case_for_a_rebuild(index: bool, tmp_path: Path) -> None:
-    """Where queues or IndexFiles have entries and the log no record, check asks for the log: a rebuild would refuse."""
+    """A check of queues or IndexFiles without a log asks for the log, and for no rebuild, which would refuse."""
     store = golden.unpack("basic", tmp_path)
     shutil.rmtree(store / ("consumequeue" if index else "index"))
     for path in (store / "commitlog").iterdir():

@@ -1,4 +1,4 @@
-"""What a newcomer tries at the command line: each slip ends with words that help, and with exit code 2."""
+"""Slips of a first-time user at the command line: each ends with words that help, and with exit code 2."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Path]:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What a command says that ends with exit code 2."""
+    """Return the text of a command that ends with exit code 2."""
     assert run([str(argument) for argument in arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -80,7 +80,7 @@ def test_a_slip_ends_with_what_to_give(words: str, says: str, store: Path, capsy
 
 
 def test_a_missing_path_advises_a_reader_no_create(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who only reads a store that is not there is told to give a store's root, not how a new one is made."""
+    """A command that only reads a missing store asks for a store's root, and does not suggest --create."""
     (tmp_path / "empty").mkdir()
     for name in ("nope", "empty"):
         assert "create" not in refused(capsys, "get", tmp_path / name, "-t", "t")

@@ -33,7 +33,7 @@ def reported(*arguments: object) -> dict[str, Any]:
 
 @pytest.mark.golden
 def test_spans_of_queues() -> None:
-    """Without a time each queue tells its offsets and the times of its first and last message; nothing is changed."""
+    """Without a time each queue has its offsets and the times of its first and last message; nothing is changed."""
     store = golden.shared("basic")
     before = stores.digest(store)
     found = reported(store, "-t", "payments")
@@ -73,7 +73,7 @@ def test_offsets_by_time() -> None:
 
 @pytest.mark.golden
 def test_text_is_a_table() -> None:
-    """Text has a line a queue behind the columns' names; a date says the same as its milliseconds."""
+    """Text has the names of columns and then a line for each queue; a date means the same as its milliseconds."""
     store = golden.shared("basic")
     head, *rows = call(store, "-t", "payments").stdout.splitlines()[1:]
     assert head.split("\t")[:4] == ["queue", "min offset", "max offset", "messages"]
@@ -86,7 +86,7 @@ def test_text_is_a_table() -> None:
 
 
 def test_queues_that_no_index_has_yet(tmp_path: Path) -> None:
-    """A queue that is not indexed yet, or has one message only, tells its span all the same."""
+    """A queue that is not indexed yet, or has one message only, shows its span, too."""
     with reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16), create=True) as store:
         put = store.put_message(reput.Message("t", b"a"), 5)
         (queue,) = reported(tmp_path, "-t", "t")["queues"]

@@ -1,4 +1,4 @@
-"""What the verbs for messages share: what opening says, and the times that people give."""
+"""Parts that the verbs for messages share: notes while a store is opened, and times as people write them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("verb", [("get", "-q", "0"), ("query", "--key", "k"), ("offset",), ("progress",)])
 def test_a_long_look_at_the_log_is_said(verb: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store whose indexes are behind is read all the same, and where that takes long the reader learns why."""
+    """A store whose indexes lag can be read all the same, and a note explains a long wait."""
     store = reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16), create=True)
     store.put_message(reput.Message("t", b"body", keys="k"))
     store.close(reput=False)
@@ -36,7 +36,7 @@ def test_a_long_look_at_the_log_is_said(verb: tuple[str, ...], tmp_path: Path, m
 
 @pytest.mark.golden
 def test_nothing_to_decode_is_no_long_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the indexes are complete, a slow first opening (kernels that are compiled) is not laid at their door."""
+    """A slow first opening because of compilation is not blamed on indexes that are complete."""
     monkeypatch.setattr(opened, "_SLOW_S", -1.0)
     done = CliRunner().invoke(cli, ["get", str(golden.unpack("ext", tmp_path)), "-t", "orders", "-q", "0", "-c", "1"])
     assert done.exit_code == 0
@@ -45,7 +45,7 @@ def test_nothing_to_decode_is_no_long_look(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.golden
 def test_what_opening_finds_is_said(tmp_path: Path) -> None:
-    """A store of RocketMQ without its indexes gives its messages all the same; a torn end is told."""
+    """A store of RocketMQ without its indexes gives its messages all the same; a torn end is reported."""
     store = golden.unpack("basic", tmp_path)
     for name in ("consumequeue", "index"):
         (store / name).rename(tmp_path / name)

@@ -20,7 +20,7 @@ LINES = 20_000
 
 
 class Raw(io.RawIOBase):
-    """What stands behind stdout: it remembers each write."""
+    """A raw stdout: it remembers each write."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -58,7 +58,7 @@ def test_a_pipe_gets_large_writes(as_json: bool, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_terminal_gets_each_line_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a person looks, a line is out when the call returns."""
+    """A line for a terminal is out when the call returns."""
     raw = Raw()
     monkeypatch.setattr(sys, "stdout", stdout_on(raw, terminal=True))
     monkeypatch.setattr(output, "_HELD_BACK_S", 60.0)
@@ -77,7 +77,7 @@ def test_old_lines_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_note_comes_behind_the_data_in_front_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With stdout and stderr in one file the lines stand in the order in which they were said."""
+    """With stdout and stderr in one file the lines are in the order in which they were written."""
     raw = Raw()
     monkeypatch.setattr(sys, "stdout", stdout_on(raw))
     monkeypatch.setattr(output, "_HELD_BACK_S", 60.0)
@@ -148,7 +148,7 @@ def test_rows_that_are_left_out_are_counted(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_value_that_is_unknown_is_a_dash() -> None:
-    """0 is a value; None is none."""
+    """0 is a value; None is no value."""
     assert output.or_dash(None) == output.or_dash(None, str) == "-"
     assert output.or_dash(0) == 0
     assert output.or_dash(61_000, output.duration_text) == "1m 1s"

@@ -45,7 +45,7 @@ def stored(path: Path, topic: str = "t", queue_id: int = 0) -> list[Any]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a store may be made."""
+    """A folder in which a store may be made."""
     return tmp_path / "store"
 
 
@@ -68,7 +68,7 @@ def test_a_line_is_a_body(path: Path) -> None:
 
 
 def test_indexes_are_caught_up_at_the_end(path: Path) -> None:
-    """When the command ends the durable indexes hold all, as a rebuild makes them; --no-reput leaves them behind."""
+    """At the end of the command the durable indexes are those of a rebuild; with --no-reput they lag."""
     assert call("a\nb\n", path, "-t", "t", "--create", *SMALL).return_value == 0
     assert_sound(path)
     assert not (path / paths.ABORT).exists()
@@ -135,9 +135,9 @@ def test_sync_flush(path: Path) -> None:
 
 
 def test_a_refused_line_ends_it_once(path: Path) -> None:
-    """What stands in front of a line that the store refuses is stored once, what stands behind is not."""
+    """Lines before one that the store refuses are stored once, and lines after it are not."""
     big = "x" * 70_000
-    lines = "".join(f"{n}\n" for n in range(1200)) + big + "\nbehind\n"
+    lines = "".join(f"{n}\n" for n in range(1200)) + big + "\nafter\n"
     done = call(lines, path, "-t", "t", "--create", *SMALL)
     assert isinstance(done.exception, ConfigError)
     assert str(done.exception).startswith("line 1201: MESSAGE_ILLEGAL: ")
@@ -147,7 +147,7 @@ def test_a_refused_line_ends_it_once(path: Path) -> None:
 
 
 def test_a_report_that_nobody_reads_stops_no_put(path: Path) -> None:
-    """When who reads the report goes, all lines are stored all the same."""
+    """A reader of the report that leaves early does not stop the put."""
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-m", "reput", "put", str(path), "-t", "t", "--create", *SMALL]
@@ -238,7 +238,7 @@ def test_options_say_what_an_object_leaves_out(path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(path: Path, line: str, shown: str) -> None:
-    """A line that is no message ends it with its number; the lines in front of it are stored, those behind not."""
+    """A line that is no message ends the command with its number; lines before it are stored, later ones are not."""
     text = objects({"body": "first"}) + line + "\n" + objects({"body": "after"})
     done = call(text, path, "-t", "t", "--json-lines", "--create", *SMALL)
     assert isinstance(done.exception, ConfigError)
@@ -257,7 +257,7 @@ def test_no_topic_in_a_line(path: Path) -> None:
 
 
 def test_lines_come_as_soon_as_they_are_whole() -> None:
-    """What a pipe gives so far comes out without waiting for more; a line over several reads comes whole."""
+    """Lines of a pipe come out as soon as they are whole; a line over several reads comes whole."""
 
     class Pipe:
         def __init__(self) -> None:
@@ -299,7 +299,7 @@ def test_beside_a_follower(path: Path) -> None:
     [("basic", f"{paths.CONSUME_QUEUE}/orders/0"), ("batch", f"{paths.BATCH_CONSUME_QUEUE}/batches/0")],
 )
 def test_queue_files_of_a_wrong_length(name: str, queue: str, tmp_path: Path) -> None:
-    """Where a queue's file was cut nothing is put: the number would be one that another message has."""
+    """A queue with a cut file takes no message: the number would be one that another message has."""
     store = golden.unpack(name, tmp_path)
     last = max((store / queue).iterdir())
     os.truncate(last, last.stat().st_size // 2)
@@ -314,7 +314,7 @@ def test_queue_files_of_a_wrong_length(name: str, queue: str, tmp_path: Path) ->
 
 
 def test_the_first_line_is_refused(path: Path) -> None:
-    """Where no line stands in front of the refused one the error says that nothing was stored."""
+    """An error at the first line says that nothing was stored."""
     shown = str(call(b"x" * 5_000_000, path, "-t", "t", "--create", *SMALL).exception)
     assert "line 1: MESSAGE_ILLEGAL" in shown
     assert shown.endswith("Nothing was stored")
@@ -325,7 +325,7 @@ def test_the_first_line_is_refused(path: Path) -> None:
 def test_a_store_without_keys_lacks_no_index(path: Path) -> None:
     """Messages without keys have no index items: `info` does not ask for a rebuild of them."""
     assert call("one\n", path, "-t", "t", "--create", *SMALL).return_value == 0
-    assert reput.info(path).behind == []
+    assert reput.info(path).out_of_date == []
 
 
 def test_what_cannot_be_said_with_options(path: Path) -> None:

@@ -173,12 +173,12 @@ def test_put_info_and_get_advise_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     run = CliRunner().invoke
     shown = run(cli, ["get", str(path), "-t", "t", "-q", "0", "-c", "1"], standalone_mode=False)
     advice = f"`reput follow {path} --until-caught-up`"
-    (out_of_date,) = reput.info(path).behind
+    (out_of_date,) = reput.info(path).out_of_date
     for text in (put, out_of_date, shown.stderr):
         assert advice in text
         assert "reput rebuild" not in text
     assert run(cli, ["follow", str(path), "--until-caught-up", "--no-spark"]).exit_code == 0
-    assert reput.info(path).behind == []
+    assert reput.info(path).out_of_date == []
     assert_sound(path)
 
 
@@ -202,7 +202,7 @@ def test_it_says_which_lines_are_durable(tmp_path: Path) -> None:
 
 
 def test_a_full_tail_and_a_follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a follower holds the indexes and the tail is full, going on behind the named line stores each once."""
+    """With a follower and a full tail, a second put from the named line on stores each line once."""
     path = tmp_path / "store"
     with a_follower(path, monkeypatch):
         done = call(LINES, path, "--set", TAIL)
@@ -266,7 +266,7 @@ def test_the_last_json_document(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
-    """Where stdout is on a full disk, the lines that were stored before that was noticed are counted."""
+    """A full disk at stdout ends the put, and the lines that were stored before are counted."""
     path = tmp_path / "store"
     command = [sys.executable, "-m", "reput", "put", str(path), "-t", "t", *SETTINGS]
     with Path("/dev/full").open("w") as full:
@@ -344,7 +344,7 @@ def test_a_flush_that_fails_drops_the_lines_of_its_put(tmp_path: Path) -> None:
 
 
 def test_a_signal_while_indexing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal while the indexes catch up at the end leaves them behind, and says that all lines are taken."""
+    """A signal while the indexes catch up at the end leaves them incomplete; all lines are reported as taken."""
     path = tmp_path / "store"
 
     def signalled(*_arguments: Any, **_named: Any) -> Any:

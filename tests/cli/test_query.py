@@ -32,7 +32,7 @@ def lines(*arguments: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.fixture(params=["indexed", "behind"])
+@pytest.fixture(params=["indexed", "not indexed"])
 def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A store with twelve messages in topic `t`, in durable indexes or not yet."""
     store = reput.MessageStore.open(tmp_path / "store", SMALL, create=True)
@@ -128,7 +128,7 @@ def test_misuse(path: Path) -> None:
 
 
 def test_what_no_index_holds_is_never_not_found(path: Path) -> None:
-    """Where the configuration has no index, that is the answer."""
+    """A configuration without an index is reported as such, and never as "not found"."""
     done = call(path, "-t", "t", "--key", "Aa", "--set", "messageIndexEnable=false")
     assert isinstance(done.exception, ConfigError)
     assert "messageIndexEnable=false" in str(done.exception)

@@ -122,7 +122,7 @@ def test_bad_options(store: Path, arguments: list[str], capsys: pytest.CaptureFi
 
 
 def test_the_commitlog_folder_is_not_the_store(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who gives the commitlog folder is told to give the one above it."""
+    """A rebuild of the commitlog folder asks for the folder above it."""
     assert run(["rebuild", str(store / "commitlog"), *LOOP]) == 2
     assert "give the one above it" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a log, its frame holds the plain and committed messages of it, with sound Arrow columns."""
+"""Any bytes in a log: its frame holds the plain and committed messages, with sound Arrow columns."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_scan_refuses_an_unknown_topic() -> None:
 
 
 def indexed_and_more(folder: Path) -> tuple[Path, LogBuilder]:
-    """A store whose indexes know the topic orders, and behind them a message of the topic late and of a light queue."""
+    """A store whose indexes know the topic orders, and not the later messages of the topic late and a light queue."""
     log = LogBuilder(file_size=1 << 16)
     for number in range(20):
         log.message("orders", queue_id=number % 2)
@@ -142,7 +142,7 @@ def test_a_configured_topic_is_known(tmp_path: Path) -> None:
 
 
 def test_lost_queues_are_an_error_with_a_remedy(tmp_path: Path) -> None:
-    """A topic whose queues are lost beside others is unknown: told to rebuild, or read from the log when asked to."""
+    """A topic whose queues alone are lost is unknown: the error advises a rebuild, and an option reads the log."""
     store, _ = indexed_and_more(tmp_path)
     reput.rebuild(store, spark=False)
     shutil.rmtree(store / paths.CONSUME_QUEUE / "orders")

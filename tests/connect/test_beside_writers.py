@@ -82,7 +82,7 @@ def test_beside_a_live_broker(written: tuple[Path, list[int], LogBuilder]) -> No
 
 
 def test_a_live_brokers_store_is_not_written(written: tuple[Path, list[int], LogBuilder]) -> None:
-    """Who would write beside a broker is told before a task runs."""
+    """A write beside a broker is refused before a task runs."""
     store, _, _ = written
     with broker_on(store), pytest.raises(StoreLockedError, match="live broker"):
         RocketmqWriter({"path": str(store), "topic": "orders"}, SCHEMA)
@@ -107,7 +107,7 @@ def test_beside_a_writer_of_ours(tmp_path: Path) -> None:
 def test_a_log_file_that_a_writer_begins_meanwhile_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is confirmed after the log's files were listed may lie in a new file: a plan ends with those it has seen."""
+    """A plan ends with the log files that it has listed, even if the confirmed offset is in a newer file."""
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         placed = put(store, 10)
 

@@ -56,7 +56,7 @@ def topic_of(name: str) -> str:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["basic", "ext", "rocksdb"])
 def test_tags_of_delayed_messages(name: str) -> None:
-    """Where a queue has the time of a delayed message and not its tag, the option finds what the column says."""
+    """The option for tags finds what the column has, also in queues with a delayed message's time for its tag."""
     topic = {"topic": "SCHEDULE_TOPIC_XXXX", "columns": "tags,physicalOffset"}
     every = frames.table(golden.shared(name), **topic)
     wanted = in_order(every.filter(pc.equal(every["tags"], "paid")))
@@ -69,7 +69,7 @@ def test_tags_of_delayed_messages(name: str) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["ext", "double", "rocksdb", "batch"])
 def test_golden_stores_of_every_kind(name: str) -> None:
-    """What RocketMQ wrote in queues of each kind is read by offset through them, the same as from the log."""
+    """RocketMQ's queues of each kind are read through them by offset, with the same result as from the log."""
     store, topic = golden.shared(name), topic_of(name)
     lines = [line for line in golden.answers(name) if "queue" in line and line["queue"][0] == topic]
     queue = max(lines, key=lambda line: line["max"] - line["min"])
@@ -130,7 +130,7 @@ def index(store: Path, is_indexed: bool) -> None:
 
 @pytest.mark.parametrize("is_indexed", [True, False])
 def test_light_queues(is_indexed: bool, tmp_path: Path) -> None:
-    """A light queue gives the records that other topics have, as they stand there, by its own numbers."""
+    """A light queue gives the records of other topics unchanged, by its own numbers."""
     path, model, rng = tmp_path / "store", inner.Model(), random.Random(3)
     with inner.new_store(path) as store:
         for _ in range(300):
@@ -179,7 +179,7 @@ def client_batch(number: int, count: int) -> Message:
 
 @pytest.fixture(params=[True, False], ids=["indexed", "not indexed"])
 def batches(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A store with batches of 1 to 7 messages, and a plain message behind each."""
+    """A store with batches of 1 to 7 messages, and a plain message after each."""
     path = tmp_path / "store"
     with inner.new_store(path) as store:
         for number in range(40):
@@ -269,7 +269,7 @@ def test_batches_by_time(batches: Path) -> None:
 
 
 def test_lost_batch_files_are_told(tmp_path: Path) -> None:
-    """A file of batches is gone from the middle: the log is read; where it goes behind the plan, a task says so."""
+    """A missing file of batches makes a plan read the log; if the file goes missing after the plan, a task says so."""
     path = tmp_path / "store"
     with inner.new_store(path) as store:
         for number in range(40):
@@ -303,7 +303,7 @@ def test_a_store_with_queues_of_batches_alone_is_read_by_them(tmp_path: Path) ->
 
 
 def test_a_queue_of_batches_that_is_gone_is_no_empty_queue(tmp_path: Path) -> None:
-    """If a queue of batches is deleted after the plan, its task raises an error instead of returning no row."""
+    """A queue of batches that is deleted after the plan makes its task raise an error instead of returning no row."""
     path = tmp_path / "store"
     with inner.new_store(path) as store:
         for number in range(4):

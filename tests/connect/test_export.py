@@ -283,7 +283,7 @@ def test_hostile_topics_stay_inside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["x" * 250, "%" * 90])
 def test_a_topic_too_long_for_a_folder(tmp_path: Path, topic: str) -> None:
-    """With `topic=` in front, or with its signs written as %25, a name may be too long: told, and others go by name."""
+    """A name that is too long with `topic=` before it, or with its signs as %25, is reported; others are written."""
     log = LogBuilder()
     log.message(topic)
     log.message("orders")
@@ -336,7 +336,7 @@ def test_spark_reads_an_export(spark: SparkContext, tmp_path: Path) -> None:
 
 
 def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Damage ends an export with exit code 1; with --salvage it goes on behind it, and lists what it passed over."""
+    """Damage ends an export with exit code 1; with --salvage it continues after it, and lists what it skipped."""
     log, (store,) = grown(tmp_path, (200,))
     stores.rebuild(store)
     hurt = log.placed[70]
@@ -359,7 +359,7 @@ def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_salvage_with_a_missing_file(tmp_path: Path) -> None:
-    """A file that is gone from the middle is told, and the messages of all others are exported."""
+    """A file that is missing in the middle is reported, and the messages of all others are exported."""
     log, (store,) = grown(tmp_path, (200,))
     (store / paths.COMMIT_LOG / paths.offset_name(1 << 14)).unlink()
     report = reput.export(store, tmp_path / "out", salvage=True, **LOOP)
@@ -385,7 +385,7 @@ def flipped(store: Path, offset: int) -> None:
 
 
 def reported_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What `reput export --json` tells."""
+    """Return the report of `reput export --json`."""
     assert run(["export", *arguments, "--no-spark", "--json"]) == 0
     reported: dict[str, Any] = json.loads(capsys.readouterr().out)
     return reported
@@ -417,7 +417,7 @@ def test_salvage_lists_a_damaged_last_record(
 
 @pytest.mark.golden
 def test_a_gap_of_an_earlier_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told as what an earlier run passed over, with the marker without which the range is read again."""
+    """A gap of an earlier run is reported as such, with the marker whose removal makes the range be read again."""
     store, out = golden.unpack("basic", tmp_path), str(tmp_path / "out")
     rows = frames.table(store, columns="physicalOffset").sort_by("physicalOffset").to_pylist()
     offset = rows[1000]["physicalOffset"]

@@ -42,7 +42,7 @@ HALF_MS = timedelta(microseconds=500)
 
 
 def after(*filters: Filter) -> Selection:
-    """What filters leave of everything."""
+    """The rows that filters leave of everything."""
     return narrowed(EVERYTHING, filters)
 
 
@@ -89,7 +89,7 @@ def test_a_filter_becomes_a_bound(one: Filter, field: str, expected: Any) -> Non
     ids=str,
 )
 def test_other_filters_bound_nothing(one: Filter) -> None:
-    """What a filter does not surely say is left to Spark alone."""
+    """A filter that bounds nothing for certain is left to Spark alone."""
     assert after(one) == EVERYTHING
 
 

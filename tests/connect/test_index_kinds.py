@@ -60,7 +60,7 @@ def test_keys_are_looked_up_as_a_query_does(name: str) -> None:
 
 @pytest.mark.golden
 def test_an_index_that_was_turned_on_later_is_not_used(tmp_path: Path) -> None:
-    """If the database lacks the log's first keys, the plan says so and reads the log: no message is left out."""
+    """A database that lacks the log's first keys is not used: the plan says so and reads the log."""
     store = golden.unpack(ALONE, tmp_path)
     keys = sorted((key for key in families(store)[fmt.FAMILY] if key not in fmt.MARKS), key=fmt.offset_of)
     change(store, drop=keys[:3])

@@ -134,7 +134,7 @@ def test_batches_are_made_as_they_are_asked_for(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("way", ["close", "drop"])
 def test_a_reader_that_is_let_go_ends_its_threads(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is closed or dropped: no thread stays behind, though most was not read."""
+    """A reader that is closed or dropped leaves no thread, even if most was not read."""
     monkeypatch.setattr(scan_tasks, "BATCH_ROWS", 10)
     reader = reput.scan(many(tmp_path), columns="body")
     reader.read_next_batch()

@@ -71,7 +71,7 @@ def test_case_does_not_count() -> None:
 
 
 def test_the_stronger_edge_wins() -> None:
-    """As in Spark's Kafka source a timestamp wins over times per queue, and those over offsets."""
+    """A timestamp wins over times of queues, and those over offsets, as in Spark's Kafka source."""
     options = {**PATH, "startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"T": {"0": 5}}'}
     assert read_options(options).starting.kind is Kind.TIMESTAMPS
     assert read_options({**options, "startingTimestamp": "9"}).starting.kind is Kind.TIMESTAMP
@@ -102,7 +102,7 @@ def test_columns_come_as_they_are_asked_for() -> None:
 
 @pytest.mark.parametrize(("path", "text"), [("nowhere", "no such folder"), ("commitlog", "give the one above")])
 def test_what_is_no_store(path: str, text: str) -> None:
-    """A folder that is no store is told by its path."""
+    """A folder that is no store is named by its path."""
     with pytest.raises(NotAStoreError, match=text):
         frames.plan(golden.shared("basic") / path)
 
@@ -114,7 +114,7 @@ def test_a_batch_from_the_end_is_refused() -> None:
 
 
 def test_stream_options_of_a_batch_are_refused() -> None:
-    """What bounds micro-batches has no meaning in a batch."""
+    """A bound of micro-batches is refused in a batch."""
     with pytest.raises(ConfigError, match="micro-batches"):
         frames.plan(golden.shared("basic"), maxBytesPerTrigger=5)
 

@@ -1,4 +1,4 @@
-"""The plans give the same messages, whatever is asked; and beside indexes that are behind none is lost or doubled."""
+"""Plans give the same messages for any question; incomplete indexes lose or double no message."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def in_order(table: pa.Table) -> list[str]:
 @pytest.mark.golden
 @pytest.mark.parametrize("question", QUESTIONS, ids=repr)
 def test_plans_agree(question: dict[str, Any]) -> None:
-    """What the log plan gives, the queue plan gives, and whatever plan is chosen."""
+    """The log plan and the queue plan give the same messages, whichever is chosen."""
     facts = golden.facts("basic")._asdict()
     asked = {name: value % facts if isinstance(value, str) else value for name, value in question.items()}
     by_log = in_order(frames.table(basic(), scan="log", **asked))
@@ -113,7 +113,7 @@ def test_stores_of_every_kind_by_log(name: str) -> None:
 @pytest.mark.parametrize("gone", [("consumequeue",), ("index",), ("consumequeue", "index")], ids=repr)
 @pytest.mark.parametrize("scan", ["auto", "queue"])
 def test_missing_indexes_hide_nothing(tmp_path: Path, gone: tuple[str, ...], scan: str) -> None:
-    """Where queues or IndexFiles are gone, every message is still there once, by topic and by key."""
+    """Missing queues or IndexFiles hide no message, and double none, by topic and by key."""
     store = golden.unpack("basic", tmp_path)
     for folder in gone:
         shutil.rmtree(store / folder)
@@ -123,7 +123,7 @@ def test_missing_indexes_hide_nothing(tmp_path: Path, gone: tuple[str, ...], sca
 
 @pytest.mark.parametrize("question", [{"topic": "orders"}, {"subscribePattern": "ord.*"}, {}], ids=repr)
 def test_one_topics_lost_queues_hide_no_key(tmp_path: Path, question: dict[str, str]) -> None:
-    """Where one topic's queues are gone a key still leads to its messages: by its name, or as topics.json has it."""
+    """A key leads to its messages although its topic's queues are missing: by name, or as topics.json has it."""
     log = LogBuilder(file_size=1 << 16)
     for number in range(20):
         log.message(("orders", "clicks")[number % 2], keys=f"k{number}")
@@ -137,7 +137,7 @@ def test_one_topics_lost_queues_hide_no_key(tmp_path: Path, question: dict[str, 
 
 
 def grown(folder: Path, indexed: int, more: int) -> Path:
-    """A store whose indexes know its first `indexed` messages and not the `more` behind."""
+    """A store whose indexes know its first `indexed` messages and not the `more` after them."""
     log = LogBuilder(file_size=1 << 16)
     for number in range(indexed):
         log.message("orders", queue_id=number % 3, tags="paid", keys=f"k{number}")
@@ -227,7 +227,7 @@ def test_every_kind_that_began_again(tmp_path: Path, name: str) -> None:
     rows = places(path, "queue")
     assert len([row for row in rows if row[0] == "orders"]) == 4
     gone = [row for row in places(path, "log") if row not in set(rows)]
-    # Of queues without a new message nothing tells the log's reader that they were deleted.
+    # Of queues without a new message nothing shows the log's reader that they were deleted.
     assert not [row for row in gone if row[:2] in {("orders", 0), ("orders", 1)}]
     assert {row[0] for row in gone} <= {"orders"}
 
@@ -254,14 +254,14 @@ def test_old_messages_that_have_their_entries(tmp_path: Path) -> None:
 
 
 def test_a_queue_that_lies_hides_nothing(tmp_path: Path) -> None:
-    """Where a queue's first entry leads to another message the log is believed, and all its messages are there."""
+    """A queue whose first entry leads to another message is not believed: the log gives all its messages."""
     store, file, entries = began_again(tmp_path)
     file.write_bytes(entries[12] + file.read_bytes()[20:])
     assert len(places(store, "log", topic="orders")) == 13
 
 
 def test_tasks_are_cut_at_records(tmp_path: Path) -> None:
-    """However small the tasks, ranges of the log begin at records, in front of the frontier and behind it."""
+    """Ranges of the log begin at records, below the frontier and above it, for tasks of any size."""
     store = grown(tmp_path, 400, 400)
     whole = frames.table(store)
     planned = frames.plan(store, minPartitions=50)
@@ -310,7 +310,7 @@ def test_a_queue_that_lies_is_found_out(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_offsets_that_are_gone(tmp_path: Path) -> None:
-    """An offset in front of the first message, or behind the last, is an error; without failOnDataLoss it is cut."""
+    """An offset before the first message, or after the last, is an error; without failOnDataLoss it is cut."""
     store = golden.unpack("basic", tmp_path)
     (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
     queue = next(line for line in golden.answers("expired") if "queue" in line and line["min"] > 0)
@@ -326,7 +326,7 @@ def test_offsets_that_are_gone(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_a_time_without_messages(tmp_path: Path) -> None:
-    """A starting time behind a queue's last message gives nothing, or an error where the strategy asks for one."""
+    """A starting time after a queue's last message gives nothing, or an error if the strategy asks for one."""
     options = {"startingOffsetsByTimestamp": '{"orders": {"0": 4000000000000}}', "assign": '{"orders": [0]}'}
     assert len(frames.table(basic(), **options)) == 0
     with pytest.raises(DataLossError, match="4000000000000"):
@@ -365,7 +365,7 @@ def test_a_store_without_messages(tmp_path: Path) -> None:
 def test_a_queue_that_is_not_whole_hides_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hurt: str, scan: str, question: dict[str, Any]
 ) -> None:
-    """Where a queue's file was cut, or one is gone from the middle, the log is read instead, with a warning."""
+    """A queue whose file was cut, or is missing in the middle, is read from the log, with a warning."""
     store = golden.unpack("basic", tmp_path)
     files = sorted((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir())
     if hurt == "gap":
@@ -380,7 +380,7 @@ def test_a_queue_that_is_not_whole_hides_nothing(
 
 
 def test_a_queue_that_ends_before_its_records_do(tmp_path: Path) -> None:
-    """Entries that are gone in front of the frontier show where the log behind it goes on with higher numbers."""
+    """Entries missing below the frontier are noticed, because the log above it continues with higher numbers."""
     store = grown(tmp_path, 400, 400)
     for file in sorted((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir())[1:]:
         file.write_bytes(bytes(file.stat().st_size))

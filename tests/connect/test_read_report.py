@@ -1,4 +1,4 @@
-"""What tasks really read is told, and stays small for a narrow question; errors end with what to do."""
+"""Reports of what tasks read: true, and small for a narrow question; errors end with the remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_bytes_really_read(tmp_path: Path) -> None:
     snapshot = frames.plan(basic()).snapshot
     reported = reput.read_report(whole)
     assert (reported.rows, reported.queue_bytes) == (len(table), 0)
-    # Behind the last record of a file lies a blank.
+    # After the last record of a file lies a blank.
     assert snapshot.end - snapshot.begin >= reported.log_bytes >= sum(table["storeSize"].to_pylist())
     edges = {"startingOffsets": '{"orders": {"0": 10}}', "endingOffsets": '{"orders": {"0": 20}}'}
     found = frames.table(basic(), assign='{"orders": [0]}', readReport=few, **edges)
@@ -47,7 +47,7 @@ def test_bytes_really_read(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_in_spark(spark: SparkContext, tmp_path: Path) -> None:
-    """Spark's tasks tell what they read, too; and an error is short, its last line the message."""
+    """Spark's tasks report what they read, too; and an error is short, its last line the message."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 

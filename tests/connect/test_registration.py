@@ -1,4 +1,4 @@
-"""`reput.register` tells of workers that would be another Python than the program's."""
+"""`reput.register` warns of workers whose Python differs from the program's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def python_in(folder: Path) -> str:
 
 
 def test_the_workers_are_another_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another environment's `python3` first on the PATH is told, one's own is not, though both are one binary."""
+    """Another environment's `python3` first on the PATH is reported, the own one is not, though both are one binary."""
     mine, other = python_in(tmp_path / "mine"), python_in(tmp_path / "other")
     monkeypatch.setenv("PATH", str(tmp_path / "mine"))
     assert warning_of_another_python("python3", mine) == ""

@@ -83,7 +83,7 @@ def test_a_body_that_a_read_could_not_decode_is_refused_with_its_error() -> None
 
 
 def test_every_column_of_a_read_frame_may_be_written() -> None:
-    """What was read can be written: each column is taken over, or given anew by the store."""
+    """Each column of a frame that was read can be written: the store takes its value, or gives a new one."""
     for options in ({}, {"schema": "kafka", "includeHeaders": "true"}):
         columns = frames.plan(golden.shared("basic"), **options).job.columns
         assert {column.name.lower() for column in columns} <= set(TYPES) | ASSIGNED
@@ -313,7 +313,7 @@ class Killed(BaseException):
 
 
 def kill_after(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no more than so many puts happen."""
+    """Let no more than this number of puts happen."""
     real, left = LocalStore.put_messages, [pieces]
 
     def put(store: LocalStore, messages: Any, queue_id: Any = 0) -> Any:

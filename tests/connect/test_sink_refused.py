@@ -110,7 +110,7 @@ def test_a_full_disk_in_the_middle_of_an_append(name: str, tmp_path: Path, monke
 def test_a_full_disk_before_the_first_message(
     name: str, function: str, only: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing is in the log the error says so, and the same job run again stores each row once."""
+    """A full disk before the first message is reported as such, and the same job run again stores each row once."""
     store = tmp_path / "store"
     new_store(store).close()
     with monkeypatch.context() as patch:
@@ -126,7 +126,7 @@ def test_a_full_disk_before_the_first_message(
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_last_word_does_not_fit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all messages are in the log and the ledger cannot say so, the error does, and going on stores none."""
+    """A ledger that cannot be written after all messages are stored is reported, and a second run stores no message."""
     store = tmp_path / "store"
     new_store(store).close()
     with monkeypatch.context() as patch:
@@ -183,7 +183,7 @@ def test_full_while_tasks_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_store_cannot_be_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the run that should finish a write cannot open the store, it does not say that nothing is in the log."""
+    """A run that cannot open the store to finish a write does not say that nothing is in the log."""
     store = tmp_path / "store"
     new_store(store).close()
     with monkeypatch.context() as patch:

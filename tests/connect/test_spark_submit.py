@@ -35,7 +35,7 @@ spark.stop()
 
 
 def last_line(error: str) -> str:
-    """The line in front of SQLSTATE, which says what is wrong: a traceback is above it, and nothing else below."""
+    """The line before SQLSTATE, which says what is wrong: a traceback is above it, and nothing else below."""
     *_, line, state = error.strip().splitlines()
     assert state.strip().startswith("SQLSTATE")
     return line

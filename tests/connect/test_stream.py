@@ -63,7 +63,7 @@ def log_of(count: int, first: int = 0) -> LogBuilder:
     "options", [{}, {"maxBytesPerTrigger": 100_000}, {"maxBytesPerTrigger": 1}, {"maxOffsetsPerTrigger": 700}], ids=str
 )
 def test_every_message_comes_once(options: dict[str, Any]) -> None:
-    """Batches of any size, one behind the other, are the whole log."""
+    """Batches of any size, one after the other, are the whole log."""
     store = golden.shared("basic")
     if options == {"maxBytesPerTrigger": 1}:
         options = {**options, "commitLogStart": 2 << 20}
@@ -152,7 +152,7 @@ def test_deleted_files(tmp_path: Path) -> None:
 
 
 def test_another_stores_checkpoint(tmp_path: Path) -> None:
-    """An offset whose mark does not stand in the log is refused, with reput's store id or without."""
+    """An offset whose mark is not in the log is refused, with reput's store id or without."""
     mine, other = stores.with_log(tmp_path / "a", log_of(100)), stores.with_log(tmp_path / "b", log_of(120, first=1))
     stream = reader(mine, **EARLIEST)
     place = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
@@ -167,7 +167,7 @@ def test_another_stores_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, EARLIEST], ids=["latest", "earliest"])
 def test_another_stores_checkpoint_before_a_message(tmp_path: Path, options: dict[str, str]) -> None:
-    """Where a stream begins there is a mark, too: another store is refused, as is a log that was cut."""
+    """A stream's first offset has a mark, too: another store is refused, and so is a log that was cut."""
     mine, other = stores.with_log(tmp_path / "a", log_of(100)), stores.with_log(tmp_path / "b", log_of(120, first=1))
     place = reader(mine, **options).initialOffset()
     assert reader(mine, **options).latestOffset(place, ReadMaxRows(1))["offset"] >= place["offset"]
@@ -180,7 +180,7 @@ def test_another_stores_checkpoint_before_a_message(tmp_path: Path, options: dic
 
 
 def test_what_a_stream_cannot_be_given(tmp_path: Path) -> None:
-    """What ends a batch is refused in a stream."""
+    """An option that ends a batch is refused in a stream."""
     for options in ({"endingTimestamp": 5}, {"commitLogEnd": 5}, {"startingOffsets": '{"orders": {"0": -1}}'}):
         with pytest.raises(ConfigError):
             reader(tmp_path, **options)
@@ -233,7 +233,7 @@ def test_tasks_of_a_large_batch() -> None:
 def test_a_long_backlog_comes_in_parts(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a bound of its own a batch ends after so many bytes, so the planner never walks a whole backlog."""
+    """Without a bound of its own a batch has a largest size, so the planner never walks a whole backlog."""
     log = log_of(400)
     log.message("rare")
     store = stores.with_log(tmp_path, log)

@@ -1,4 +1,4 @@
-"""Decoded columns grouped by queue: entries in log order, ranges, and whether they run straight."""
+"""Decoded columns grouped by queue: entries in log order, ranges, and which queues are consecutive."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_grouped_as_one_message_after_the_other(wanted: list[tuple[str, int, Tra
 
 
 def test_names_of_queues() -> None:
-    """A queue is told as topic and id, for people, whatever the topic's bytes are."""
+    """A queue is shown as topic and id, for people, whatever the topic's bytes are."""
     assert str(QueueKey("订单".encode(), 3)) == "订单/3"
     assert str(QueueKey(b"\xff", 0)) == "\N{REPLACEMENT CHARACTER}/0"

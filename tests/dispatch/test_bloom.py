@@ -22,12 +22,12 @@ def test_known_bits(error: int, expected: int, text: str, hashes: int, bits: int
 
 
 def may_hold(bitmap: bytes, positions: tuple[int, ...]) -> bool:
-    """Whether a bitmap has all these bits."""
+    """Return true if a bitmap has all these bits."""
     return all(bitmap[position // 8] >> position % 8 & 1 for position in positions)
 
 
 def test_bitmap() -> None:
-    """A bitmap has the bits of all that went in, lowest bit first, and tells what is not in it."""
+    """A bitmap has the bits of all that went in, lowest bit first, and shows what is not in it."""
     bloom = BloomFilter()
     keys = [filter_key(f"group-{n}", "orders") for n in range(3)]
     bitmap = bloom.bitmap(map(bloom.positions, keys))

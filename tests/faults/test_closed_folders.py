@@ -26,7 +26,7 @@ def in_this_process(*arguments: object) -> str:
 
 
 def test_a_name_that_may_not_be_looked_at_is_not_called_missing(open_folder: Path) -> None:
-    """Behind a folder that may not be searched nobody knows what there is: an error, neither yes nor no."""
+    """A path below a folder that may not be searched is unknown: an error, neither yes nor no."""
     closed = open_folder / "closed"
     (closed / "store").mkdir(parents=True)
     closed.chmod(0o700)
@@ -37,7 +37,7 @@ def test_a_name_that_may_not_be_looked_at_is_not_called_missing(open_folder: Pat
 
 
 def test_a_store_that_may_not_be_read(open_folder: Path) -> None:
-    """A store, or a folder above it, that is closed to this user is no missing store and no misuse: rights are told."""
+    """A store that is closed to this user, or below such a folder, is not missing: the error names the rights."""
     store = golden.unpack("basic", open_folder)
     for closed in (store, open_folder):
         closed.chmod(0o700)

@@ -57,7 +57,7 @@ def given(name: str, folder: Path, mode: int = 0o750) -> Path:
 
 
 def strange(store: Path) -> list[str]:
-    """What in a store is not its owner's, or its owner may not use."""
+    """The files of a store that are not its owner's, or that its owner may not use."""
     found = []
     for path in (store, *store.rglob("*")):
         status = path.lstat()
@@ -118,7 +118,7 @@ def test_a_new_store_is_the_folders_owners(open_folder: Path) -> None:
 
 
 def test_exported_files_are_the_folders_owners(open_folder: Path) -> None:
-    """What root exports into somebody's folder is that user's."""
+    """An export by root into a user's folder is that user's."""
     store, lake = given("basic", open_folder), open_folder / "lake"
     lake.mkdir(mode=0o750)
     os.chown(lake, OWNER, GROUP)
@@ -184,7 +184,7 @@ def writing(store: Path) -> dict[str, Callable[[], object]]:
 @pytest.mark.parametrize("mode", [0o755, 0o777])
 @pytest.mark.parametrize("way", ["put", "rebuild", "follow", "convert"])
 def test_a_third_user_is_refused_with_the_owners_name(way: str, mode: int, open_folder: Path) -> None:
-    """Who is neither the owner nor root is told whose the store is; nothing is made, even where the rights would do."""
+    """A user who is neither the owner nor root gets the owner's name; nothing is made, even if the rights suffice."""
     store = given("basic", open_folder, mode)
     before = sorted(store.rglob("*"))
     for module in ("build.rebuild", "follow.follow", "convert.convert", "follow.catch_up"):
@@ -206,7 +206,7 @@ def test_a_third_user_is_refused_with_the_owners_name(way: str, mode: int, open_
 
 
 def test_a_file_system_with_one_owner_is_no_stranger(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system gives all files one owner, as shares do, any user that may write can."""
+    """A file system that gives all files one owner, as shares do, lets any user write that has the rights."""
     store = given("basic", open_folder, 0o777)
     monkeypatch.setattr(os, "geteuid", lambda: THIRD)
     status = store.stat()

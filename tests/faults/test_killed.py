@@ -59,7 +59,7 @@ reput.rebuild(sys.argv[1], spark=start_context("local[2]"), config=config, liste
 
 
 def open_next(victim: Victim, how: int) -> None:
-    """What the next opener does: it finishes a swap that is under way, whatever else it then wants."""
+    """Do what the next opener does: finish a swap that is under way, whatever else it then wants."""
     layout = find_store(victim.store, StoreConfig())
     if how == 0 and (layout.reput / own.LOCK_NAME).exists():
         swap.finish_swap(layout)

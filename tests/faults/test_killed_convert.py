@@ -75,7 +75,7 @@ reput.convert(sys.argv[1], to="both", spark=spark, config=config, listener=Kille
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
-    """Several splits; one queue does not run straight, one starts above 0."""
+    """Several splits; one queue is not consecutive, one starts above 0."""
     folder = tmp_path_factory.mktemp("convert")
     log = LogBuilder(2048)
     for number in range(6):
@@ -103,7 +103,7 @@ def convert(store: Path, source: str = "log") -> reput.pipeline.build.rebuild_re
 
 
 def is_finished(store: Path) -> bool:
-    """Whether the store has the new queues, or has them as soon as a swap under way is finished."""
+    """Return true if the store has the new queues, or has them as soon as a swap under way is finished."""
     return (store / paths.REPUT / own.INTENT_NAME).exists() or (store / paths.CONSUME_QUEUE / "CURRENT").exists()
 
 

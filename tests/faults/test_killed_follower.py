@@ -41,7 +41,7 @@ ENOUGH_S = 30
 
 
 class Ahead:
-    """Whether a range is being placed while the one behind it is decoded, and how often that was so."""
+    """Counts the times at which a range is being placed while the one after it is decoded."""
 
     now = False
     times = 0

@@ -21,7 +21,7 @@ CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
 )
 SMALL = replace(CONFIG, mapped_file_size_commit_log=1 << 11)
-"""Where a cut removes files of the log, too."""
+"""The case in which a cut removes files of the log, too."""
 
 
 def work(path: Path, function: str, at: int, torn: bool, acknowledged: int) -> None:
@@ -79,7 +79,7 @@ def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def torn_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the power leaves: queues with 40 entries, a log with 15 good records, and files behind."""
+    """A store after a loss of power: queues with 40 entries, a log with 15 good records, and files after it."""
     folder = tmp_path_factory.mktemp("torn")
     with reput.MessageStore.open(folder / "alive", SMALL, create=True) as store:
         placed = put(store, 10, keys="k")

@@ -44,7 +44,7 @@ def put(store: reput.MessageStore, count: int) -> None:
 
 @pytest.mark.parametrize("ranges", ["short", "long"])
 def test_a_late_attempt_of_an_earlier_step(ranges: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pauses at the fence in one step is refused in any later one, so the live IndexFile loses no item."""
+    """An attempt that pauses at the fence of one step is refused in later ones, so the IndexFile loses no item."""
     if ranges == "long":
         growing.many_splits(monkeypatch, 250, above_bytes=100, range_bytes=1000)
     path, engine = tmp_path / "store", LateAttempts(monkeypatch)
@@ -98,7 +98,7 @@ class AfterUnits:
 def test_a_late_decode_attempt_behind_ext_units(
     is_out_of_order: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What still writes entries when a rebuild has built the ext units is refused: no address is wiped."""
+    """An attempt that still writes entries when a rebuild has built the ext units is refused: no address is wiped."""
     store = golden.unpack("ext", tmp_path)
     late = AfterUnits(monkeypatch)
     if is_out_of_order:

@@ -25,7 +25,7 @@ PROBE = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX |
 
 
 def is_free(lock: Path) -> bool:
-    """Whether another process could take RocketMQ's lock."""
+    """Return true if another process could take RocketMQ's lock."""
     return subprocess.run([sys.executable, "-c", PROBE, str(lock)], capture_output=True, check=False).returncode == 0
 
 

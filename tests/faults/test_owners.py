@@ -1,4 +1,4 @@
-"""Who may write: one owner at a time, nobody whose time is over; what strangers left is refused."""
+"""Rights to write: one owner at a time, nobody whose time is over; files that strangers left are refused."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_foreign_names_in_our_folder(victim: Victim) -> None:
 
 
 def test_staging_folder_of_the_next_epoch(victim: Victim) -> None:
-    """What lies in a staging folder already, whatever its number, never gets into the new indexes."""
+    """Files that lie in a staging folder already, whatever its number, never get into the new indexes."""
     for epoch in range(1, 6):
         stray = victim.store / paths.REPUT / own.staging_name(epoch) / paths.CONSUME_QUEUE / "ghost" / "0"
         stray.mkdir(parents=True)

@@ -114,7 +114,7 @@ def test_no_rights_at_a_call(what: str, function: str, victim: Victim, faulty: F
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("hidden", [False, True])
 def test_another_user(hidden: bool, original: Victim, open_folder: Path, faulty: FaultyRebuilds) -> None:
-    """A user who may read a store but not write it, or not even read its log, is told so; nothing is made."""
+    """A user who may not write a store, or not even read its log, learns so; nothing is made."""
     store = stores.copy(original.store, open_folder / "store")
     shutil.rmtree(store / paths.REPUT)
     (store / paths.LOCK).unlink()

@@ -65,7 +65,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("function", ["pwrite", "open_sized"])
 def test_full_disk_for_the_indexes(function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the disk has no room for indexes, `reput` says so; messages stay readable and a later call completes it."""
+    """A disk without space for indexes is reported by `reput`; messages stay readable and a later call completes it."""
     path = tmp_path / "store"
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         for number in range(50):

@@ -50,7 +50,7 @@ def test_errors_tell_which_indexes_are_live(
 
 
 def test_a_swap_that_cannot_be_undone_says_so(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system refuses to put the old parts back, too, the error says that the next command ends the swap."""
+    """A swap whose old parts cannot be put back either ends with an error: the next command finishes the swap."""
     true, calls = fs.rename, 0
 
     def refuse_all_after_two(source: Path | str, target: Path | str) -> None:
@@ -119,7 +119,7 @@ def test_the_log_is_durable_before_the_checkpoint_that_says_so(
 ) -> None:
     """Log files and their folder are synced before the checkpoint is staged, and that before the swap begins.
 
-    The log lies elsewhere, behind a link, so that no sync of the store's file system reaches it.
+    The log lies elsewhere, reached by a link, so that no sync of the store's file system reaches it.
     """
     folder = tmp_path / "other disk"
     (victim.store / paths.COMMIT_LOG).rename(folder)
@@ -155,7 +155,7 @@ def test_renames_are_durable_on_both_sides_before_the_intent_goes(
 
 
 def test_an_undone_swap_is_durable_before_the_intent_goes(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was put back is synced, the intent goes and is synced, and only then the new parts are removed."""
+    """Old parts that were put back are synced, then the intent is removed and that is synced, then the new parts go."""
     calls = Calls(victim.store, monkeypatch)
     true, seen = swap._swap_part, 0
 

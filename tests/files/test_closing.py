@@ -1,4 +1,4 @@
-"""What a `with` block opens is closed at its end."""
+"""The end of a `with` block: it closes what the block opened."""
 
 from __future__ import annotations
 

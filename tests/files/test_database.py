@@ -60,7 +60,7 @@ DAMAGED = [
 @pytest.mark.golden
 @pytest.mark.parametrize("damage", IN_PART, ids=["table", "manifest", "current", "write-ahead log"])
 def test_a_copy_in_part_is_named(damage: Callable[[Path], None], tmp_path: Path) -> None:
-    """If files are missing, the error says so and advises another copy; a rebuild is what helps otherwise."""
+    """Missing files are an error that advises another copy; for other damage it is a rebuild that helps."""
     folder = damaged_copy(tmp_path, damage)
     with pytest.raises(DamagedStoreError) as raised:
         read_whole(folder)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 def test_errors_have_their_class_and_name_their_path(number: int, kind: type[ReputError]) -> None:
-    """What the system refuses becomes an error of ours that says what was done to which path."""
+    """An error of the system becomes one of ours that names the action and the path."""
     with pytest.raises(ReputError, match="some/path: cannot write") as caught, fs.errors_named("some/path", "write"):
         raise OSError(number, os.strerror(number))
     assert type(caught.value) is kind
@@ -50,7 +50,7 @@ def test_write_whole_replaces_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_pwrite_writes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short write is gone on with until everything stands."""
+    """A short write is continued until everything is written."""
     true = os.pwrite
     monkeypatch.setattr(fs.os, "pwrite", lambda file, data, offset: true(file, data[:3], offset))
     path = str(tmp_path / "file")
@@ -60,7 +60,7 @@ def test_pwrite_writes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 1 << 20])
 def test_end_of_data(size: int, tmp_path: Path) -> None:
-    """Behind the end of data there are only zeros, and data is never behind it."""
+    """After the end of data there are only zeros, and no data comes after it."""
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(size)
@@ -125,7 +125,7 @@ def test_names_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_remove_tree_takes_links_as_links(tmp_path: Path) -> None:
-    """What a link in a folder points to is not removed with it."""
+    """The target of a link in a folder is not removed with the folder."""
     (tmp_path / "target").mkdir()
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "link").symlink_to(tmp_path / "target")
@@ -136,7 +136,7 @@ def test_remove_tree_takes_links_as_links(tmp_path: Path) -> None:
 
 
 def test_an_array_is_saved_again_beside_who_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has an array's file mapped, or reads it while it is saved again, finds it whole; nothing else is left."""
+    """Readers that map an array's file, or read it while it is saved again, find it whole; nothing else is left."""
     path, array = str(tmp_path / "part"), np.arange(1000, dtype=np.int64)
     fs.save_array(path, array)
     mapped = fs.map_file(path, array.nbytes)

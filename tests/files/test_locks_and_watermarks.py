@@ -51,7 +51,7 @@ def test_broker_lock_is_made_where_it_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_keeps_no_lock_from_being_let_go(tmp_path: Path) -> None:
-    """What this process lets go of is free, also for a process that was forked while it was held."""
+    """A lock that this process releases is free, also for a process that was forked while it was held."""
     reading, writing = os.pipe()
     with locks.broker_lock(tmp_path / "broker"), locks.owner_lock(tmp_path / "owner"):
         child = os.fork()
@@ -124,7 +124,7 @@ def test_a_fork_inside_a_lock_leaves_the_lock_alone(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_does_not_keep_the_lock_of_a_parent_that_was_killed(tmp_path: Path) -> None:
-    """Who dies with a lock leaves it free, whatever processes it had forked live on."""
+    """A process that dies with a lock leaves it free, even if processes that it forked live on."""
     (reading, writing), (hears, announce) = os.pipe(), os.pipe()
     parent = os.fork()
     if parent == 0:
@@ -160,7 +160,7 @@ with ExitStack() as held:
 
 @pytest.mark.parametrize("by_reput", [False, True])
 def test_a_broker_is_told_from_reput(by_reput: bool, tmp_path: Path) -> None:
-    """Who is refused RocketMQ's lock learns whether a broker or another reput process has it."""
+    """A process that is refused RocketMQ's lock learns whether a broker or another reput process has it."""
     path, own_path = tmp_path / "lock", tmp_path / "own"
     arguments = [path, own_path] if by_reput else [path]
     with subprocess.Popen(
@@ -181,7 +181,7 @@ def test_a_broker_is_told_from_reput(by_reput: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lock", [locks.broker_lock, locks.owner_lock, locks.task_fence])
 def test_a_file_system_without_locks(lock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the file system refuses locks at all, the error names the file and what the system said."""
+    """A file system without locks is an error that names the file and the system's reason."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -214,7 +214,7 @@ def test_watermarks_are_shared(tmp_path: Path) -> None:
 
 
 def test_asking_for_the_owner_makes_nothing(tmp_path: Path) -> None:
-    """Whether somebody owns a store can be asked beside him, and without making a lock file."""
+    """The owner of a store can be looked up beside it, and without making a lock file."""
     path = tmp_path / "lock"
     assert not locks.owner_is_live(path)
     assert not path.exists()

@@ -100,7 +100,7 @@ def steady(topic: bytes, count: int, first: int = 0) -> Queues:
 
 
 def test_several_tables_and_more_behind(tmp_path: Path) -> None:
-    """Tables taken in together are told apart, compacted with what is written later, and read after a reopening."""
+    """Tables taken in together are kept apart, compacted with what is written later, and read after a reopening."""
     made = [steady(topic, 5000) for topic in (b"a", b"b", b"c")]
     paths = [write(tmp_path / f"{number}.sst", one) for number, one in enumerate(made)]
     pairs = [pair for one in made for pair in one.pairs()]

@@ -69,7 +69,7 @@ def test_what_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_block_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a context it is the folder's path, and the folder goes with all that is in it."""
+    """A context gives the folder's path, and its end removes the folder with all that is in it."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with ScratchFolder(PREFIX) as folder:
         (folder / "parts").mkdir()

@@ -27,7 +27,7 @@ def test_layout() -> None:
 
 @given(entries, st.binary(max_size=50))
 def test_round_trip(entry: BatchEntry, before: bytes) -> None:
-    """An entry decodes to what was encoded, wherever it stands, and numpy reads the same."""
+    """An entry decodes to what was encoded, at any place, and numpy reads the same."""
     data = encode_batch_entry(entry)
     assert decode_batch_entry(before + data, len(before)) == entry
     assert np.frombuffer(data, dtype=fmt.BATCH_ENTRY.dtype)[0].tolist() == entry
@@ -58,7 +58,7 @@ def test_golden_entries_encode_to_the_same_bytes() -> None:
         read = [decode_batch_entry(data, at) for at in range(0, len(data), fmt.BATCH_ENTRY_SIZE)]
         assert b"".join(map(encode_batch_entry, read)) == data
         valid = [entry.is_valid for entry in read]
-        assert sorted(valid, reverse=True) == valid, f"{topic}/{queue_id}/{start}: an entry behind the end"
+        assert sorted(valid, reverse=True) == valid, f"{topic}/{queue_id}/{start}: an entry after the end"
         assert all(entry.compacted_offset == -1 for entry in read if entry.is_valid)
         count += sum(valid)
 

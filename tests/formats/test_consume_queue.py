@@ -32,7 +32,7 @@ def test_layout() -> None:
 
 @given(entries, st.binary(max_size=50))
 def test_round_trip(entry: Entry, before: bytes) -> None:
-    """An entry decodes to what was encoded, wherever it stands."""
+    """An entry decodes to what was encoded, at any place."""
     assert decode_entry(before + encode_entry(entry), len(before)) == entry
 
 
@@ -69,7 +69,7 @@ def test_golden_entries_encode_to_the_same_bytes(store: str) -> None:
         read = [decode_entry(data, at) for at in range(0, len(data), fmt.ENTRY_SIZE)]
         assert b"".join(map(encode_entry, read)) == data
         valid = [entry.is_valid for entry in read]
-        assert sorted(valid, reverse=True) == valid, f"{topic}/{queue_id}/{start}: an entry behind the end"
+        assert sorted(valid, reverse=True) == valid, f"{topic}/{queue_id}/{start}: an entry after the end"
         count += sum(valid)
 
     assert count > 1000

@@ -25,7 +25,7 @@ LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 
 @given(LONG, LONG, st.binary(max_size=300), st.binary(max_size=50))
 def test_round_trip(tags_code: int, time: int, bitmap: bytes, around: bytes) -> None:
-    """A unit is read back from anywhere in a file, and takes the bytes that its size tells."""
+    """A unit is read back from anywhere in a file, and takes the bytes that its size says."""
     unit = Unit(tags_code, time, bitmap)
     data = encode_ext_unit(unit)
     assert len(data) == unit.size == 20 + len(bitmap)
@@ -60,7 +60,7 @@ def test_no_unit(data: bytes) -> None:
 
 @given(st.integers(0, MAX_OFFSET))
 def test_addresses(offset: int) -> None:
-    """Offsets and addresses tell each other, and no 32-bit hash is an address."""
+    """Offsets and addresses convert both ways, and no 32-bit hash is an address."""
     address = address_of(offset)
     assert address <= MAX_ADDRESS < -(1 << 31)
     assert is_address(address)

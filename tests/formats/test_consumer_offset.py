@@ -115,7 +115,7 @@ def test_old_brokers_write_the_table_alone() -> None:
 def test_round_trip(
     table: dict[str, dict[int, int]], topics: dict[str, list[str]] | None, version: DataVersion | None
 ) -> None:
-    """Whatever is written is read again, order included, in either form."""
+    """A table that is written is read again, order included, in either form."""
     offsets = ConsumerOffsets(table, topics, version)
     for form in JsonWriter:
         read = decode(encode(offsets, form), "file")
@@ -153,7 +153,7 @@ def test_text_in_quotes_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_what_the_broker_takes_we_take(text: str, table: dict[str, dict[int, int]]) -> None:
-    """What fastjson reads without a word we read, too, to the same table."""
+    """Texts that fastjson reads without an error we read, too, to the same table."""
     assert table_of(text) == table
 
 
@@ -188,7 +188,7 @@ def test_what_the_broker_takes_we_take(text: str, table: dict[str, dict[int, int
     ],
 )  # fmt: skip
 def test_damage_is_named(text: str, place: int, expected: str) -> None:
-    """What is no such file is an error that names the file, the byte and what should stand there."""
+    """A text that is no such file is an error that names the file, the byte and what should be there."""
     with pytest.raises(DamagedStoreError) as caught:
         decode(text.encode(), "some/file")
     assert str(caught.value).startswith(f"some/file: damaged at byte {place}: ")
@@ -211,7 +211,7 @@ def test_any_byte_changed(place: int, byte: int) -> None:
 
 
 def reported(data: bytes) -> object:
-    """What decoding says of some bytes: a table, or an error's text."""
+    """The result of decoding some bytes: a table, or an error's text."""
     try:
         return decode(data, "file")
     except DamagedStoreError as error:
@@ -254,7 +254,7 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("blank", [b" ", b'"\\', b"\t\n"])
 def test_long_runs_end_soon(blank: bytes) -> None:
-    """A megabyte of blanks or escapes with nothing behind is gone over once, not once from each of its bytes."""
+    """A megabyte of blanks or escapes with nothing after it is read once, not once from each of its bytes."""
     with pytest.raises(DamagedStoreError):
         decode(b'{"x":' + blank * (1 << 20) + b"?", "file")
 
@@ -272,5 +272,5 @@ def test_split_key(key: str, parts: tuple[str, str] | None) -> None:
 
 
 def test_group_topics() -> None:
-    """Each group's topics are told once, in the order of the table."""
+    """Each group's topics are given once, in the order of the table."""
     assert group_topics(["b@g", "a@g", "a@g@", "a@h", "a@g@c", "x"]) == {"g": ["b", "a"], "h": ["a"]}

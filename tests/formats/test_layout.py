@@ -13,7 +13,7 @@ LAYOUTS = every_layout()
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.title)
 def test_fields_follow_one_another(layout: Layout) -> None:
-    """Fields stand one behind the other without holes, and the last one ends the layout."""
+    """Fields follow one another without holes, and the last one ends the layout."""
     position = 0
     for offset, size, name, meaning in layout.rows():
         assert layout.offsets[name] == int(offset) == position

@@ -1,4 +1,4 @@
-"""Keys and values of metadata in RocksDB: both ways, and what is none is refused by name."""
+"""Keys and values of metadata in RocksDB: both ways; bytes that are neither are refused by name."""
 
 from __future__ import annotations
 

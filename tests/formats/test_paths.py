@@ -65,7 +65,7 @@ def test_topics_that_can_be_folders() -> None:
 
 @given(st.binary(max_size=300))
 def test_a_topic_never_leaves_its_folder(topic: bytes) -> None:
-    """What passes for a folder's name is one path component that decodes."""
+    """A text that counts as a folder's name is one path component that decodes."""
     if paths.is_topic_folder_name(topic):
         assert topic.decode().count("/") == 0
         assert topic not in (b".", b"..", b"")

@@ -94,7 +94,7 @@ def test_delay_offsets_are_read_as_they_were_written(table: dict[int, int], numb
 
 @pytest.mark.golden
 def test_delay_offsets_are_written_as_the_broker_writes_them() -> None:
-    """What the broker's file says is written as the same bytes."""
+    """The offsets of the broker's file are written as the same bytes."""
     data = (golden.shared("pending") / "config" / "delayOffset.json").read_bytes()
 
     assert encode_delay_offsets(decode_delay_offsets(data, "here")) == data

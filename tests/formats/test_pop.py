@@ -36,7 +36,7 @@ def test_record_round_trip(record: PopRecord) -> None:
 
 @given(records, records)
 def test_a_value_belongs_to_its_key(one: PopRecord, other: PopRecord) -> None:
-    """A value under the key of another message is none."""
+    """A value under the key of another message is refused."""
     found = decode_pop_record(pop_key(other), encode_pop_record(one))
 
     assert found is None or pop_key(one) == pop_key(other)

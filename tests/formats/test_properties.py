@@ -14,7 +14,7 @@ parts = st.binary(min_size=1, max_size=20).filter(lambda part: b"\x01" not in pa
 
 @given(st.dictionaries(parts, parts))
 def test_round_trip(properties: dict[bytes, bytes]) -> None:
-    """What is encoded decodes to the same properties in the same order."""
+    """Encoded properties decode to the same properties in the same order."""
     data = encode_properties(properties)
 
     assert list(decode_properties(data).items()) == list(properties.items())

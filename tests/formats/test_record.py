@@ -58,7 +58,7 @@ def golden_records(store: str) -> Iterator[tuple[int, int, bytes]]:
 
 
 def test_offsets_are_the_peer_s() -> None:
-    """The head's fields stand where RocketMQ reads them."""
+    """The head's fields are where RocketMQ reads them."""
     assert fmt.HEAD.offsets == {
         "total_size": 0,
         "magic": 4,
@@ -363,7 +363,7 @@ def test_a_body_crc_is_looked_at_only_where_there_is_a_body_and_a_check() -> Non
 
 
 def test_every_verdict_has_a_meaning() -> None:
-    """Each verdict can be told to people."""
+    """Each verdict has a text for people."""
     assert all(verdict.meaning for verdict in Verdict)
 
 

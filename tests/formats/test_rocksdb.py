@@ -48,7 +48,7 @@ def test_offset_key_round_trip(queue: QueueKey, kind: bytes) -> None:
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_read(data: bytes) -> None:
-    """What is no key is told as such; what is taken for one encodes to the same bytes."""
+    """Bytes that are no key are reported as such; bytes that are one encode to the same bytes."""
     entry, offset = fmt.decode_entry_key(data), fmt.decode_offset_key(data)
     assert entry is None or fmt.entry_key(*entry) == data
     assert offset is None or fmt.offset_key(*offset) == data
@@ -56,7 +56,7 @@ def test_any_bytes_are_read(data: bytes) -> None:
 
 @given(queues, queues, offsets, offsets)
 def test_order(one: QueueKey, other: QueueKey, first: int, second: int) -> None:
-    """A queue's entries stand together, in the order of their offsets, within the queue's bounds."""
+    """A queue's entries lie together, in the order of their offsets, within the queue's bounds."""
     assert (fmt.entry_key(one, first) < fmt.entry_key(one, second)) == (first < second)
     begin, end = fmt.queue_bounds(one)
     assert begin < fmt.entry_key(one, first) < end

@@ -1,4 +1,4 @@
-"""MANIFEST: a database that never held a table is told from every other one."""
+"""MANIFEST: a database that never held a table differs from every other one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def manifest(name: str) -> bytes:
 
 
 def test_a_broker_makes_an_empty_database() -> None:
-    """That of a store without the index in RocksDB has no table, that of a store with it has."""
+    """An empty database of a broker without the index in RocksDB has no table, one with the index has."""
     assert never_had_a_table(manifest("json"))
     assert not never_had_a_table(manifest("index-rocksdb"))
 

@@ -48,7 +48,7 @@ def test_separator(pair: list[bytes]) -> None:
 
 
 def test_separator_as_rocksdb_has_it() -> None:
-    """The first byte that differs is raised; where that gives the next key, a byte behind it."""
+    """The first byte that differs is raised; if that gives the next key, the byte after it is raised."""
     assert fmt.separator(b"abcd", b"abzz") == b"abd"
     assert fmt.separator(b"ab1", b"ab2") == b"ab1"
     assert fmt.separator(b"ab1\xff\x05z", b"ab2") == b"ab1\xff\x06"

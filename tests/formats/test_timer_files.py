@@ -55,7 +55,7 @@ def test_garbage_is_no_unit(data: bytes, position: int) -> None:
 
 
 def test_a_rolled_delete_mark_is_no_mark() -> None:
-    """As in RocketMQ a mark that is rolled goes back to the queue, and marks nothing yet."""
+    """A mark that is rolled goes back to the queue, and marks nothing yet, as in RocketMQ."""
     marks = [
         TimerUnit(UNIT_SIZE, -1, 1 | magic, 0, 0, 0, 0, 0).is_delete_mark
         for magic in (0, timer_log.ROLL, timer_log.DELETE, timer_log.ROLL | timer_log.DELETE)

@@ -1,4 +1,4 @@
-"""Which IndexFiles there are, and what their bytes tell of the sizes that they were made with."""
+"""The list of IndexFiles, and the sizes that their bytes show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAME = "20260101000000000"
 
 
 def an_index(folder: Path, slots: int, items: int, keys: int, *, blank: bool = False) -> list[IndexFileOnDisk]:
-    """The IndexFiles of a rebuilt store with so many keys; its first record may have none."""
+    """The IndexFiles of a rebuilt store with this number of keys; its first record may have none."""
     log = LogBuilder()
     if blank:
         log.message()
@@ -68,7 +68,7 @@ def test_files_are_listed_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, HEADER_SIZE - 1])
 def test_a_file_without_a_header(tmp_path: Path, size: int) -> None:
-    """A file shorter than a header has none, and tells nothing."""
+    """A file shorter than a header has none, and shows nothing."""
     file = a_file(tmp_path, bytes(size))
     assert (file.header, file.size) == (None, size)
     assert found_slots_and_items(file) is None
@@ -93,7 +93,7 @@ def test_reads_end_with_the_file(tmp_path: Path) -> None:
 def test_bytes_tell_slots_and_items(
     tmp_path: Path, slots: int, items: int, keys: int, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that reput made tells its sizes, however many places are looked at once."""
+    """A file that reput made shows its sizes, however many places are looked at once."""
     monkeypatch.setattr(files, "_WINDOW", window)
     for file in an_index(tmp_path, slots, items, keys, blank=True):
         assert file.header is not None
@@ -104,13 +104,13 @@ def test_bytes_tell_slots_and_items(
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["basic", "crash"])
 def test_rocketmqs_files_tell_their_sizes(name: str) -> None:
-    """So does every file of RocketMQ's, also one copied while it was being written."""
+    """Each file of RocketMQ's shows its sizes, also one copied while it was being written."""
     for file in list_index_files(golden.shared(name) / "index"):
         assert found_slots_and_items(file) == (golden.INDEX_SLOTS, golden.INDEX_ITEMS)
 
 
 def test_the_default_length_is_the_default_sizes(tmp_path: Path) -> None:
-    """A file of RocketMQ's default length has the default sizes, whatever stands in it."""
+    """A file of RocketMQ's default length has the default sizes, whatever its bytes are."""
     file = a_file(tmp_path, b"\xff" * 100, file_size(DEFAULT_SLOTS, DEFAULT_ITEMS))
     assert found_slots_and_items(file) == (DEFAULT_SLOTS, DEFAULT_ITEMS)
 
@@ -138,7 +138,7 @@ HOSTILE = {
 @pytest.mark.parametrize("fill", [0, 1, 0x7F, 0xFF])
 @pytest.mark.parametrize("header", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_files_tell_nothing_or_what_fits(tmp_path: Path, header: Header, fill: int) -> None:
-    """Whatever stands in a file, its sizes are not told, or are such as its length has."""
+    """A file of any bytes shows no sizes, or sizes that fit its length."""
     file = a_file(tmp_path, encode_header(header) + bytes([fill]) * 40_003)
     reported = found_slots_and_items(file)
     assert reported is None or (reported[0] >= 1 and file.size - 4 < file_size(*reported) <= file.size)

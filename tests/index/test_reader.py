@@ -1,4 +1,4 @@
-"""Reading IndexFiles item by item and along a key's chain; counts, links and lengths that lie are told."""
+"""Reading IndexFiles item by item and along a key's chain; counts, links and lengths that lie are reported."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_slot_that_names_no_item(made: tuple[list[Placed], Path], slot: int) -
 
 @pytest.mark.parametrize(("count", "items"), [(0, 0), (-5, 0), (ITEMS + 1, ITEMS - 1), ((1 << 31) - 1, ITEMS - 1)])
 def test_a_count_that_cannot_be(made: tuple[list[Placed], Path], count: int, items: int) -> None:
-    """A header's impossible count is said, and never leads behind the file's room."""
+    """A header's impossible count is reported, and never leads to bytes after the file's end."""
     _, store = made
     before = readers(store)[0]
     assert before.file.header is not None
@@ -123,7 +123,7 @@ def test_a_file_cut_off_after_it_was_listed(made: tuple[list[Placed], Path]) -> 
 
 
 def test_sizes_come_from_the_settings_or_the_files(made: tuple[list[Placed], Path]) -> None:
-    """Without settings the files tell their sizes, and settings that do not fit are said with the file's length."""
+    """Without settings the files show their sizes, and settings that do not fit are reported with the file's length."""
     _, store = made
     assert [(one.slots, one.items_max) for one in readers(store, StoreConfig())] == [(SLOTS, ITEMS)] * 2
     with pytest.raises(DamagedStoreError, match=r"for 5 slots and 30 items.*--set maxHashSlotNum=N"):

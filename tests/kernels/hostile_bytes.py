@@ -1,8 +1,8 @@
 """Run the compiled kernels over hostile bytes between guard pages; started by test_memory_safety.py.
 
 python hostile_bytes.py NOTE SEED CASES      cases SEED, SEED + 1, ...; the file NOTE names the current one
-python hostile_bytes.py NOTE canary-end      must die: reads behind the buffer
-python hostile_bytes.py NOTE canary-start    must die: reads in front of it
+python hostile_bytes.py NOTE canary-end      must die: reads after the buffer
+python hostile_bytes.py NOTE canary-start    must die: reads before it
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def hostile_log(chance: Random) -> bytes:
             case 1:
                 data[chance.randrange(len(data))] = chance.randrange(256)
             case 2:
-                # A size that reaches the very end, so that what stands there is looked at.
+                # A size that reaches the very end, so that the bytes there are looked at.
                 data[place : place + 4] = (len(data) - place).to_bytes(4)
             case 3:
                 reach_the_end(chance, data, chance.choice((log.placed[-1], chance.choice(log.placed))))
@@ -259,7 +259,7 @@ def near(chance: Random, positions: list[int], size: int) -> int:
 
 
 def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:
-    """The kernels of filters over what stands where records begin, or seem to."""
+    """The kernels of filters over bytes at which records begin, or seem to."""
     twin, size = filter_kernels("compiled"), len(buffer)
     places = np.array([*positions, 0, size, -1, chance.randrange(size + 1)], dtype=np.int64)
     count = len(places)

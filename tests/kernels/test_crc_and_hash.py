@@ -53,7 +53,7 @@ def test_crc_of_zeros_and_ones() -> None:
 
 
 def test_crc_for_another_processor(tmp_path: Path) -> None:
-    """Where numba is told to compile for a processor that cannot fold, there is no folding, and the CRC is the same."""
+    """Code that numba compiles for a processor that cannot fold does not fold, and the CRC is the same."""
     program = (
         "import zlib; from reput.kernels.compiled.tools.crc import CAN_FOLD, body_crc\n"
         "assert not CAN_FOLD\n"
@@ -90,7 +90,7 @@ def test_topics_of_every_short_string() -> None:
 @settings(max_examples=400, deadline=None)
 @given(texts, st.integers(-(1 << 31), (1 << 31) - 1), st.data())
 def test_hash_of_any_bytes(text: bytes, seed: int, data: st.DataObject) -> None:
-    """Any bytes hash as the plain twin hashes them, whatever stands around them and before."""
+    """Any bytes hash as the plain twin hashes them, whatever bytes are around them and were there before."""
     begin = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(begin, len(text)))
 

@@ -217,7 +217,7 @@ def test_delay_levels(twin: str, text: str, delay_ms: int | None) -> None:
 @both
 @pytest.mark.parametrize("delays", [(-1,), ()])
 def test_without_levels_nothing_is_delayed(twin: str, delays: tuple[int, ...]) -> None:
-    """Where the table has no level, DELAY says nothing and the tags code is the tag's, as the peer has it."""
+    """A table without levels makes DELAY mean nothing, and the tags code is the tag's, as the peer has it."""
     properties = message_properties(tags="t", delay=1)
 
     assert tags_code_of(twin, properties, delays=delays) == java_string_hash("t")
@@ -258,7 +258,7 @@ def test_stops_at_the_blank_record(twin: str) -> None:
 
 @both
 def test_stops_before_what_is_no_record(twin: str) -> None:
-    """Whatever is no record stops the call where it stands, and the verdict says what it is."""
+    """Bytes that are no record stop the call at their place, and the verdict says what they are."""
     log = LogBuilder(4096)
     end = log.message("orders").size
     for garbage, verdict in (
@@ -310,7 +310,7 @@ def test_full_columns_stop_and_go_on(twin: str, capacity: int) -> None:
 
 @both
 def test_a_full_stop_leaves_whole_records(twin: str) -> None:
-    """Where items are full, nothing of the record that did not fit is counted."""
+    """Full items stop the call before a record, and nothing of that record is counted."""
     log = LogBuilder(4096)
     log.message("orders", keys="a b", transaction="prepared", sys_flag=0x80)
     log.message("orders", keys="a b c d", transaction="prepared", sys_flag=0x80)

@@ -126,7 +126,7 @@ class Batched:
         return int(scratch.record[Batch.done]), BatchRefusal(int(scratch.record[Batch.refusal]))
 
     def records(self) -> tuple[bytes, list[int]]:
-        """What is written, and the messages' queue offsets."""
+        """The records that are written, and the messages' queue offsets."""
         assert self.lay_out() == (-1, BatchRefusal.NONE)
         pieces: dict[int, bytes] = {}
 
@@ -252,7 +252,7 @@ HOSTILE = ("topic", "body", "tags", "keys", "unique_key", "properties")
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(HOSTILE), st.integers(0, 3), st.integers(-3, 12) | st.sampled_from((-(1 << 63), (1 << 63) - 1)))
 def test_hostile_offsets_are_refused(column: str, row: int, offset: int) -> None:
-    """Offsets that point anywhere are told from good ones before a byte is looked at, alike by both twins."""
+    """Wild offsets are rejected before a byte is looked at, alike by both twins."""
     batch = [Given(tags=b"t", keys=(b"a",), unique_key=b"u", pairs=((b"n", b"v"),))] * 3
     table = table_of(batch)
     place = table.schema.names.index(column)

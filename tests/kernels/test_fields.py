@@ -46,7 +46,7 @@ def read(
 
 
 def places(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Where the records of a log stand, and their sizes."""
+    """Return the places of the records of a log, and their sizes."""
     values = decode("reference", data, Call(base=base)).values
     return np.array(values["position"], dtype=np.int64), np.array(values["size"], dtype=np.int32)
 

@@ -54,14 +54,14 @@ def columns(texts: list[bytes]) -> Texts:
 
 
 def both(call: Callable[[FilterKernels], tuple[Any, ...]]) -> list[Any]:
-    """What a call fills with the compiled kernels; the plain ones must fill the same."""
+    """Return what a call fills with the compiled kernels; the plain ones must fill the same."""
     plain, compiled = ([array.tolist() for array in call(filter_kernels(kind))] for kind in TWINS)
     assert compiled == plain
     return compiled
 
 
 def values_of(kernels: FilterKernels, places: PropertyPlaces, names: list[bytes]) -> FoundTexts:
-    """What a kernel finds under these names."""
+    """Return what a kernel finds under these names."""
     found = FoundTexts.empty(len(names), len(places.at))
     for array in found:
         array[:] = 7
@@ -165,7 +165,7 @@ def test_codes_joined(table: list[int], pairs: list[tuple[int, int]]) -> None:
 @settings(deadline=None)
 @given(records())
 def test_properties_of_a_record(record: Record) -> None:
-    """The properties of any record are found where they stand."""
+    """The properties of any record are found in place."""
     data = encode_record(record)
     expected = decode_properties(record.properties)
     names = [*expected, b"none"]

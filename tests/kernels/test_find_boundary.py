@@ -1,4 +1,4 @@
-"""find_boundary: where the first record stands."""
+"""find_boundary: the place of the first record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.parametrize("twin", TWINS)
 
 
 def small_log() -> LogBuilder:
-    """Three records with garbage in front of the second."""
+    """Three records with garbage before the second."""
     log = LogBuilder(4096, start=8192)
     log.message("orders", body=b"one")
     log.garbage(b"\xda\xa3\x20\xa7 garbage \xda\xa3\x20")
@@ -40,7 +40,7 @@ def small_log() -> LogBuilder:
 
 
 def test_what_lies_behind_the_end_is_not_gone_over(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log file is mostly zeros behind its end: `info` of one message went over a gigabyte of them."""
+    """A log file is mostly zeros after its end: `info` of one message read a gigabyte of them."""
     asked: list[int] = []
     pattern = reference._MAGIC
 
@@ -55,14 +55,14 @@ def test_what_lies_behind_the_end_is_not_gone_over(twin: str, monkeypatch: pytes
     log = small_log()
     last = log.placed[-1].offset - log.start
     data = bytes(log) + bytes(1 << 16)
-    # The last record's magic stands just where the look may end, or one byte too far.
+    # The last record's magic lies just where the look may end, or one byte too far.
     for end, found in ((last + 1, last), (last, -1)):
         assert boundary(twin, data, Call(log.start, last - 3, end, crc_check=CHECK_BODY)) == found
     assert all(place <= last + 8 for place in asked)
 
 
 def test_finds_the_next_record(twin: str) -> None:
-    """From any place the next record is found, from behind the last one none."""
+    """From any place the next record is found, from after the last one none."""
     log = small_log()
     data = bytes(log)
     starts = [placed.offset - log.start for placed in log.placed]
@@ -72,7 +72,7 @@ def test_finds_the_next_record(twin: str) -> None:
 
 
 def test_looks_only_in_the_range(twin: str) -> None:
-    """A record that starts at `end` is not found, one that starts before `end` and ends behind it is."""
+    """A record that starts at `end` is not found, one that starts before `end` and ends after it is."""
     log = small_log()
     data = bytes(log)
     second = log.placed[1].offset - log.start
@@ -105,7 +105,7 @@ def test_a_record_of_another_place_is_none(twin: str) -> None:
 
 
 def test_an_imitation_in_a_body_is_found_from_inside(twin: str) -> None:
-    """A body that holds a record of its very place looks like a boundary from inside; stitching must tell."""
+    """A body that holds a record of its very place looks like a boundary from inside; stitching must notice."""
     log = LogBuilder(4096)
     message, offset = log.imitation("orders", before=b"xyz")
     data = bytes(log)
@@ -117,7 +117,7 @@ def test_an_imitation_in_a_body_is_found_from_inside(twin: str) -> None:
 @pytest.mark.parametrize("zeros", [0, 1, 3, 7, 8, 9, 15, 16, 17, 100])
 @pytest.mark.parametrize("begin", range(9))
 def test_zeros_are_stepped_over_exactly(twin: str, zeros: int, begin: int) -> None:
-    """However many zeros stand in front of a record, it is not overrun."""
+    """A record is found after any number of zeros."""
     log = LogBuilder(4096)
     log.garbage(bytes(zeros))
     start = log.message("orders").offset
@@ -168,7 +168,7 @@ def test_equals_examining_every_place(twin: str, data: st.DataObject, log: LogBu
 @pytest.mark.golden
 @pytest.mark.parametrize("store", golden.STORES)
 def test_golden_logs(twin: str, store: str) -> None:
-    """In logs that RocketMQ wrote each record is found from the byte behind the start of the one before."""
+    """In logs that RocketMQ wrote each record is found from the byte after the start of the one before."""
     for start, data in golden.log_files(golden.shared(store)):
         position = boundary(twin, data, Call(base=start))
         while position >= 0:

@@ -25,7 +25,7 @@ both = pytest.mark.parametrize("twin", TWINS)
 
 @dataclass
 class Second:
-    """What the second step says: (record, base, messages) of batches; (record, topic, queue id, offset) of others."""
+    """The second step's result: (record, base, messages) of batches; (record, topic, queue id, offset) of others."""
 
     batches: list[tuple[int, int, int]]
     further: list[tuple[int, bytes, int, int]]
@@ -182,5 +182,5 @@ def logs(draw: st.DrawFn) -> Iterator[LogBuilder]:
 @given(logs())
 @settings(max_examples=300, deadline=None)
 def test_the_twins_say_the_same(log: LogBuilder) -> None:
-    """Whatever the properties say, both twins read the same."""
+    """Both twins read the same of any properties."""
     assert read("compiled", log) == read("reference", log)

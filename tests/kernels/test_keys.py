@@ -46,7 +46,7 @@ def made(twin: str, log: LogBuilder, most_keys: int = 3) -> tuple[list[tuple[byt
 
 
 def wanted(records: list[Record]) -> tuple[list[tuple[bytes, int]], IndexMarks | None]:
-    """What the codec says."""
+    """The keys, values and marks that the codec gives."""
     found, marks = list[tuple[bytes, int]](), None
     for one in records:
         if here := entry_keys(one):
@@ -78,7 +78,7 @@ def logs(draw: Any) -> LogBuilder:
 @settings(deadline=None)
 @given(logs(), st.integers(1, 9))
 def test_both_twins_make_the_keys_of_the_codec(log: LogBuilder, most_keys: int) -> None:
-    """Whatever the properties are, and wherever an output is full, keys, values and marks are those of the codec."""
+    """Keys, values and marks are those of the codec, for any properties, and wherever an output is full."""
     expected = wanted([placed.record for placed in log.placed])
     for twin in TWINS:
         assert made(twin, log, most_keys) == expected

@@ -79,7 +79,7 @@ def test_missing_stretches(twin: str) -> None:
 
 @pytest.mark.parametrize("twin", ["reference", "compiled"])
 def test_full_output_stops_before_a_line(twin: str) -> None:
-    """Where room may not do for a line, it is not begun."""
+    """A line is not begun if its output may be too small for it."""
     table = table_of(b"abcd", 50)
     n, why, out = write(twin, [(LinePiece.BYTES, ROW, 0)], table, b"abcd", room=200)
     assert (why, out) == (Stopped.FULL, b"abcd" * n)

@@ -1,4 +1,4 @@
-"""The lookup kernels: both twins answer alike, and as the files say, whatever stands in them."""
+"""The lookup kernels: both twins answer alike, and as the files say, for any bytes in them."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_twins_seek_alike_and_find_the_first(world: World, time: int, above: int
     assert lookup_kernels("compiled").seek_time(address_of(vector), time, above) == found
 
     def reached(offset: int) -> bool:
-        """Whether the message of an entry, or the next one's, is that late."""
+        """Return true if the message of an entry, or the next one's, is that late."""
         for number in range(offset, len(world.places)):
             place, size, _ = ENTRY.struct.unpack_from(world.entries, number * ENTRY_SIZE)
             if (place, size) == world.places[number]:
@@ -257,7 +257,7 @@ def test_a_full_buffer_is_reported(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", TWINS)
 def test_keys_that_are_not_ascii_are_not_looked_for(kind: str) -> None:
-    """Bytes that are no ASCII are another text to whoever decodes them; the general way compares texts."""
+    """Bytes that are no ASCII decode to another text; the general way compares texts."""
     world, buffer, run = World([1], ["ключ".encode()], set()), AnswerBuffer(1), lookup_kernels(kind)
     vector = world.index_vector()
     topic = topic_vector(TOPIC, vector)

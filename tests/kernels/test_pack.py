@@ -26,7 +26,7 @@ pytestmark = pytest.mark.parametrize("twin", TWINS)
 
 
 class Packed(NamedTuple):
-    """What packing gives: the entries of each queue in order, and what is said of each queue."""
+    """The result of packing: the entries of each queue in order, and what is said of each queue."""
 
     queues: list[list[Entry]]
     first: list[int]
@@ -100,7 +100,7 @@ def naive(rows: list[Row], queues: int) -> Packed:
 
 
 def test_grouped_by_queue_in_log_order(twin: str) -> None:
-    """Each queue's entries stand together, in log order; prepared and rolled-back messages have none."""
+    """Each queue's entries lie together, in log order; prepared and rolled-back messages have none."""
     log = LogBuilder(1 << 16)
     for topic, transaction in (("a", ""), ("b", ""), ("a", "prepared"), ("a", "commit"), ("c", "rollback")):
         log.message(topic, tags=topic, transaction=transaction)  # type: ignore[arg-type]

@@ -22,14 +22,14 @@ TOPICS, ROUNDS = 30, 60
 
 @pytest.fixture
 def _without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a command begins: nothing is chosen, and nothing is loaded."""
+    """Set the state at the beginning of a command: no kernel is chosen, and none is loaded."""
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.delitem(sys.modules, "numba", raising=False)
 
 
 @pytest.mark.usefixtures("_without_numba")
 def test_small_work_takes_the_plain_ones() -> None:
-    """Inside the block the plain kernels serve until there is more to decode; behind it all is as ever."""
+    """Inside the block the plain kernels serve until there is more to decode; after it all is as before."""
     with small_work():
         assert kind_in_use() == REFERENCE
         expect_work(SMALL_BYTES - 1)
@@ -57,7 +57,7 @@ def test_a_block_inside_a_block_changes_nothing() -> None:
 
 @pytest.mark.usefixtures("_without_numba")
 def test_a_named_kind_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where REPUT_KERNELS names a kind, or numba is there already, small work changes nothing."""
+    """A kind that REPUT_KERNELS names, or a numba that is loaded, is not changed by small work."""
     monkeypatch.setenv(SWITCH, COMPILED)
     with small_work():
         assert kind_in_use() == COMPILED
@@ -100,9 +100,9 @@ def test_a_change_in_the_middle_changes_no_answer(
 
 HEAVY = ("numba", "pyspark", "py4j", "pyarrow", "pandas", "rich", "rocksdict", "sqlglot")
 WRITING = ("reput.store.write.writing", "reput.log.append.append", "reput.log.append.flush", "reput.store.owner.owner")
-"""What only a store that is opened to write needs."""
+"""Modules that only a store that is opened to write needs."""
 SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.progress.consumer_filters")
-"""What is loaded for a SQL92 filter, or for a store that has its queues in RocksDB."""
+"""Modules that are loaded for a SQL92 filter, or for a store that has its queues in RocksDB."""
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_small_question_loads_no_numba(arguments: list[str], tmp_path: Path) -
         "import sys; from reput.cli import main; code = main.run(sys.argv[1:]); "
         "sys.exit(code or (100 if 'numba' in sys.modules else 0))"
     )
-    # Its indexes are the broker's: what it has told of them in the checkpoint counts, so little is decoded.
+    # Its indexes are the broker's: the checkpoint that the broker wrote counts, so little is decoded.
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, check=False, input=b"a line\n", capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

@@ -27,7 +27,7 @@ from support.tables import Queues, queues
 
 
 class Filled(NamedTuple):
-    """What a call left: its answer, the bytes so far, and all that it keeps."""
+    """The state after a call: its answer, the bytes so far, and all that it keeps."""
 
     whole: int
     out: bytes

@@ -73,7 +73,7 @@ def test_bytes_are_the_encoders(
     v6: bool,
     write_buffered: bool,
 ) -> None:
-    """Any messages stand in the files as `encode_record` says, at the places and with the numbers that were told."""
+    """Any messages lie in the files as `encode_record` says, at the places and with the numbers that were returned."""
     folder = tmp_path_factory.mktemp("log")
     store_host = V6 if v6 else Host(b"\x7f\0\0\1", 10911)
     numbers: dict[tuple[str, int], int] = {}
@@ -127,7 +127,7 @@ def test_limits_of_a_body(tmp_path: Path) -> None:
 
 
 def test_a_record_that_fits_no_file(tmp_path: Path) -> None:
-    """A record fits a file when 8 bytes are left behind it; one byte longer it is refused and uses no number."""
+    """A record fits a file if 8 bytes are left after it; one byte longer it is refused and uses no number."""
     with open_log(tmp_path, file_size=1000) as log:
         fitting = 1000 - 8 - 97
         assert log.append(one(body=bytes(fitting + 1))).status is ILLEGAL
@@ -179,7 +179,7 @@ def test_queue_ids_are_those_of_folders(queue_id: Any, tmp_path: Path) -> None:
 
 
 def test_numbers_of_queues_near_and_far(tmp_path: Path) -> None:
-    """Whatever their ids, queues count by themselves, put alone or in batches; deleted they begin again."""
+    """Queues with any ids count by themselves, put alone or in batches; after a deletion they begin again."""
     ids = [0, 5, 1023, 1024, 70_000, (1 << 31) - 1]
     with open_log(tmp_path) as log:
         for turn in range(2):
@@ -206,7 +206,7 @@ def test_long_topics_without_v2(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", [Host(b"\x7f\0\0\1", 1), V6])
 def test_hosts_set_their_bits(host: Host, tmp_path: Path) -> None:
-    """The bits of sysFlag tell the hosts' kinds, whatever the message says."""
+    """The bits of sysFlag say the hosts' kinds, whatever the message says."""
     with open_log(tmp_path, store_host=host) as log:
         log.append(one(sys_flag=0x31))
         log.append(one(born_host=V6))
@@ -240,7 +240,7 @@ def test_transactions_take_no_number(tmp_path: Path) -> None:
 
 
 def test_crc_property(tmp_path: Path) -> None:
-    """With the CRC property on, one flipped byte anywhere in front of it is found; untouched records pass."""
+    """With the CRC property on, one flipped byte anywhere before it is found; untouched records pass."""
     with open_log(tmp_path, enabled_append_prop_crc=True) as log:
         log.append(one(tags="t"))
         log.append_many([one(), one(tags="t")])
@@ -252,7 +252,7 @@ def test_crc_property(tmp_path: Path) -> None:
 
 
 def test_a_batch_rolls_whole(tmp_path: Path) -> None:
-    """A batch that does not fit what is left of a file goes to the next one, all of it, behind a blank record."""
+    """A batch that does not fit the rest of a file goes to the next one, all of it, after a blank record."""
     batch = [one(body=bytes(100))] * 3
     with open_log(tmp_path, file_size=1000) as log:
         log.append(one(body=bytes(400)))
@@ -300,7 +300,7 @@ def test_a_file_ends_with_a_blank_record(tmp_path: Path, spare: int, rolls: bool
 
 @pytest.mark.parametrize(("host", "length"), [(Host(b"\x7f\0\0\1", 1), 32), (V6, 56)])
 def test_put_messages(host: Host, length: int, tmp_path: Path) -> None:
-    """Ten messages of a batch have ten ids, one store time, and stand where their sizes say."""
+    """Ten messages of a batch have ten ids, one store time, and lie where their sizes say."""
     with open_log(tmp_path, store_host=host) as log:
         result = log.append_many([one(tags="t", body=bytes(size)) for size in range(10)])
     records = read_log(tmp_path)
@@ -328,7 +328,7 @@ def test_a_batch_over_queues(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [one(sys_flag=0x4), one(properties={"DELAY": "3"})])
 def test_no_transactions_nor_delays_in_a_batch(bad: Message, tmp_path: Path) -> None:
-    """As with RocketMQ they are put one by one."""
+    """A batch takes no transactions or delays: they are put one by one, as with RocketMQ."""
     with open_log(tmp_path) as log:
         assert log.append_many([one(), bad]).status is ILLEGAL
         assert log.append(bad).status is OK
@@ -364,7 +364,7 @@ def test_the_clock_never_runs_backwards_in_the_log(tmp_path: Path, monkeypatch: 
 def test_full_pages_leave_the_map_and_stay_in_the_file(
     begin: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages behind the end are taken out of the writer's map, and what they hold is read as before."""
+    """Pages after the end are taken out of the writer's map, and what they hold is read as before."""
     monkeypatch.setattr(append_file, "TOUCH_STEP", 4096)
     taken: list[tuple[int, int]] = []
     true = fs.forget_pages
@@ -425,7 +425,7 @@ def test_numbers_that_a_log_cannot_have_reached(tmp_path: Path) -> None:
 
 
 def test_a_closed_log_refuses_everything(tmp_path: Path) -> None:
-    """After close each call is a typed error, and a second close is none."""
+    """After close each call is a typed error, and a second close does nothing."""
     log = open_log(tmp_path)
     log.append(one())
     log.close()

@@ -1,4 +1,4 @@
-"""What the system refuses while the log is written: a status or a typed error, and a log that stays whole."""
+"""Refusals of the system while the log is written: a status or a typed error, and a log that stays whole."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_full_disk_is_a_status(function: str, puts: int, buffered: bool, tmp_p
 
 
 def test_what_is_left_of_the_disk_is_used(tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a whole step ahead finds no room, the record's own blocks are still asked for."""
+    """A disk without space for a whole step ahead still gives the record's own blocks."""
     true = fs.reserve
 
     def nearly_full(descriptor: int, offset: int, length: int) -> None:
@@ -105,7 +105,7 @@ def test_what_is_left_of_the_disk_is_used(tmp_path: Path, faults: Faults, monkey
 
 
 def test_no_rights_is_an_error_and_no_status(tmp_path: Path, faults: Faults) -> None:
-    """What is no lack of room is raised, and the log can go on when it is mended."""
+    """An error that is no lack of space is raised, and the log can continue when it is mended."""
     with open_log(tmp_path) as log:
         faults.failing["open_sized"] = errno.EACCES
         with pytest.raises(AccessError):
@@ -177,7 +177,7 @@ def test_views_outlive_their_file(tmp_path: Path) -> None:
 def test_a_batch_that_is_half_written_leaves_nothing(
     number: int, tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where writing a batch breaks off, what was written is zeros again, no number is used, and the log goes on."""
+    """A batch whose writing breaks off becomes zeros again, no number is used, and the log continues."""
     with open_log(tmp_path) as log:
         log.append(one())
         before, true, calls = (log.wrote, log.next_offset("orders", 0)), fs.pwrite, []
@@ -203,7 +203,7 @@ def test_a_batch_that_is_half_written_leaves_nothing(
 
 
 def test_a_batch_that_cannot_be_taken_back_ends_the_writing(tmp_path: Path, faults: Faults) -> None:
-    """Where neither a batch nor zeros in its place can be written, nothing more is taken."""
+    """A batch that can neither be written nor zeroed ends the writing: nothing more is taken."""
     log = open_log(tmp_path)
     log.append(one())
     faults.failing["pwrite"] = errno.EIO
@@ -216,7 +216,7 @@ def test_a_batch_that_cannot_be_taken_back_ends_the_writing(tmp_path: Path, faul
 
 
 def test_a_disk_that_is_full_under_the_map(tmp_path: Path, faults: Faults) -> None:
-    """Where blocks that were reserved turn out not to be there, a put is refused before the map could be touched."""
+    """A put whose reserved blocks turn out to be missing is refused before the map is touched."""
     with open_log(tmp_path) as log:
         faults.failing["pwrite"] = errno.ENOSPC
         assert log.append(one()).status is FULL
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_under_the_map(tmp_path: Path, faults: Faults) -> No
 def test_a_batch_that_is_interrupted_leaves_nothing(
     broken: type[BaseException], tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two pieces, or behind the last, all can come: the batch is zeros again, and no number is used."""
+    """Between two pieces, or after the last, all can come: the batch is zeros again, and no number is used."""
     messages = pa.table({"topic": ["orders"] * 4000, "body": [bytes(300)] * 4000})
     with open_log(tmp_path, file_size=1 << 22) as log:
         log.append(one())
@@ -271,7 +271,7 @@ def test_an_interrupted_batch_that_cannot_be_taken_back_ends_the_writing(
 def test_an_interrupted_flush_leaves_all_to_the_next(
     tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an earlier writer left, a full file and the folder's names are synced by the flush that comes through."""
+    """Data of an earlier writer, a full file and the folder's names are synced by the flush that comes through."""
     with open_log(tmp_path, file_size=4096) as log:
         log.append(one())
         end = log.wrote
@@ -297,7 +297,7 @@ def test_an_interrupted_flush_leaves_all_to_the_next(
 
 
 def test_a_buffered_put_that_is_interrupted_behind_the_roll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an interrupt comes when the next file is current already, the buffer is still written where it belongs."""
+    """A buffer is still written to its place if an interrupt comes when the next file is current already."""
     with open_log(tmp_path, file_size=4096, transient_store_pool_enable=True) as log:
         while log.wrote < 3500:
             log.append(one())
@@ -371,7 +371,7 @@ def test_numbers_are_raised_together_or_not_at_all() -> None:
 
 
 def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
-    """However often Ctrl-C comes, the lock is free, nothing stands behind the end, and numbers have no gap."""
+    """However often Ctrl-C comes, the lock is free, nothing lies after the end, and numbers have no gap."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -415,7 +415,7 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
 def test_a_put_that_is_interrupted_behind_its_record(
     broken: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record that stands when the interrupt comes, and that no put answers for, is zeros again."""
+    """A record that is written when the interrupt comes, and that no put answers for, is zeros again."""
     with open_log(tmp_path) as log:
         log.append(one())
         ((length, shapes),) = log._shapes.items()

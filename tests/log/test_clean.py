@@ -91,7 +91,7 @@ def test_ratios_have_bounds() -> None:
     st.integers(1, 12),
 )
 def test_laws(ages: list[int], hour: int, disk: int, manual: bool, batch: int) -> None:
-    """Whatever the case: oldest first without a hole, at most a batch, never the last, and a reason for each run."""
+    """Files go oldest first without a hole, at most a batch, never the last, and each run has a reason."""
     files = aged(*ages)
     decision = decide_removal(files, NOW_MS, hour, disk, LogSettings(delete_file_batch_max=batch), manual=manual)
     removed = len(decision.remove)

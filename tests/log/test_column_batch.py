@@ -64,7 +64,7 @@ def use(patch: pytest.MonkeyPatch, kind: str) -> None:
 
 
 def stored(folder: Path, tables: list[pa.Table]) -> tuple[list[Any], bytes]:
-    """What putting the tables one after the other answers, and the log's file."""
+    """Put the tables one after the other; return the answers and the log's file."""
     with open_log(folder, last_store_timestamp=LATE_MS, max_message_size=4000) as log:
         log.append(Message("a", b"first"), 1)
         results = [log.append_columns(table) for table in tables]

@@ -162,7 +162,7 @@ def test_text_keys_are_one_key_each(tmp_path: Path) -> None:
     ],
 )
 def test_a_batch_with_a_bad_message_stores_nothing(columns: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    """Whatever cannot be stored is named, and the rest of its batch is not stored either."""
+    """A message that cannot be stored is named, and the rest of its batch is not stored either."""
     with open_log(tmp_path, max_message_size=4000) as log:
         result = log.append_columns(good(**columns))
         assert (result.status, len(result.sizes), log.wrote) == (ILLEGAL, 0, 0)
@@ -277,7 +277,7 @@ def test_chunks_with_dictionaries_of_their_own(tmp_path: Path) -> None:
 
 
 def test_no_table_and_no_columns(tmp_path: Path) -> None:
-    """What is no table, or has no topics or bodies, is refused; a table without rows is stored at once."""
+    """A value that is no table, or has no topics or bodies, is refused; a table without rows is stored at once."""
     with open_log(tmp_path) as log:
         refused = [{"topic": ["a"]}, pa.table({"topic": ["a"]}), pa.table({"body": [b""]}), pa.table({})]
         assert [log.append_columns(table).status for table in refused] == [ILLEGAL] * 4

@@ -1,4 +1,4 @@
-"""Which files a log has, whether RocketMQ would load them, and what is missing."""
+"""The files of a log: their list, whether RocketMQ would load them, and what is missing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_file_tells_its_size(start: int, tmp_path: Path) -> None:
 
 
 def test_names_and_lengths_vote(tmp_path: Path) -> None:
-    """One file of an odd length is odd, whichever it is: the distance of names tells."""
+    """One file of an odd length is odd, at any place in the row: the distance of names shows it."""
     make(tmp_path, (0, 60), (100, 100))
     with pytest.raises(DamagedStoreError, match=f"{paths.offset_name(0)}: 60 bytes"):
         list_log_files(tmp_path)

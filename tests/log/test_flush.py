@@ -64,7 +64,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """The gate in front of every sync."""
+    """The gate before every sync."""
     return Gate(monkeypatch)
 
 
@@ -174,7 +174,7 @@ def test_promises_beside_those_who_wait(tmp_path: Path) -> None:
 
 
 def test_promises_that_are_kept_at_once(tmp_path: Path, gate: Gate) -> None:
-    """Where a put does not wait, or stored nothing, the future is done, and has the put's own answer."""
+    """A put that does not wait, or stored nothing, has a future that is done, with the put's own answer."""
     gate.opened.set()
     with quiet_log(tmp_path / "async") as log, FlushService(log) as flush:
         result = log.append(one())
@@ -189,7 +189,7 @@ def test_promises_that_are_kept_at_once(tmp_path: Path, gate: Gate) -> None:
 
 
 def test_closing_keeps_promises(tmp_path: Path, gate: Gate) -> None:
-    """What was promised before the service is closed is durable afterwards; what comes then is refused."""
+    """A promise from before the service is closed is durable afterwards; a later one is refused."""
     with sync_log(tmp_path) as log:
         flush = FlushService(log)
         futures = [flush.promise(log.append(one()))]
@@ -205,7 +205,7 @@ def test_closing_keeps_promises(tmp_path: Path, gate: Gate) -> None:
 
 
 def test_a_callback_that_fails_harms_nobody(tmp_path: Path, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever a callback raises, the other futures are told, and the service goes on."""
+    """A callback may raise anything: the other futures get their answers, and the service continues."""
 
     def leave(_: object) -> None:
         raise SystemExit(1)
@@ -269,7 +269,7 @@ def test_many_who_put_again_and_again(tmp_path: Path) -> None:
 def test_one_that_is_interrupted_keeps_nobody_waiting(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where one who should wake the next is gone, the next is woken all the same."""
+    """A thread that is gone before it wakes the next keeps nobody waiting: the next is woken all the same."""
     from reput.log.append import flush as module
 
     true, lost = module._rouse, []
@@ -358,7 +358,7 @@ def test_a_write_buffer_is_committed_in_steps(tmp_path: Path) -> None:
 
 
 def test_a_failed_sync_reaches_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits, and who puts next, hears of a sync that failed, also when the disk seems well again."""
+    """A failed sync reaches those that wait and the next put, even if the disk seems well again."""
     log = sync_log(tmp_path)
     with FlushService(log) as flush:
         with monkeypatch.context() as patch:
@@ -420,7 +420,7 @@ class _Mark(dict[int, int]):
 
 
 def test_positions_can_be_asked_for_while_the_log_closes(tmp_path: Path) -> None:
-    """At no moment of closing does a position that somebody asks for stand in memory that is gone."""
+    """No position that is read while the log closes lies in memory that is gone."""
     answers: list[Any] = []
 
     class Marks:
@@ -455,7 +455,7 @@ def test_what_a_killed_writer_left_is_made_durable(tmp_path: Path, monkeypatch: 
 
 
 def test_a_write_buffer_can_be_waited_for(tmp_path: Path) -> None:
-    """Who waits for a message in the write buffer has it committed and flushed; what is not put yet takes too long."""
+    """A wait for a message in the write buffer commits and flushes it; one for a message not yet put times out."""
     log = quiet_log(tmp_path, transient_store_pool_enable=True, commit_interval_commit_log=FOREVER_MS)
     with log, FlushService(log) as flush:
         end = log.append(one()).end_offset

@@ -127,7 +127,7 @@ def test_messages_that_go_nowhere_else(message: Message, enable: bool, tmp_path:
 
 
 def test_a_full_file_is_rolled(tmp_path: Path) -> None:
-    """What does not fit goes to the next file, with the numbers that it was given."""
+    """A message that does not fit goes to the next file, with the numbers that it was given."""
     with open_log(tmp_path, mapped_file_size_commit_log=600) as log:
         results = [log.append(batch("2")) for _ in range(6)] + [log.append(further("%LMQ%a")) for _ in range(6)]
         assert all(result.status is OK for result in results)
@@ -149,7 +149,7 @@ def test_properties_may_become_too_long(tmp_path: Path) -> None:
 def test_a_put_of_any_kind_that_is_interrupted_leaves_nothing(
     kind: str, interrupted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupt while the queues go on leaves them where they were, and zeros behind the end."""
+    """An interrupt while the queues advance leaves them where they were, and zeros after the end."""
     messages = {
         "batch": batch(),
         "further": further("%LMQ%a,%LMQ%b"),

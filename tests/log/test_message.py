@@ -50,7 +50,7 @@ def test_the_order_is_map_tags_keys_unique_key() -> None:
 
 
 def test_empty_tags_and_no_keys_are_none() -> None:
-    """Empty tags and an empty list of keys leave nothing behind, as RocketMQ's client has it."""
+    """Empty tags and an empty list of keys leave no property, as RocketMQ's client has it."""
     assert PropertyEncoder().encode(message(tags="", keys=[])) == b""
 
 
@@ -101,7 +101,7 @@ def test_an_old_crc_property_goes() -> None:
 
 
 def test_many_tags_do_not_pile_up() -> None:
-    """The memory of tags is bounded, and right before and behind its bound."""
+    """The memory of tags is bounded, and right before and after its bound."""
     encoder = PropertyEncoder()
     for number in range(10_000):
         assert encoder.encode(message(tags=f"t{number}")) == b"TAGS\x01t%d\x02" % number
@@ -110,13 +110,13 @@ def test_many_tags_do_not_pile_up() -> None:
 
 @pytest.mark.parametrize(("properties", "waits"), [(None, True), ({"WAIT": "true"}, True), ({"WAIT": "false"}, False)])
 def test_wait_false_is_seen(properties: dict[str, str] | None, waits: bool) -> None:
-    """The property WAIT=false tells a put with sync flush not to wait."""
+    """The property WAIT=false makes a put with sync flush not wait."""
     assert message(properties=properties).waits_for_flush is waits
 
 
 @pytest.mark.parametrize("status", PutStatus)
 def test_raise_for_status(status: PutStatus) -> None:
-    """What is stored is returned; what is not is an error with status and reason, the same after pickling."""
+    """A stored result is returned; any other is an error with status and reason, the same after pickling."""
     for result in (PutResult(status, reason="because"), stored_nothing(status, "because")):
         if status in {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}:
             assert result.raise_for_status() is result

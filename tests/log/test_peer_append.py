@@ -129,7 +129,7 @@ def test_find_mapped_file_by_offset(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("MappedFileQueueTest.testFindMappedFileByOffset_StartOffsetIsNonZero")
 def test_find_mapped_file_by_offset_start_offset_is_non_zero(tmp_path: Path) -> None:
-    """Where the first file begins above 0, a smaller place finds none; the log's min is that begin."""
+    """An offset below the first file's beginning, above 0, finds no file; the log's min is that beginning."""
     log = list_log_files(log_of(tmp_path / "log", range(FILE_SIZE, 2 * FILE_SIZE, FILE_SIZE)))
     assert log.min_offset == FILE_SIZE
     assert [file_of(log, offset) for offset in (0, 123, FILE_SIZE - 1)] == [None] * 3

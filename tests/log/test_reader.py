@@ -54,7 +54,7 @@ def test_a_walk_ends_where_rocketmq_says() -> None:
 
 
 def test_any_offset_finds_the_next_record(tmp_path: Path) -> None:
-    """From any offset the next record is the first that starts there or behind; a blank leads to the next file."""
+    """From any offset the next record is the first that starts there or later; a blank leads to the next file."""
     log = small_log()
     files = written(log, tmp_path)
     starts = [put.offset for put in log.placed]
@@ -67,7 +67,7 @@ def test_any_offset_finds_the_next_record(tmp_path: Path) -> None:
 
 
 def test_an_offset_behind_the_end_is_its_own_answer(tmp_path: Path) -> None:
-    """Behind the last record nothing is found, and the walk from there ends at once."""
+    """After the last record nothing is found, and the walk from there ends at once."""
     log = small_log()
     files = written(log, tmp_path)
     for offset in (log.end, log.end + 17, files.end_offset, files.end_offset + 1):
@@ -77,7 +77,7 @@ def test_an_offset_behind_the_end_is_its_own_answer(tmp_path: Path) -> None:
 
 
 def test_an_imitation_in_a_body_is_no_boundary(tmp_path: Path) -> None:
-    """A record inside a body, though it names its very place, is not what an offset in front of it finds."""
+    """A record inside a body, though it names its very place, is not what an offset before it finds."""
     log = LogBuilder(1 << 16)
     log.message("orders")
     outer, inner = log.imitation("orders", before=b"x" * 100, after=b"y" * 100)
@@ -89,7 +89,7 @@ def test_an_imitation_in_a_body_is_no_boundary(tmp_path: Path) -> None:
 
 
 def test_damage_has_records_behind(tmp_path: Path) -> None:
-    """Bytes that are no record, with records behind, are damage; the next record is named."""
+    """Bytes that are no record, before good records, are damage; the next record is named."""
     log = small_log(10, 1 << 16)
     at = log.garbage(b"no record at all" * 5)
     after = log.message("orders")
@@ -103,7 +103,7 @@ def test_damage_has_records_behind(tmp_path: Path) -> None:
 
 
 def test_damage_reaches_over_files(tmp_path: Path) -> None:
-    """When the rest of a file is no record, records of the next file still make it damage."""
+    """Damage reaches over files: records of the next file show that the rest of the one before is damage."""
     log = small_log(10, 1 << 16)
     at = log.garbage(b"rubbish!" * 10)
     log.roll()
@@ -114,7 +114,7 @@ def test_damage_reaches_over_files(tmp_path: Path) -> None:
 
 
 def test_a_torn_tail_is_no_damage(tmp_path: Path) -> None:
-    """The first half of a record, with zeros behind it, is a torn end: its written bytes are counted."""
+    """The first half of a record, with zeros after it, is a torn end: its written bytes are counted."""
     log = small_log(10, 1 << 16)
     half = log.placed[-1].data[:100]
     at = log.garbage(half)
@@ -144,7 +144,7 @@ def test_a_bad_crc_stops_the_walk(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_stops_the_walk(tmp_path: Path) -> None:
-    """A hole between files ends the walk in front of it, and counts as damage."""
+    """A hole between files ends the walk before it, and counts as damage."""
     log = small_log()
     log.write(tmp_path)
     (tmp_path / paths.COMMIT_LOG / paths.offset_name(4096)).unlink()
@@ -165,7 +165,7 @@ def test_a_short_file_stops_the_walk(tmp_path: Path) -> None:
 
 
 def test_record_at(tmp_path: Path) -> None:
-    """A place gives its record, or says what stands there instead."""
+    """A place gives its record, or says what is there instead."""
     log = small_log()
     files = written(log, tmp_path)
     found = record_at(files, log.placed[3].offset)
@@ -176,14 +176,14 @@ def test_record_at(tmp_path: Path) -> None:
 
 
 def test_places_are_named(tmp_path: Path) -> None:
-    """A place is told as file, position in it, and log offset."""
+    """A place is shown as file, position in it, and log offset."""
     files = written(small_log(), tmp_path)
     assert place(files, 4100).endswith(f"{paths.offset_name(4096)} at 4 (log offset 4100)")
     assert "log offset 999999" in place(files, 999_999)
 
 
 def test_written_bytes_reach_to_the_last_that_is_not_zero(tmp_path: Path) -> None:
-    """Zeros behind the last byte do not count; a pre-allocated file behind adds nothing."""
+    """Zeros after the last byte do not count; a pre-allocated file after them adds nothing."""
     log = small_log(3, 1 << 16)
     end = log.end
     log.garbage(b"\0\0\1\0")

@@ -27,7 +27,7 @@ QUEUES = 5
 PUTS = st.lists(st.tuples(st.integers(0, QUEUES - 1), st.integers(0, 6)), max_size=20)
 """Queue and queue offset of records, in log order."""
 STEPS = st.lists(st.tuples(st.booleans(), PUTS, st.none() | st.integers(0, QUEUES - 1)), max_size=6)
-"""Whether a piece waits, the piece, and which queue is read behind it."""
+"""A piece, true if it waits, and the queue that is read after it."""
 
 
 class NothingDurable:
@@ -65,7 +65,7 @@ def table_of_queues() -> Columns:
 
 
 def sources(puts: list[tuple[int, int]], begin: int) -> EntrySources:
-    """What entries of such records are made of; each has a place in the log of its own."""
+    """The sources of the entries of such records; each has a place in the log of its own."""
     count = len(puts)
     queue, offset = np.array(puts, dtype=np.int64).reshape(count, 2).T
     position = begin + 1000 * np.arange(count)
@@ -86,7 +86,7 @@ def put_at_once(queues: Queues, given: EntrySources) -> None:
 @settings(deadline=None, max_examples=60)
 @given(STEPS)
 def test_waiting_changes_nothing(steps: list[tuple[bool, list[tuple[int, int]], int | None]]) -> None:
-    """Whatever waits and whatever is read meanwhile, the tails are those of entries that came one by one."""
+    """The tails are those of entries that came one by one, whatever waits and whatever is read meanwhile."""
     columns, begin = table_of_queues(), 100_000
     lazy, eager = Queues(NothingDurable()), Queues(NothingDurable())  # type: ignore[arg-type]
     for waits, puts, read in steps:

@@ -37,7 +37,7 @@ def place_as_rocketmq(begin: int, size: int, count: int, file_size: int) -> tupl
 
 @given(st.integers(0, 20), st.integers(20, 100), st.integers(0, 50), st.integers(104, 400), st.integers(0, 3))
 def test_places(units: int, size: int, count: int, file_size: int, files: int) -> None:
-    """Units go where RocketMQ puts them: END_ROOM bytes stay free behind each, and none crosses a file's end."""
+    """Units go where RocketMQ puts them: END_ROOM bytes stay free after each, and none crosses a file's end."""
     begin = place_as_rocketmq(files * file_size, 20, units, file_size)[1]
     placed = place_units(begin, size, count, file_size)
     assert (placed.offsets.tolist(), placed.next, placed.ends) == place_as_rocketmq(begin, size, count, file_size)
@@ -88,7 +88,7 @@ def test_units_are_found(folder: tuple[Path, list[tuple[int, Unit]]]) -> None:
 
 
 def test_file_size(folder: tuple[Path, list[tuple[int, Unit]]]) -> None:
-    """The files tell their own size."""
+    """The files show their own size."""
     (queue,) = list_queues(folder[0])
     assert found_ext_file_size([queue]) == SIZE
     assert found_ext_file_size([]) is None

@@ -1,4 +1,4 @@
-"""Which queues lie on disk, where each ends, and the file size that they tell; hostile names and lengths among them."""
+"""The queues on disk, where each ends, and the file size that they show; hostile names and lengths among them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_entries_count_up_to_the_first_that_is_not_valid(data: bytes, count: int
 
 @pytest.mark.parametrize("block", [1, 2, 3, 1 << 14])
 def test_max_offset_reads_in_blocks(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many entries are read at once, the end is behind the last valid one of the last file that has any."""
+    """The end is after the last valid entry of the last file that has any, however many entries are read at once."""
     monkeypatch.setattr(files, "_BLOCK_ENTRIES", block)
     ends = [
         ({0: GOOD * 5}, 5),
@@ -125,7 +125,7 @@ SIZES: dict[str, tuple[list[dict[int, int]], int, bool]] = {
 
 @pytest.mark.parametrize(("queues", "size", "is_odd"), SIZES.values(), ids=SIZES)
 def test_names_tell_the_file_size(tmp_path: Path, queues: list[dict[int, int]], size: int, is_odd: bool) -> None:
-    """The distance of names tells the size before lengths do; what disagrees is said, and settles nothing."""
+    """The distance of names shows the size before lengths do; a disagreeing length is reported, and settles nothing."""
     for number, contents in enumerate(queues):
         a_queue(tmp_path, {start: b"x" * length for start, length in contents.items()}, queue_id=number)
     reported = found_file_size(list_queues(tmp_path))

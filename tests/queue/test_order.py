@@ -160,7 +160,7 @@ def test_known_cases(case: Case) -> None:
 
 @given(STRETCHES, st.integers(0, 5))
 def test_a_run_is_its_entries_one_by_one(stretches: list[tuple[int, int]], end: int) -> None:
-    """How many consecutive entries a step takes makes no difference to the state after it."""
+    """The number of consecutive entries that a step takes makes no difference to the state after it."""
     one = many = OrderState.at(end)
     for first, count in stretches:
         many = decide(many, first, first + count).state

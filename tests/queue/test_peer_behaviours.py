@@ -1,4 +1,4 @@
-"""RocketMQ's own tests of its queues (store module), one of ours for each that tells a behaviour, under its name.
+"""RocketMQ's own tests of its queues (store module), one of ours for each that shows a behaviour, under its name.
 
 Where ours answers otherwise on purpose the docstring says so.
 """
@@ -56,7 +56,7 @@ def test_put_message_position_info_build_cq_repeatedly(tmp_path: Path) -> None:
     with reput.MessageStore.open(tmp_path / "store", opened.CONFIG, create=True) as store:
         opened.put(store, 25)
     before = stores.queue_files(tmp_path / "store")
-    # Nothing tells any more how far the queues are: the log is dispatched from an older place.
+    # Nothing shows any more how far the queues are: the log is dispatched from an older place.
     opened.forget_known_good(tmp_path / "store")
     with reput.MessageStore.open(tmp_path / "store", opened.CONFIG, create=True) as store:
         assert len(opened.bodies(store)) == 25
@@ -170,7 +170,7 @@ def test_get_invalid_address(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("ConsumeQueueExtTest.testRecovery")
 def test_recovery_of_ext(tmp_path: Path) -> None:
-    """Opened anew the units begin at the least address and end behind the last one: the next goes there."""
+    """Opened anew the units begin at the least address and end after the last one: the next goes there."""
     with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
         for _ in range(150):
             store.put_message(Message("orders", b"x", tags="paid"))
@@ -183,7 +183,7 @@ def test_recovery_of_ext(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("ConsumeQueueExtTest.testTruncateByMinOffset")
 def test_truncate_by_min_offset(tmp_path: Path) -> None:
-    """When the records of the first one and a half files of units have gone the first file goes, the second stays."""
+    """An expiry of the records of the first one and a half files of units removes the first file, not the second."""
     config = replace(EXT, mapped_file_size_commit_log=1 << 12)
     with reput.MessageStore.open(tmp_path / "store", config, create=True) as store:
         while len(list_ext_files(tmp_path / "store" / paths.CONSUME_QUEUE_EXT, QueueKey(b"orders", 0))) < 3:
@@ -202,7 +202,7 @@ def test_truncate_by_min_offset(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("ConsumeQueueExtTest.testTruncateByMaxOffset")
 def test_truncate_by_max_offset(tmp_path: Path) -> None:
-    """Cut behind a unit, that one is the last: what follows it is zeros, and later files are gone."""
+    """Cut after a unit, that one is the last: what follows it is zeros, and later files are gone."""
     placed = ext_files(tmp_path)
     reader = ExtReader(tmp_path, SIZE)
     end = placed[40] + UNITS[40].size
@@ -272,7 +272,7 @@ def test_estimate_message_count_in_empty_consume_queue(config: reput.StoreConfig
     "ConsumeQueueTest.testEstimateMessageCountSample", "ConsumeQueueTest.testEstimateRocksdbMessageCountSample"
 )
 def test_estimate_message_count_sample(tmp_path: Path) -> None:
-    """Where RocketMQ looks at a sample and says 15 of [100, 150), all are counted: 16."""
+    """RocketMQ looks at a sample and says 15 of [100, 150); here all are counted: 16."""
     with tagged(tmp_path, CONFIG) as store:
         assert store.estimate("orders", 0, 100, 150, "a") == len([n for n in range(100, 150) if n % 3 == 0])
 
@@ -307,12 +307,12 @@ BATCHES = replace(stores.SMALL, mapped_file_size_commit_log=1 << 22, mapper_file
 
 
 def batch(count: int, body: bytes = b"x") -> Message:
-    """A batch of so many messages."""
+    """A batch of this number of messages."""
     return Message("batches", body, properties={"INNER_NUM": str(count)}, sys_flag=FLAG_INNER_BATCH)
 
 
 def batches(folder: Path, count: int, base: int) -> tuple[reput.MessageStore, LogBuilder]:
-    """A store with so many batches of ten messages in one queue, the first at `base`; each a millisecond later."""
+    """A store with this number of batches of ten messages in one queue from `base`; each a millisecond later."""
     log = LogBuilder(1 << 22, tick_ms=1)
     for n in range(count):
         offset = base + 10 * n
@@ -344,7 +344,7 @@ def test_build_and_iterate_batch_consume_queue(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("BatchConsumeQueueTest.testBuildAndSearchBatchConsumeQueue")
 def test_build_and_search_batch_consume_queue(tmp_path: Path) -> None:
-    """A time gives its batch's first offset; before all it is the first batch's, behind all the last one's."""
+    """A time gives its batch's first offset; before all it is the first batch's, after all the last one's."""
     store, _ = batches(tmp_path, 2000, 1)
     first = store.store_time("batches", 0, 1)
     expected = {-100: 1, 0: 1, 1: 11, 777: 7771, 1999: 19_991, 1 << 30: 19_991}
@@ -364,7 +364,7 @@ def test_build_and_recover_batch_consume_queue(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("BatchConsumeQueueTest.testTruncateBatchConsumeQueue")
 def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
-    """Cut at a record nothing at or behind it is left, wherever it is."""
+    """Cut at a record nothing at or after it is left, wherever it is."""
     store, log = batches(tmp_path, 100, 0)
     files = BatchKind(store.layout.batch_consume_queue)
     for n in (99, 80, 41, 40, 3, 0):
@@ -375,7 +375,7 @@ def test_truncate_batch_consume_queue(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("BatchConsumeQueueTest.testTruncateAndDeleteBatchConsumeQueue")
 def test_truncate_and_delete_batch_consume_queue(tmp_path: Path) -> None:
-    """100 batches from 1, cut at the 80th, then all in front of the 30th expired: 301 to 801, in files 2 to 4."""
+    """100 batches from 1, cut at the 80th, then all before the 30th expired: 301 to 801, in files 2 to 4."""
     store, log = batches(tmp_path, 100, 1)
     files = BatchKind(store.layout.batch_consume_queue)
     files.cut(log.placed[80].offset, fs.owner_of(store.layout.root))
@@ -420,7 +420,7 @@ def test_consume_batch_message(store: reput.MessageStore) -> None:
 
 @pytest.mark.behaviour("BatchConsumeMessageTest.testNextBeginOffsetConsumeBatchMessage")
 def test_next_begin_offset_consume_batch_message(store: reput.MessageStore) -> None:
-    """Asked for one message a pull gives a whole batch, and the next begins behind it."""
+    """Asked for one message a pull gives a whole batch, and the next begins after it."""
     counts, base = [3, 7, 1, 9, 10], 0
     for count in counts:
         store.put_message(batch(count))
@@ -446,7 +446,7 @@ def test_get_offset_in_queue_by_time(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("BatchConsumeMessageTest.testDispatchNormalConsumeQueue")
 def test_dispatch_normal_consume_queue(tmp_path: Path) -> None:
-    """100 messages: the first, one in the middle, the end; and all that tells a time or a place agrees."""
+    """100 messages: the first, one in the middle, the end; and all that says a time or a place agrees."""
     log = LogBuilder(tick_ms=10)
     for _ in range(100):
         log.message()
@@ -496,7 +496,7 @@ def test_get_batch_message_within_size(store: reput.MessageStore) -> None:
 
 @pytest.mark.behaviour("RocksDBConsumeQueueTableTest.testBinarySearchInCQByTime")
 def test_binary_search_in_cq_by_time() -> None:
-    """Offsets 100 to 1000, ten milliseconds apart; UPPER in front of all is the first offset (RocketMQ's table: 0)."""
+    """Offsets 100 to 1000, ten milliseconds apart; UPPER before all is the first offset (RocketMQ's table: 0)."""
     expected = {20_000: (1001, 1000), 1: (100, 100), 2001: (201, 200), 2000: (200, 200)}
     for time, (lower, upper) in expected.items():
         assert offset_by_time(lambda offset: 10 * offset, 100, 1001, time, Boundary.LOWER) == lower

@@ -1,4 +1,4 @@
-"""Reading one queue: its span by a handful of reads, its entries in order; files that lie are told, not believed."""
+"""Reading one queue: its span by a handful of reads, its entries in order; files that lie are not believed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_reads_do_not_grow_with_the_queue(tmp_path: Path, limits: list[int]) -> 
 
 
 def test_entries_of_records_behind_a_frontier_do_not_count(tmp_path: Path) -> None:
-    """With a bound the queue ends before the first entry that points to it or behind."""
+    """With a bound the queue ends before the first entry that points to it or after it."""
     queue = a_queue(tmp_path, 0, 0, 30)
     assert queue_span(queue, 0, 1000 + 10 * 12).max_offset == 12
     assert queue_span(queue, 0, 0).max_offset == 0
@@ -96,9 +96,9 @@ def test_entries_in_order(tmp_path: Path, begin: int, end: int) -> None:
     assert numbers(a_queue(tmp_path, 0, 0, 3 * IN_FILE), begin, end) == list(range(begin, end))
 
 
-@pytest.mark.parametrize("how", ["gone", "short", "empty", "behind the end"])
+@pytest.mark.parametrize("how", ["gone", "short", "empty", "after the end"])
 def test_a_queue_with_a_hole_is_said(tmp_path: Path, how: str) -> None:
-    """What comes before a file that is missing or too short is given; then an error names the first queue offset."""
+    """Entries before a file that is missing or too short are given; then an error names the first queue offset."""
     queue = a_queue(tmp_path, 0, 0, 3 * IN_FILE)
     middle = queue.files[1].path
     if how == "gone":
@@ -108,7 +108,7 @@ def test_a_queue_with_a_hole_is_said(tmp_path: Path, how: str) -> None:
     elif how == "empty":
         middle.write_bytes(b"")
     (queue,) = list_queues(tmp_path)
-    end, place = (3 * IN_FILE + 1, 3 * IN_FILE) if how == "behind the end" else (3 * IN_FILE, IN_FILE)
+    end, place = (3 * IN_FILE + 1, 3 * IN_FILE) if how == "after the end" else (3 * IN_FILE, IN_FILE)
     place += 100 if how == "short" else 0
     found: list[int] = []
     with pytest.raises(DamagedStoreError, match=f"queue offset {place} .*rebuild --only queue"):

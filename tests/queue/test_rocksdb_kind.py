@@ -47,7 +47,7 @@ def kind_with(folder: Path, entries: dict[int, Entry], first: OffsetValue | None
 
 
 def straight(begin: int, end: int) -> dict[int, Entry]:
-    """Entries whose records stand 100 bytes apart."""
+    """Entries whose records are 100 bytes apart."""
     return {offset: Entry(100 * offset, 100, offset) for offset in range(begin, end)}
 
 
@@ -129,7 +129,7 @@ def test_many_queues(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_missing_family(tmp_path: Path) -> None:
-    """A database of something else is told as such, by its folder."""
+    """A database of something else is reported as such, by its folder."""
     store = golden.unpack("rocksdb", tmp_path)
     folder = store / paths.CONSUME_QUEUE
     shutil.rmtree(folder)
@@ -148,7 +148,7 @@ def test_missing_family(tmp_path: Path) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_damaged_files(name: str, tmp_path: Path) -> None:
-    """What is cut off or gone is damage, with the file's name and what to do; a rebuild makes the store whole."""
+    """A file that is cut or gone is damage, reported with its name and the remedy; a rebuild makes the store whole."""
     for cut in (False, True):
         store = golden.unpack("rocksdb", tmp_path / str(cut))
         path = max((store / paths.CONSUME_QUEUE).glob(name))

@@ -84,7 +84,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("named", CALLS)
 def test_calls_of_a_store_name_the_argument(named: str, store: reput.MessageStore) -> None:
-    """Whatever is wrong is a ConfigError that begins with it; the store goes on, and so do its threads."""
+    """A wrong argument is a ConfigError that begins with its name; the store and its threads continue."""
     with pytest.raises(ConfigError) as raised:
         CALLS[named](store)
     assert named in str(raised.value)
@@ -128,7 +128,7 @@ VALUES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("named", VALUES)
 def test_a_message_with_wrong_values_is_refused_with_the_name(named: str, store: reput.MessageStore) -> None:
-    """As with other messages that cannot be stored the result says so: MESSAGE_ILLEGAL, and why."""
+    """A message with wrong values is answered as others that cannot be stored: MESSAGE_ILLEGAL, and why."""
     message = reput.Message(**{"topic": "t", "body": b"x", **VALUES[named]})
     for result in (store.put_message(message), store.put_messages([message])):
         assert result.status is PutStatus.MESSAGE_ILLEGAL
@@ -171,7 +171,7 @@ def test_jobs_name_the_argument_before_anything_starts(named: str, path: Path, m
 
 
 def test_numbers_of_numpy_are_numbers(store: reput.MessageStore) -> None:
-    """What counts is a whole number, whoever made it."""
+    """A whole number counts as one, whichever library made it."""
     zero, five = np.int64(0), np.int32(5)
     for _ in range(3):
         assert len(store.get_message("t", int(zero), zero, five)) == 5  # type: ignore[arg-type]

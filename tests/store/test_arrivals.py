@@ -1,4 +1,4 @@
-"""Waiting for messages: who waits for a queue is told when its message is readable, and nobody else is."""
+"""Waiting for messages: each waiter of a queue is called when its message is readable, and no other is."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_wait(tmp_path: Path) -> None:
 
 
 def test_wait_for_another_process(tmp_path: Path) -> None:
-    """A read-only store beside a writer waits too, and sees what it was told of."""
+    """A read-only store beside a writer waits too, and sees the messages that woke it."""
     with (
         reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store,
         reput.MessageStore.open(tmp_path / "s", CONFIG, read_only=True) as reader,
@@ -54,7 +54,7 @@ def test_wait_for_another_process(tmp_path: Path) -> None:
 
 
 def test_waiters_are_told_once_and_alone(tmp_path: Path) -> None:
-    """Of thousands of waiters each is told exactly once, and only of its own queue."""
+    """Each of thousands of waiters is called exactly once, and only for its own queue."""
     heard: dict[int, int] = {}
     with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
 
@@ -96,7 +96,7 @@ def test_names_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_reached_tells_those_in_front() -> None:
-    """A queue that has reached an offset tells the waiters of the offsets in front of it."""
+    """A queue that has reached an offset calls the waiters of the offsets below it."""
     arrivals, heard = Arrivals(), []
     for offset in range(5):
         arrivals.add(Waiter("a", 0, offset, lambda offset=offset: heard.append(offset)))  # type: ignore[misc]

@@ -21,7 +21,7 @@ CONFIG = replace(
 
 
 def new_store(folder: Path, count: int) -> Path:
-    """A store with so many batches of ten messages in one queue."""
+    """A store with this number of batches of ten messages in one queue."""
     log = LogBuilder(1 << 20, tick_ms=1)
     for n in range(count):
         more = {"INNER_NUM": "10", "INNER_BASE": str(10 * n)}

@@ -19,7 +19,7 @@ BLOOM = BloomFilter()
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that stays until it is set."""
 
     def __init__(self) -> None:
         self.ms = 1_700_000_000_000
@@ -92,6 +92,6 @@ def test_damaged_file(filters: FilterRegistry, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_contents(text: str, reason: str) -> None:
-    """Each thing that a file must not hold is told with its place."""
+    """Each thing that a file must not hold is reported with its place."""
     with pytest.raises(DamagedStoreError, match=reason):
         consumer_filter.decode(text.encode(), "consumerFilter.json")

@@ -75,7 +75,7 @@ def test_what_is_forced_wins(store: Path) -> None:
 
 
 def test_the_commands_say_where_a_setting_comes_from(store: Path, tmp_path: Path) -> None:
-    """`--set` and a broker.conf are told apart; exit code 2 stops, `--force-setting` goes on."""
+    """`--set` and a broker.conf are named apart; exit code 2 stops, `--force-setting` continues."""
     conf = tmp_path / "broker.conf"
     conf.write_text("mappedFileSizeConsumeQueue=8000\nmaxIndexNum=9\n")
     run = CliRunner().invoke
@@ -139,7 +139,7 @@ def test_queue_file_sizes_are_rounded_as_rocketmq_does(store: Path) -> None:
 
 
 def test_a_configuration_of_another_store(store: Path, tmp_path: Path) -> None:
-    """StorePathRootDir and storePathCommitLog of a broker.conf are held against the store that is given."""
+    """StorePathRootDir and storePathCommitLog of a broker.conf are compared with the store that is given."""
     conf, other = tmp_path / "broker.conf", tmp_path / "other"
     conf.write_text(f"storePathRootDir={other}\n")
     with pytest.raises(ConfigError, match=rf"storePathRootDir={other} \(from {conf}\), and the store given is {store}"):

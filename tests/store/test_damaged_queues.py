@@ -37,7 +37,7 @@ def call(*arguments: str | Path) -> Result:
 
 
 def light(topic: str) -> bool:
-    """Whether a topic names a light queue."""
+    """Return true if a topic names a light queue."""
     return is_light(topic.encode())
 
 

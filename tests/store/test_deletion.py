@@ -113,7 +113,7 @@ def test_batches(tmp_path: Path) -> None:
 
 
 def test_what_waits_in_the_tail_goes_too(tmp_path: Path) -> None:
-    """Messages that were not indexed yet do not come back behind the deletion."""
+    """Messages that were not indexed yet do not come back after the deletion."""
     with reput.MessageStore.open(tmp_path / "store", stores.SMALL, create=True) as store:
         for number in range(5):
             store.put_message(reput.Message("orders", b"%d" % number), number % 2)
@@ -127,7 +127,7 @@ def test_what_waits_in_the_tail_goes_too(tmp_path: Path) -> None:
 
 
 def test_a_reader_beside_sees_it(tmp_path: Path) -> None:
-    """Who reads beside the writer finds the queue gone, and then the new messages."""
+    """A reader beside the writer finds the queue gone, and then the new messages."""
     path = golden.unpack("basic", tmp_path)
     with (
         reput.MessageStore.open(path, stores.GOLDEN, create=True) as store,
@@ -145,7 +145,7 @@ def test_killed_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path = golden.unpack("double", tmp_path)
 
     class Killed(BaseException):
-        """Stands for the end of the process."""
+        """Takes the place of the end of the process."""
 
     real, moves = fs.rename, 0
 
@@ -233,7 +233,7 @@ def test_deleted_messages_are_found_by_key(tmp_path: Path) -> None:
 
 
 def rules(path: Path) -> set[tuple[str, str]]:
-    """What `check` finds: severities and rules, but for strays and the like that the golden stores have."""
+    """The findings of `check`: severities and rules, but for strays and the like that the golden stores have."""
     report = reput.check(path, spark=False, config=stores.GOLDEN)
     return {(one.severity, one.rule) for one in report.findings if one.rule.startswith("queue-")}
 
@@ -327,7 +327,7 @@ def before_names(path: Path) -> list[tuple[str, int]]:
 
 
 def test_a_rebuild_behind_new_messages(tmp_path: Path) -> None:
-    """Once a message was put behind the deletion a rebuild keeps those alone, even one that names the topic."""
+    """Once a message was put after the deletion a rebuild keeps those alone, even one that names the topic."""
     path = golden.unpack("basic", tmp_path)
     with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         before = spans(store)["orders", 0]
@@ -376,7 +376,7 @@ def test_a_name_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_lost_report_is_no_failed_deletion(tmp_path: Path) -> None:
-    """Where only the report cannot be written, the error says that the queues are gone."""
+    """A deletion whose report cannot be written says that the queues are gone."""
     path = golden.unpack("basic", tmp_path)
     words = ["--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}", "-t", "orders"]
     with Path("/dev/full").open("w") as full:
@@ -473,7 +473,7 @@ def test_the_topic_of_the_last_record_came_back_for_scans(tmp_path: Path) -> Non
 
 
 def test_one_deleted_queue_of_batches_stays_deleted(tmp_path: Path) -> None:
-    """Where all queues are lost, the others of the topic come back from the log, and the deleted one does not."""
+    """A queue of batches that was deleted stays deleted when all are lost and the others come back from the log."""
     path = golden.unpack("batch", tmp_path)
     with reput.MessageStore.open(path, stores.GOLDEN) as store:
         assert store.delete_queue("batches", 2)

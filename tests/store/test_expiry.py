@@ -34,7 +34,7 @@ ROOM, FULL = 50, 91
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How full the disk is, in percent; a test may set it."""
+    """The disk's fill level in percent; a test may set it."""
     percent = [ROOM]
     monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent[0], 100 - percent[0]))
     return percent
@@ -317,7 +317,7 @@ def test_notes_of_deletions_are_bounded(
 def test_files_that_went_before_an_error_are_reported(
     tmp_path: Path, disk: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the system refuses the second file, the first one is reported all the same."""
+    """Files that were deleted before the system refused one are reported."""
     path = filled(tmp_path / "s", small())
     remove, calls = fs.remove_file, []
 
@@ -379,7 +379,7 @@ def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list
 
 
 def test_room_that_deletion_makes_counts_at_once(tmp_path: Path, disk: list[int]) -> None:
-    """Where the files that went make room enough, no put is refused."""
+    """Space that a deletion makes counts at once: no put is refused."""
     path = filled(tmp_path / "s", small())
     config = small(delete_expired=True)
     with reput.MessageStore.open(path, replace(config, clean_resource_interval=1 << 30), create=True) as store:

@@ -43,7 +43,7 @@ _inherited: list[reput.MessageStore] = []
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    """Where a test has its store, which is sound when the test is over."""
+    """The folder of a test's store, which is sound when the test is over."""
     yield tmp_path / "s"
     assert_sound(tmp_path / "s", CONFIG)
 
@@ -64,24 +64,24 @@ def unrefused(thing: object, names: list[str]) -> list[str]:
 
 
 def call_and_put(path: Path) -> int:
-    """What a worker does rightly: it opens the store itself, and puts."""
+    """Do the work of a right worker: open the store itself, and put."""
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         return store.put_message(ONE).queue_offset
 
 
 def count_in(path: Path) -> int:
-    """What a worker does rightly beside a writer: it opens the store itself, and reads."""
+    """Do the work of a right worker beside a writer: open the store itself, and read."""
     with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
         return len(bodies(store))
 
 
 def put_inherited(body: bytes) -> Any:
-    """What a worker does wrongly: it puts by what its parent has opened."""
+    """Do the work of a wrong worker: put by the store that its parent has opened."""
     return _inherited[0].put_message(reput.Message("t", body))
 
 
 def test_a_forked_child_does_not_overwrite_what_its_parent_puts(path: Path) -> None:
-    """Issue 12: both were told PUT_OK for one place of the log, and the child's message was lost."""
+    """Issue 12: both got PUT_OK for one place of the log, and the child's message was lost."""
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 3)
         answer = answer_of_child(lambda: store.put_message(ONE))
@@ -289,7 +289,7 @@ def test_a_child_does_not_wait_for_its_parents_flush(path: Path, monkeypatch: py
 
 
 def test_multiprocessing(path: Path) -> None:
-    """Processes of multiprocessing, forked or spawned, open the store themselves; a forked one is told to."""
+    """Processes of multiprocessing, forked or spawned, open the store themselves; a forked one is asked to."""
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 3)
         _inherited[:] = [store]
@@ -345,7 +345,7 @@ def test_what_cannot_be_pickled_says_what_to_do(path: Path) -> None:
 
 
 def test_a_server_forks_before_it_opens_the_store(path: Path) -> None:
-    """As with gunicorn's and celery's workers: the first opens the store to write, the others to read."""
+    """A server's first worker opens the store to write, the others to read, as with gunicorn and celery."""
     reput.MessageStore.open(path, CONFIG, create=True).close()
     workers, readings = [], []
     for _ in range(3):
@@ -405,7 +405,7 @@ def test_a_followers_handle_stays_in_its_process(path: Path) -> None:
 
 
 class Halting(ProgressListener):
-    """Lets a job go on when it is told so."""
+    """Lets a job continue when the test says so."""
 
     def __init__(self) -> None:
         self.is_at_work, self.go_on = threading.Event(), threading.Event()

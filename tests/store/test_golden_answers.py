@@ -1,4 +1,4 @@
-"""What our store answers about stores that RocketMQ wrote, line by line beside what RocketMQ answered."""
+"""Our store's answers about stores that RocketMQ wrote, line by line beside what RocketMQ answered."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def batch_entries(view: StoreView, topic: str, queue_id: int) -> list[list[int]]
 
 
 def _unit(view: StoreView, topic: str, queue_id: int, tags_code: int) -> list[Any]:
-    """What the ext unit of an entry holds: tags code, bitmap in hex, store time; nothing where it has none."""
+    """Return the ext unit of an entry: tags code, bitmap in hex, store time; nothing if it has none."""
     unit = view.ext.unit(QueueKey(topic.encode(), queue_id), tags_code) if view.ext else None
     return [unit.tags_code, unit.bitmap.hex(), unit.store_timestamp] if unit else []
 
 
 def says_twice(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether RocketMQ answers a key with one message twice, and we with the same messages once.
+    """Return true if RocketMQ answers a key with one message twice, and we with the same messages once.
 
     At open after a crash it destroyed its last IndexFile and indexed again from a log file's start: keys of a message
     that straddle two IndexFiles are then in both. We believe neither file there, and read the log.
@@ -97,10 +97,10 @@ def says_twice(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
 
 
 def is_searched_otherwise(view: StoreView, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether RocketMQ finds another batch for a time than the first or the last one, as its search comes by it.
+    """Return true if RocketMQ's search finds another batch for a time than the first or the last one.
 
     It searches in one file. Of several batches of the time it may give any one. Where none has the time, UPPER gives
-    the batch behind it, or none, which becomes the queue's minimum. Ours gives the last one before the time.
+    the batch after it, or none, which becomes the queue's minimum. Ours gives the last one before the time.
     """
     if "time" not in theirs or theirs["time"][0] not in view.open_kinds.batches.topics:
         return False
@@ -119,7 +119,7 @@ def is_searched_otherwise(view: StoreView, theirs: dict[str, Any], ours: dict[st
 
 
 def keeps_a_dead_file(view: StoreView, name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether RocketMQ still counts a first queue file of which no record is left, and we do not.
+    """Return true if RocketMQ still counts a first queue file of which no record is left, and we do not.
 
     At open it corrects a queue's minimum within the first file, and leaves it at that file's start where the log has
     none of its records any more. After its own rebuild it gives our minimum. A time before all messages is, for UPPER,

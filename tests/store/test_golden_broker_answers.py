@@ -1,4 +1,4 @@
-"""What our store answers about the stores of a whole broker, line by line beside what the broker answered."""
+"""Our store's answers about the stores of a whole broker, line by line beside what the broker answered."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def differences(name: str, view: StoreView) -> list[tuple[dict[str, Any], dict[s
 
 
 def goes_on(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether the broker wrote to the log after it answered, as it does while timers and half messages are pending."""
+    """Return true if the broker wrote to the log after it answered, as it does for pending timers and half messages."""
     return name.startswith("pending") and "log" in theirs and theirs["log"][1] < ours["log"][1]
 
 

@@ -153,7 +153,7 @@ def test_lost_index_files_are_no_reason_to_look_into_an_empty_database(tmp_path:
 
 
 def test_a_lost_database_is_no_empty_answer(tmp_path: Path) -> None:
-    """If the database that a rebuild made is deleted, the keys are found in the log, though reput's frontier is above.
+    """A deleted database of a rebuild hides no key: keys are found in the log, though reput's frontier is above.
 
     Neither kind of index is there then, and nothing else says which one it was.
     """

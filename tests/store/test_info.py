@@ -1,4 +1,4 @@
-"""What `store_info` tells of sound, damaged, half-built and strange stores."""
+"""`store_info` of sound, damaged, half-built and strange stores."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_offsets_are_rocketmqs(name: str) -> None:
 
 @pytest.mark.golden
 def test_expired_queues_start_where_rocketmq_says(tmp_path: Path) -> None:
-    """Pre-blank entries, and entries whose records the log has no more, are in front of a queue's min offset."""
+    """Pre-blank entries, and entries whose records the log has no more, are before a queue's min offset."""
     store = golden.unpack("basic", tmp_path)
     (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
     for answers, indexes in (("expired", store), ("expired-noindexes", golden.unpack("expired-rebuilt", tmp_path))):
@@ -158,7 +158,7 @@ def test_missing_indexes_are_said(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_queues_and_index_behind_the_log(tmp_path: Path) -> None:
-    """Queues that lack their last entries, and an index without its last file, are said to be behind."""
+    """Queues that lack their last entries, and an index without its last file, are reported as out of date."""
     store = golden.unpack("basic", tmp_path)
     *_, later = golden.records(store)[:-60]
     lacking = 0
@@ -175,11 +175,12 @@ def test_queues_and_index_behind_the_log(tmp_path: Path) -> None:
     assert lacking
     assert any(text.startswith("consumequeue") and f" {lacking} messages" in text for text in info.out_of_date)
     assert any(text.startswith("index: ends") for text in info.out_of_date)
+    assert info.behind == info.out_of_date  # its old name
 
 
 @pytest.mark.golden
 def test_a_torn_tail_is_behind_and_no_damage(tmp_path: Path) -> None:
-    """A half-written last record is told with its place and size; entries that name it are no damage either."""
+    """A half-written last record is reported with its place and size; entries that name it are no damage either."""
     store = golden.unpack("crash", tmp_path)
     *_, last = LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)
     path = store / paths.COMMIT_LOG / paths.offset_name(last.offset // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE)
@@ -195,7 +196,7 @@ def test_a_torn_tail_is_behind_and_no_damage(tmp_path: Path) -> None:
 
 
 def test_damage_near_the_end_is_told(tmp_path: Path) -> None:
-    """Bytes that are no record, with records behind them, are damage with file, place and remedy."""
+    """Bytes that are no record, before good records, are damage with file, place and remedy."""
     log = LogBuilder(1 << 16)
     log.message("orders")
     at = log.garbage(b"no record at all")
@@ -216,7 +217,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
 
 
 def test_files_of_odd_sizes_are_damage(tmp_path: Path) -> None:
-    """Odd log, queue, index and checkpoint files are each told by name; an empty last one is only a note."""
+    """Odd log, queue, index and checkpoint files are each reported by name; an empty last one is only a note."""
     log = LogBuilder(4096)
     for _ in range(60):
         log.message("orders")
@@ -237,7 +238,7 @@ def test_files_of_odd_sizes_are_damage(tmp_path: Path) -> None:
 
 
 def test_a_long_walk_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the end is too far to walk to, the max offset is a lower bound and said to be one."""
+    """A max offset whose end is too far to walk to is a lower bound, and reported as one."""
     monkeypatch.setattr("reput.store.info.end._WALK_SECONDS", 0.0)
     log = LogBuilder(1 << 20)
     for _ in range(2000):
@@ -295,7 +296,7 @@ def test_a_job_at_work_is_told(tmp_path: Path) -> None:
 
 
 def test_own_state_is_told(tmp_path: Path) -> None:
-    """Frontier, epoch, a swap to finish and what killed jobs left are told; an unreadable frontier is damage."""
+    """Frontier, epoch, a swap to finish and leftovers of killed jobs are reported; an unreadable frontier is damage."""
     log = LogBuilder(4096)
     log.message("orders")
     store = log.write(tmp_path)
@@ -317,7 +318,7 @@ def test_own_state_is_told(tmp_path: Path) -> None:
 
 
 def test_a_live_broker_is_seen_and_left_alone(tmp_path: Path) -> None:
-    """A process that holds RocketMQ's lock is told; the lock stays with it."""
+    """A process that holds RocketMQ's lock is reported; the lock stays with it."""
     log = LogBuilder(4096)
     log.message("orders")
     store = log.write(tmp_path)
@@ -350,7 +351,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entries", [0, 1, 203, 204, 205, 299, 300, 5000, 299_999, 300_000])
 @pytest.mark.parametrize("sparse", [True, False])
 def test_ends_are_found_by_halves(entries: int, sparse: bool, tmp_path: Path) -> None:
-    """A queue's end is found wherever it stands in its file, with holes behind it or with written zeros."""
+    """A queue's end is found at any place in its file, with holes after it or with written zeros."""
     folder = tmp_path / "orders" / "0"
     folder.mkdir(parents=True)
     data = b"".join(encode_entry(Entry(number * 100, 100, number)) for number in range(entries))

@@ -1,4 +1,4 @@
-"""What `store_info` tells of a store that a process holds: who, how far, and nothing false."""
+"""`store_info` of a store that a process holds: its holder, how far it is, and nothing false."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def assert_nothing_false(info: StoreInfo) -> None:
-    """A store in use is neither damaged nor torn nor behind."""
+    """A store in use is neither damaged nor torn nor out of date."""
     assert info.damage == info.out_of_date == info.unsupported == []
     assert (info.log.tail, info.log.max_is_exact) == (CLEAN, True)
 
@@ -69,7 +69,7 @@ def test_beside_a_writer(tmp_path: Path) -> None:
 
 
 def test_a_long_tail_is_counted_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where too much waits, the count is a lower bound and the topics of config/topics.json are listed too."""
+    """A tail that is too long is counted in part: a lower bound, with the topics of config/topics.json."""
     monkeypatch.setattr("reput.store.info.end._WALK_SECONDS", 0.0)
     monkeypatch.setattr("reput.store.info.end._JUMP_BYTES", 1000)
     with inner.new_store(tmp_path / "s", CONFIG) as store:
@@ -136,7 +136,7 @@ def test_a_checkpoint_between_its_creation_and_its_first_write(tmp_path: Path, m
 
 
 def test_a_follower_at_work(tmp_path: Path) -> None:
-    """A follower on a store that nobody writes is named, and what is behind is its work."""
+    """A follower on a store that nobody writes is named, and what is out of date is its work."""
     store = reput.MessageStore.open(tmp_path, CONFIG, create=True)
     put(store, 50)
     store.close(reput=False)
@@ -151,7 +151,7 @@ def test_a_follower_at_work(tmp_path: Path) -> None:
 
 
 def test_beside_a_broker(tmp_path: Path) -> None:
-    """A live broker's log is whole up to what its queues refer to; what it writes behind that is not torn."""
+    """A live broker's log is whole up to what its queues refer to; what it writes after that is not torn."""
     store, log = indexed_store(tmp_path)
     end = log.end
     log.message("orders")
@@ -195,7 +195,7 @@ def test_a_job_at_work(tmp_path: Path) -> None:
 
 
 def test_damage_is_said_beside_a_writer(tmp_path: Path) -> None:
-    """Bytes below the confirmed offset that are no record are damage, whoever writes."""
+    """Bytes below the confirmed offset that are no record are damage, with any writer."""
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         placed = put(store, 20)
         path = tmp_path / paths.COMMIT_LOG / f"{0:020d}"
@@ -210,7 +210,7 @@ def test_damage_is_said_beside_a_writer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keys", ["k", None])
 def test_indexes_that_are_only_behind_are_followed(tmp_path: Path, keys: str | None) -> None:
-    """Where messages only wait for their indexes `follow` is advised, and it brings them."""
+    """Messages that only wait for their indexes make `info` advise `follow`, which brings them."""
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 5, keys=keys)
         store.reput(spark=False)

@@ -166,7 +166,7 @@ def test_batches_that_records_alone_tell_are_refused_in_rocksdb(settings: dict[s
 
 @pytest.mark.parametrize("text", ["{", "[]", "topics"])
 def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
-    """Without a .bak the folders tell, as where there is no such file; that this is so is said. With one it counts."""
+    """A damaged topics.json with a .bak is replaced by it; without one the folders count, and a note says so."""
     path = tmp_path / "store"
     with new_store(path) as store:
         store.put_message(Message("batches", b"x", properties={"INNER_NUM": "5"}, sys_flag=FLAG_INNER_BATCH))
@@ -197,7 +197,7 @@ def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_a_lost_folder_is_read_from_the_log(tmp_path: Path) -> None:
-    """Where topics.json tells of queues of batches and their folder is gone, the log answers for them."""
+    """A lost folder of queues of batches that topics.json names is replaced by the log's answers."""
     store = golden.unpack("batch", tmp_path)
     topics_json(store, {"batches": {"queue.type": "BatchCQ"}})
     (store / paths.BATCH_CONSUME_QUEUE).rename(tmp_path / "gone")

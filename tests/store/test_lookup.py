@@ -1,4 +1,4 @@
-"""What is answered by one kernel call is what the general way answers, and follows every change."""
+"""Answers by one kernel call: they are those of the general way, and follow every change."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_asked_again_the_answer_is_the_same(tmp_path: Path, indexed: bool, limit
 
 
 def test_a_put_a_reput_and_a_deletion_are_seen_at_once(tmp_path: Path) -> None:
-    """Whatever was prepared before them, the next answer knows of new messages, moved frontiers and expired files."""
+    """An answer knows of new messages, moved frontiers and expired files, whatever was prepared before."""
     with filled(tmp_path / "store", 90, indexed=True) as store:
         for _ in range(3):
             for _ in range(3):
@@ -103,7 +103,7 @@ def test_a_reader_beside_a_writer_sees_each_put(tmp_path: Path) -> None:
 
 
 def test_results_outlive_the_store(tmp_path: Path) -> None:
-    """What was found stays readable when the store is closed."""
+    """A result stays readable when the store is closed."""
     store = filled(tmp_path / "store", 30, indexed=True)
     for _ in range(4):
         pulled, queried = store.get_message("t", 0, 3, 4), store.query_message("t", "u0")

@@ -62,7 +62,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def opened(path: Path, **named: Any) -> reput.MessageStore:
-    """The store with settings that its files need not tell."""
+    """The store with settings that its files need not show."""
     return reput.MessageStore.open(path, CONFIG, **named)
 
 
@@ -87,7 +87,7 @@ def test_one_queue_is_looked_at(store: Path, looked_at: list[str], read_only: bo
 
 
 def test_an_open_to_read_looks_at_samples(store: Path, looked_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What queue files tell of settings a sample tells; the number of calls does not grow with the topics."""
+    """A sample of queue files shows their settings; the number of calls does not grow with the topics."""
     monkeypatch.setattr("reput.store.disk.settings.QUEUES_ASKED", 5)
     monkeypatch.setattr("reput.store.disk.queue_refusals.QUEUES_ASKED", 5)
     with reput.MessageStore.open(store, read_only=True):
@@ -139,7 +139,7 @@ def test_a_damaged_queue_refuses_puts(store: Path, monkeypatch: pytest.MonkeyPat
 def test_an_unknown_topic_names_near_ones(
     store: Path, looked_at: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That there is no such topic is said from names alone."""
+    """An unknown topic is reported from names alone."""
     monkeypatch.setattr("reput.store.disk.queue_refusals.QUEUES_ASKED", 5)
     settings = ["--set", f"mappedFileSizeConsumeQueue={CONFIG.mapped_file_size_consume_queue}"]
     assert main.run(["get", str(store), "-t", "t1234", "-q", "0", *settings]) == 2
@@ -172,7 +172,7 @@ def test_info_reads_no_queue_of_many_topics(
 def test_info_of_all_topics(
     option: str, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With --all the text, and always the JSON, tells of every queue, and the sums are right."""
+    """The text with --all, and always the JSON, lists every queue, and the sums are right."""
     monkeypatch.setattr("reput.cli.info._MOST_TOPICS", 1)
     assert main.run(["info", str(store), option]) == 0
     out, _ = capsys.readouterr()
@@ -236,7 +236,7 @@ def test_damaged_offsets_stop_who_asks_for_them(store: Path) -> None:
 
 @pytest.fixture
 def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each call of `fs.read_bytes` gives."""
+    """Collects the bytes that each call of `fs.read_bytes` gives."""
     sizes: list[int] = []
     read_bytes = fs.read_bytes
 

@@ -92,7 +92,7 @@ def test_tail_and_index_answer_the_same(when: str, tmp_path: Path) -> None:
 
 
 def test_pull_goes_over_the_frontier(store: reput.MessageStore) -> None:
-    """A pull that begins in front of the frontier goes on behind it, as far as its queue file would, each time."""
+    """A pull that begins below the frontier continues above it, as far as its queue file would, each time."""
     put(store, 4, tags="a")
     store.reput(spark=False)
     put(store, 3, tags="b")
@@ -119,7 +119,7 @@ def test_query_goes_on_behind_its_limit(store: reput.MessageStore) -> None:
 
 
 def test_other_keys_of_one_hash_are_told_apart(store: reput.MessageStore) -> None:
-    """`Aa` and `BB` have one Java hash: only the record tells which it is."""
+    """`Aa` and `BB` have one Java hash: only the record shows which it is."""
     put(store, 1, keys="Aa")
     put(store, 1, keys="BB")
     assert len(store.query_message("t", "Aa")) == 1
@@ -144,7 +144,7 @@ def test_kinds_of_messages(store: reput.MessageStore) -> None:
 
 
 def test_statuses(store: reput.MessageStore) -> None:
-    """Offsets outside a queue, and queues that are not there, are told by RocketMQ's statuses."""
+    """Offsets outside a queue, and queues that do not exist, have RocketMQ's statuses."""
     put(store, 5)
     status = reput.GetStatus
     cases = {
@@ -314,7 +314,7 @@ def test_a_mistyped_path_makes_no_store(tmp_path: Path) -> None:
 
 
 def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When too much waits for its indexes a put fails with both ways out, and goes on when there is room."""
+    """A put fails with both ways out if too much waits for its indexes, and works again once there is room."""
     monkeypatch.setattr(room, "TAIL_WAIT_S", 0.05)
     config = StoreConfig(tail_max_entries=10, mapped_file_size_commit_log=1 << 16)
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
@@ -393,7 +393,7 @@ def test_threads(store: reput.MessageStore) -> None:
                 assert store.get_message("t", number % 2, result.queue_offset)[0].body == b"%d-%d" % (number, count)
                 if number == 0 and count % 25 == 0:
                     store.reput(spark=False)
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
@@ -421,7 +421,7 @@ def _write_until_killed(path: str, ready: int) -> None:
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
-    """Whatever a killed writer had put is there when the store is opened again, in order and once."""
+    """A killed writer loses no message: each is there when the store is opened again, in order and once."""
     reading, writing = os.pipe()
     path = tmp_path / "s"
     process = multiprocessing.get_context("fork").Process(target=_write_until_killed, args=(str(path), writing))
@@ -449,7 +449,7 @@ def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path: Path) -> None:
-    """A killed store whose new queues have no folder yet is behind for `check`; below the frontier it is damage."""
+    """A killed store whose new queues have no folder is out of date for `check`; below the frontier it is damage."""
     path = tmp_path / "s"
     store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, 3, topic="old", keys="k")
@@ -503,7 +503,7 @@ def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypat
 
 
 def test_results_outlive_their_files(tmp_path: Path) -> None:
-    """What was found can be read after its log file has expired, whichever call found it; later calls do not."""
+    """A result can be read after its log file has expired, whichever call gave it; later calls do not find it."""
     config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         for number in range(100):
@@ -585,7 +585,7 @@ def test_an_event_loop_puts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_who_waits_hears_of_what_was_under_way(flush: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As soon as a message is visible who waits for it is told, not by the thread that flushes: he may put, too."""
+    """A waiter is called as soon as a message is visible, not by the thread that flushes: it may put, too."""
     monkeypatch.setattr(room, "_TICK_S", 3600)
     config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
     heard = queue.SimpleQueue[reput.PutResult]()
@@ -646,7 +646,7 @@ def test_what_is_under_way_is_kept_at_close(flush: str, tmp_path: Path) -> None:
 def test_what_is_not_confirmed_yet_counts_at_close(
     config: StoreConfig, properties: dict[str, str] | None, catch_up: bool, tmp_path: Path
 ) -> None:
-    """What readers have not seen is indexed at close, or `abort` stays and tells RocketMQ that indexes are behind."""
+    """Messages that readers have not seen are indexed at close, or `abort` stays and shows RocketMQ a crash."""
     config = replace(config, mapped_file_size_commit_log=1 << 16)
     store = reput.MessageStore.open(tmp_path / "s", config, create=True)
     try:
@@ -733,7 +733,7 @@ def test_a_clock_that_was_set_back(clock: list[int], close_reputs: bool, forgets
 def test_a_flush_that_was_asked_for_moves_the_checkpoint(
     clock: list[int], call: Callable[[reput.MessageStore], object], store: reput.MessageStore
 ) -> None:
-    """What a caller's own flush made durable the checkpoint may say, as after one of the service's."""
+    """The checkpoint covers what a caller's own flush made durable, as after one of the service's."""
     store._flush.close()  # type: ignore[union-attr]
     put(store, 1)
     call(store)
@@ -744,7 +744,7 @@ def test_a_flush_that_was_asked_for_moves_the_checkpoint(
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_range_of_time_is_exact(clock: list[int], indexed: bool, store: reput.MessageStore) -> None:
-    """What is found by key is what was stored in [begin, end], to the millisecond, in the tail and in IndexFiles."""
+    """A query by key finds what was stored in [begin, end], to the millisecond, in the tail and in IndexFiles."""
     begin, steps = clock[0], [0, 1, 400, 999, 1000, 1001, 1999, 2500, 2500, 7000]
     for step in steps:
         clock[0] = begin + step
@@ -758,7 +758,7 @@ def test_a_range_of_time_is_exact(clock: list[int], indexed: bool, store: reput.
 
 
 def test_a_pause_in_front_of_an_index_file(clock: list[int], store: reput.MessageStore) -> None:
-    """An IndexFile's first item tells its time from the file before: after a pause it is found in its range as well."""
+    """An IndexFile's first item keeps its time from the file before: after a pause it is found in its range as well."""
     for number in range(20):
         clock[0] += 60_000
         put(store, 1, keys="k")

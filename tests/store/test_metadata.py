@@ -96,7 +96,7 @@ def test_settings_decide(store: Path) -> None:
 
 
 def test_times_decide_without_queues(store: Path) -> None:
-    """Where neither settings nor queues show the source, the one that was written last counts."""
+    """The source that was written last counts if neither settings nor queues show one."""
     shutil.rmtree(store / "consumequeue")
     path = stale_json(store, {"orders@billing": {1: 999}})
     assert metadata_of(store).chosen.name == "json"
@@ -317,7 +317,7 @@ def test_light_queues_turned_on(tmp_path: Path) -> None:
 
 @all_kinds
 def test_bytes_are_the_brokers(store: Path) -> None:
-    """What is written again by reput has the bytes that the broker wrote."""
+    """A table that reput writes again has the bytes that the broker wrote."""
     changed = progress_of(store)
     key, queues = next(iter(changed.snapshot().offset_table.items()))
     topic, group = key.split("@")
@@ -341,7 +341,7 @@ def _records(store: Path) -> dict[bytes, bytes]:
 
 
 def test_a_store_in_json_says_nothing_new(tmp_path: Path) -> None:
-    """Where all is in JSON `info` says nothing of it, and no library of databases is loaded to find that."""
+    """A store in JSON makes `info` say nothing of it, and no library of databases is loaded to find that."""
     store = golden.unpack("json", tmp_path)
     code = (
         "import sys; from reput.config import StoreConfig; from reput.store.disk.purpose import Purpose; "

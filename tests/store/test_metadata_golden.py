@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.golden
 
 OWN_GROUPS = ("CID_ONS", "CID_RMQ_SYS_", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "TOOLS_CONSUMER")
-"""How the names of groups begin that a broker makes at each start (`SubscriptionGroupManager.init`)."""
+"""The beginnings of names of groups that a broker makes at each start (`SubscriptionGroupManager.init`)."""
 OWN_TOPICS = (
     "BenchmarkTest", "OFFSET_MOVED_EVENT", "RMQ_SYS_", "SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "TBW102", "rmq_sys_",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where a change of topics, groups and offsets goes: where a broker with the settings looks, or nowhere."""
+"""Homes of changes of topics, groups and offsets: where a broker with the settings looks, or nowhere."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_queues_in_files(store: Path) -> None:
 @pytest.mark.parametrize("table", [Table.TOPICS, Table.GROUPS])
 @pytest.mark.parametrize("name", STORES)
 def test_configurations_come_back_from_each_home(name: str, table: Table, tmp_path: Path) -> None:
-    """What is put and removed is what the next reader finds, members that reput does not know included."""
+    """A configuration that is put or removed is what the next reader finds, unknown members included."""
     store = golden.unpack(name, tmp_path)
     before = metadata_of(store).read(table)
     homes = homes_of(store, clock_ms=now_ms)

@@ -130,7 +130,7 @@ def test_dispatch(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("ConsumerFilterManagerTest.testPersist")
 def test_persist(tmp_path: Path) -> None:
-    """What was written is all there again, and dead, until its clients come back."""
+    """A registry that was written is all there again, and dead, until its clients come back."""
     register(tmp_path / "store", 1000, **GROUPS)
     registry = FilterRegistry.load(tmp_path / "store" / paths.CONFIG, BLOOM, clock_ms=lambda: 2_000_000)
     assert {one.group: one.expression for one in registry.all()} == GROUPS

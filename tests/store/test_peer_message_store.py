@@ -535,7 +535,7 @@ def test_process_request(store: reput.MessageStore) -> None:
 @pytest.mark.behaviour("PullMessageProcessorTest.testProcessRequest_MsgWasRemoving")
 @KINDS
 def test_process_request_msg_was_removing(config: StoreConfig, tmp_path: Path) -> None:
-    """Where an entry's record has gone from the log a pull goes on with what the log still has."""
+    """A pull over an entry whose record has gone from the log continues with what the log still has."""
     small = replace(config, mapped_file_size_commit_log=1 << 12, file_reserved_time=0)
     with reput.MessageStore.open(tmp_path / "store", small, create=True) as store:
         put(store, 100)

@@ -1,4 +1,4 @@
-"""What waits in a store: timers, transactions without an end, and messages that pop consumers hold."""
+"""Pending work of a store: timers, transactions without an end, and messages that pop consumers hold."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ def database_of(timers: list[PutTimer]) -> dict[bytes, bytes]:
 
 
 def test_a_database_gives_its_timers_by_time(tmp_path: Path, timers: list[PutTimer]) -> None:
-    """What is due before timeline_checkpoint was delivered; what the database has not taken in is in the queue."""
+    """Timers due before timeline_checkpoint were delivered; those that the database lacks are in the queue."""
     entries = {**database_of(timers[:3]), TIMELINE_KEY: encode_timer_mark(DUE_MS + 1000)}
     write_database(tmp_path / "store" / paths.INDEX_DATABASE, {"timer": entries})
     rows, damage, notes = timers_of(tmp_path / "store")

@@ -28,7 +28,7 @@ BEST, OLDER = {"t@g": {0: 20}}, {"t@g": {0: 10}}
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that stays until it is moved."""
 
     def __init__(self) -> None:
         self.now_ms = START_MS
@@ -39,7 +39,7 @@ class Clock:
 
 
 class Killed(BaseException):
-    """The process ends here: nothing may clean up behind it."""
+    """The process ends here: nothing may clean up after it."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_commit_and_query(progress: ConsumerProgress) -> None:
 
 
 def test_answers_are_copies(progress: ConsumerProgress) -> None:
-    """What a caller does with an answer does not reach the table."""
+    """A caller's change of an answer does not reach the table."""
     progress.commit("g", "t", 0, 1)
     progress.query_all("g", "t")[0] = 99
     assert progress.query("g", "t", 0) == 1
@@ -116,7 +116,7 @@ def test_reset_answers_until_it_is_taken(progress: ConsumerProgress) -> None:
 
 
 def test_reset_of_a_queue_that_nobody_read(progress: ConsumerProgress) -> None:
-    """A reset also stands where nothing was committed, and its offset is persisted."""
+    """A reset also counts if nothing was committed, and its offset is persisted."""
     progress.reset("g", "t", 0, 5)
     progress.persist()
     assert progress.snapshot().offset_table == {"t@g": {0: 5}}
@@ -145,7 +145,7 @@ def crowded(folder: Path, clock: Clock) -> ConsumerProgress:
 
 
 def has_reset(progress: ConsumerProgress, group: str, topic: str, queue_id: int) -> bool:
-    """Whether a reset of this queue waits to be taken."""
+    """Return true if a reset of this queue waits to be taken."""
     return queue_id in progress._resets.get(key_of(topic, group), ())
 
 
@@ -274,7 +274,7 @@ names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="@/\
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(names, names, st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 63) - 1)), max_size=8))
 def test_persist_and_load(tmp_path: Path, commits: list[tuple[str, str, int, int]]) -> None:
-    """Whatever was committed is there after a restart, written by the same rules as a broker's file."""
+    """A committed offset is there after a restart, written by the same rules as a broker's file."""
     folder = tmp_path / "config"
     (folder / FILE).unlink(missing_ok=True)
     (folder / BACKUP).unlink(missing_ok=True)
@@ -343,7 +343,7 @@ def test_nothing_new_is_not_written(progress: ConsumerProgress, folder: Path) ->
 def test_every_change_is_persisted(
     change: Callable[[ConsumerProgress], object], progress: ConsumerProgress, folder: Path
 ) -> None:
-    """Whatever changes the table makes it due, and stands in the file afterwards."""
+    """Every change of the table makes it due, and is in the file afterwards."""
     progress.commit("g", "t", 0, 1)
     progress.persist()
     change(progress)
@@ -445,7 +445,7 @@ def test_empty_file_alone(folder: Path) -> None:
 
 @pytest.mark.parametrize("backup", [None, b"", *DAMAGED])
 def test_both_damaged(backup: bytes | None, folder: Path) -> None:
-    """Where neither file can be read, progress is not taken for none: an error names both and what to do."""
+    """Progress of which neither file can be read is an error that names both and the remedy, and not an empty table."""
     folder.mkdir()
     (folder / FILE).write_bytes(DAMAGED[0])
     if backup is not None:
@@ -502,7 +502,7 @@ STEPS = [
 
 
 def changed(folder: Path, damaged: bool) -> ConsumerProgress:
-    """Progress with a commit of 30 in front of a fresh file that says 20, or is damaged and has a .bak that does."""
+    """Progress with a commit of 30 before a fresh file that says 20, or is damaged and has a .bak that does."""
     for path in folder.iterdir() if folder.exists() else ():
         path.unlink()
     write(folder, FILE, BEST)

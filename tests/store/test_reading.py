@@ -1,4 +1,4 @@
-"""What is asked of a store in words that are no topic, queue or key is refused by name."""
+"""Questions in words that are no topic, queue or key are refused by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_topic_that_is_no_text(store: reput.MessageStore, name: str, topic: ob
 @pytest.mark.parametrize("queue_id", ["0", None, 0.5, [0]], ids=repr)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_queue_that_is_no_number(store: reput.MessageStore, name: str, queue_id: object) -> None:
-    """So is a queue id."""
+    """A queue id that is no number is refused."""
     with pytest.raises(reput.ConfigError, match=r"queue .*: give a number"):
         CALLS[name](store, "t", queue_id)
 

@@ -24,7 +24,7 @@ LATE = (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT)
 
 
 def killed(tmp_path: Path, *, flushed: int, put_in_all: int = 20) -> tuple[Path, list[int]]:
-    """What a store leaves that is killed after some puts, the first `flushed` of them durable; and their places."""
+    """Make a store that is killed after some puts, the first `flushed` of them durable; return their places."""
     config = replace(CONFIG, flush_interval_commit_log=1 << 30)
     with reput.MessageStore.open(tmp_path / "alive", config, create=True) as store:
         placed = put(store, flushed, keys="k")
@@ -34,7 +34,7 @@ def killed(tmp_path: Path, *, flushed: int, put_in_all: int = 20) -> tuple[Path,
 
 
 def test_torn_tail_is_cut(tmp_path: Path) -> None:
-    """A half-written last record is cut, loudly and zeroed; the store goes on behind the last good one."""
+    """A half-written last record is cut, loudly and zeroed; the store continues after the last good one."""
     path, placed = killed(tmp_path, flushed=10)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
@@ -52,7 +52,7 @@ def test_torn_tail_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", ["nothing", "a page"])
 @pytest.mark.parametrize("kind", inner.KINDS)
 def test_queues_ahead_of_the_log_are_cut(kind: str, lost: str, tmp_path: Path) -> None:
-    """Entries of records that the power took are cut, loudly, where only zeros stand behind the log, and over holes."""
+    """Entries of records that a loss of power took are cut, loudly, if only zeros lie after the log, and over holes."""
     path, config = tmp_path / "s", inner.KINDS[kind]
     model, rng = inner.Model(config), random.Random(kind)
     with inner.new_store(tmp_path / "alive", config) as store:
@@ -89,7 +89,7 @@ def test_a_closed_store_is_not_looked_through(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("rest", ["good", "bad"])
 @pytest.mark.parametrize(("first_bad", "refused"), [(9, True), (10, False), (15, False)])
 def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, rest: str, tmp_path: Path) -> None:
-    """A broken header is cut behind what was flushed, and never in front of its end, whatever stands behind it."""
+    """A broken header is cut after what was flushed, and never before its end, whatever comes after it."""
     path, placed = killed(tmp_path, flushed=10)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
@@ -157,7 +157,7 @@ def test_a_clock_that_went_back_in_front_of_a_crash(clock: list[int], tmp_path: 
 
 
 def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path: Path) -> None:
-    """What is put behind a catch-up, in its last millisecond, is not durable: a hole in it is cut."""
+    """A record that is put after a catch-up, in its last millisecond, is not durable: a hole in it is cut."""
     config = replace(CONFIG, flush_interval_commit_log=1 << 30)
     assert clock
     with reput.MessageStore.open(tmp_path / "alive", config, create=True) as store:
@@ -204,7 +204,7 @@ def test_only_salvage_gives_up_what_was_durable(salvage: bool, tmp_path: Path) -
 
 
 def test_a_damaged_store_can_be_read(tmp_path: Path) -> None:
-    """Opened read-only, what stands in front of the damage is read, and the notes say where that is."""
+    """Opened read-only, a store gives the records before the damage, and the notes say where that is."""
     path, placed = killed(tmp_path, flushed=20)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
@@ -216,7 +216,7 @@ def test_a_damaged_store_can_be_read(tmp_path: Path) -> None:
 
 
 def test_a_log_that_lost_its_end_is_told(tmp_path: Path) -> None:
-    """Where zeros stand in the place of what was durable there is nothing to cut; the notes say what is missing."""
+    """A log that lost its end has zeros in place of what was durable: nothing is cut, the notes say what is missing."""
     path = tmp_path / "s"
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         placed = put(store, 20)

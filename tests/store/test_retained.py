@@ -1,4 +1,4 @@
-"""Where a queue on disk ends."""
+"""The end of a queue on disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_valid_entries(data: bytes, count: int) -> None:
 
 
 def queue_with(folder: Path, *files: tuple[int, bytes]) -> int | None:
-    """Where a queue with these files ends."""
+    """Return the end of a queue with these files."""
     path = folder / "topic" / "3"
     path.mkdir(parents=True)
     for start, data in files:
@@ -47,7 +47,7 @@ def queue_with(folder: Path, *files: tuple[int, bytes]) -> int | None:
 
 
 def test_queue_ends(tmp_path: Path) -> None:
-    """A queue ends behind the last valid entry of its last file that has one."""
+    """A queue ends after the last valid entry of its last file that has one."""
     full, half = GOOD * 5, GOOD * 2 + bytes(60)
     assert queue_with(tmp_path / "none") is None
     assert queue_with(tmp_path / "half", (0, half)) == 2
@@ -57,11 +57,11 @@ def test_queue_ends(tmp_path: Path) -> None:
     assert queue_with(tmp_path / "zero length", (0, full), (100, b"")) == 5
     assert queue_with(tmp_path / "kept", (200, bytes(100))) == 10
     assert queue_with(tmp_path / "far", ((1 << 50) * 20, half)) is None
-    assert queue_with(tmp_path / "crooked name", (7, half)) is None
+    assert queue_with(tmp_path / "odd name", (7, half)) is None
 
 
 def test_blanks_that_keep_a_numbering_may_stand_behind() -> None:
-    """Behind the last record a run of blanks that RocketMQ can go on from is sound; any other entry is not."""
+    """After the last record a run of blanks from which RocketMQ can continue is sound; any other entry is not."""
     assert list(entries_after(blank_end(3) + bytes(40)).places) == []
     assert list(entries_after(PRE_BLANK * 3).places) == []
     assert list(entries_after(blank_end(2) + blank_end(2) + bytes(20)).places) == []
@@ -72,7 +72,7 @@ def test_blanks_that_keep_a_numbering_may_stand_behind() -> None:
 
 
 def test_a_queue_of_blanks_ends_with_one_of_size_1() -> None:
-    """RocketMQ takes the last entry's end for what is built already: it must lie in front of any new message's."""
+    """RocketMQ takes the last entry's end for what is built already: it must be below any new message's."""
     entries = [decode_entry(blank_end(3), at) for at in (0, 20, 40)]
     assert all(entry.is_pre_blank and entry.is_valid for entry in entries)
     assert [entry.physical_offset + entry.size for entry in entries] == [0x7FFFFFFF] * 2 + [1]

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_defaults(store: Path) -> None:
-    """Where nobody tells, every setting is RocketMQ's default and listed as assumed."""
+    """Every setting is RocketMQ's default, and listed as assumed, if nothing says otherwise."""
     reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
     assert reported.queue_file_size == consume_queue.DEFAULT_FILE_SIZE == 6_000_000
     assert (reported.index_slots, reported.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
@@ -40,7 +40,7 @@ def test_defaults(store: Path) -> None:
 
 
 def test_configuration_comes_first(store: Path) -> None:
-    """What is configured is not assumed, whatever the files have."""
+    """A setting of the configuration is not assumed, whatever the files have."""
     stores.rebuild(store)
     config = replace(stores.SMALL, mapped_file_size_consume_queue=95, max_index_num=99, message_delay_level="1s")
     reported = StoreOnDisk.find(store, config, Purpose.LOOK).settings
@@ -55,7 +55,7 @@ def test_configuration_comes_first(store: Path) -> None:
 
 @pytest.mark.parametrize(("slots", "items"), [(16, 8), (1, 8), (7, 50), (500, 2000), (3, 2), (8, 3), (1000, 10)])
 def test_files_tell(slots: int, items: int, store: Path) -> None:
-    """The present files tell the sizes they were made with, full ones and others."""
+    """The present files show the sizes with which they were made, full ones and others."""
     config = StoreConfig(mapped_file_size_consume_queue=140, max_hash_slot_num=slots, max_index_num=items)
     stores.rebuild(store, config)
     reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
@@ -73,7 +73,7 @@ def test_most_queue_files_tell(store: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x" * 30, bytes(1000), b"\xff" * 1000, bytes(range(256)) * 4])
 def test_hostile_index_files_tell_nothing(data: bytes, store: Path) -> None:
-    """An IndexFile whose bytes are not one's tells no settings and does no harm."""
+    """An IndexFile whose bytes are not one's shows no settings and does no harm."""
     (store / paths.INDEX).mkdir()
     (store / paths.INDEX / "20250101000000000").write_bytes(data)
     reported = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings

@@ -46,7 +46,7 @@ def pulled(store: reput.MessageStore, wanted: reput.SqlFilter) -> list[int]:
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["tail", "files"])
 def test_pull(store: reput.MessageStore, indexed: bool) -> None:
-    """What matches comes, in order and once, from the tail and from queue files alike."""
+    """Matching messages come, in order and once, from the tail and from queue files alike."""
     if indexed:
         store.reput(spark=False)
     wanted = reput.SqlFilter("amount > 100 AND region = 'eu'")
@@ -56,7 +56,7 @@ def test_pull(store: reput.MessageStore, indexed: bool) -> None:
 
 
 def test_statuses(store: reput.MessageStore) -> None:
-    """Nothing that matches is NO_MATCHED_MESSAGE with all that was looked at behind it; a pull is cut at its count."""
+    """A pull without a match is NO_MATCHED_MESSAGE and continues after all it looked at; a pull ends at its count."""
     nothing = store.get_message("orders", 0, 10, 32, reput.SqlFilter("amount < 10"))
     assert (nothing.status, nothing.next_offset, len(nothing)) == (GetStatus.NO_MATCHED_MESSAGE, COUNT, 0)
     some = store.get_message("orders", 0, 0, 3, reput.SqlFilter("amount >= 10"))
@@ -69,7 +69,7 @@ def test_statuses(store: reput.MessageStore) -> None:
 
 @pytest.mark.parametrize("indexed", ["tail", "files", "both"])
 def test_estimate(store: reput.MessageStore, indexed: str) -> None:
-    """What is counted is what pulls give, over any part of a queue, wherever its entries are."""
+    """An estimate counts what pulls give, over any part of a queue, wherever its entries are."""
     if indexed != "tail":
         store.reput(spark=False)
     if indexed == "both":
@@ -81,7 +81,7 @@ def test_estimate(store: reput.MessageStore, indexed: str) -> None:
 
 
 def test_bad_filter() -> None:
-    """What is no filter is refused before a store is asked."""
+    """A text that is no filter is refused before a store is asked."""
     with pytest.raises(reput.ConfigError, match="character 10"):
         reput.SqlFilter("amount > ")
 

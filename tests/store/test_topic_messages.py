@@ -115,6 +115,6 @@ def test_batches_and_light_queues(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_refused_at_the_call(topic: object, queue_id: object, named: str, tmp_path: Path) -> None:
-    """Who asks for what cannot be hears of it before the first message."""
+    """Impossible arguments are refused at the call, before the first message."""
     with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store, pytest.raises(ConfigError, match=named):
         store.messages(topic, queue_id)  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def numbers(store: reput.MessageStore) -> list[int]:
 @pytest.mark.parametrize("stays", [True, False], ids=["stays", "has gone"])
 @pytest.mark.parametrize("indexes", [True, False], ids=["indexed", "not indexed"])
 def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> None:
-    """Whatever a writer does that came later, pulls, look-ups and results that are kept are right."""
+    """A reader that was open first has right pulls, look-ups and kept results, whatever a later writer does."""
     before = set(threading.enumerate())
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 40)
@@ -105,7 +105,7 @@ def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_dropped(tmp_path: Path) -> None:
-    """A store that is let go of without being closed leaves no thread behind."""
+    """A store that is dropped without being closed leaves no thread."""
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
@@ -118,7 +118,7 @@ def test_a_store_that_is_dropped(tmp_path: Path) -> None:
 
 
 def test_nobody_comes(tmp_path: Path) -> None:
-    """As long as nobody does, nothing is opened anew; closed, nobody looks any more."""
+    """A reader without a writer opens nothing anew; closed, it looks no more."""
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)

@@ -44,7 +44,7 @@ def compared(programs: None, folder: Path) -> dict[str, Compared]:
 
 
 def _all_versions(serving: Serving, folder: Path) -> dict[str, Ran]:
-    """What each version of the client sees of a broker."""
+    """Run the scenarios with each version of the client beside a broker."""
     ran = {}
     for version in PROGRAMS:
         prefix = prefix_of(version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 OFFSET_ID, UNIQUE_ID = "OFFSET_ID", "UNIQUE_ID"
-"""Words that stand for the ids of the last message of the topic `admin`; the client puts them in."""
+"""Placeholders for the ids of the last message of the topic `admin`; the client puts the ids in."""
 VERSION = "5.5.0"
 """The version of the tools, which come with this client."""
 _TIMES = re.compile(r"\d{4}-\d\d-\d\d[ ,]\d\d:\d\d:\d\d([,.]\d+)?|\d{4}-\d\d-\d\d#[\d:]+|\b20\d{15}\b|\b1[6-9]\d{11}\b")
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SHORT_LIVED = re.compile(r"^%RETRY%.*-(assign-group|dead-readers)$")
 """Retry topics of clients that may be gone before their first heartbeat."""
 _HINT = re.compile(r"\. Send to it with automatic creation.*|^(See|For more information,) .*")
-"""What comes after RocketMQ's words about an unknown topic: links, and from our name server what to do."""
+"""The text after RocketMQ's words about an unknown topic: links, and from our name server the remedy."""
 _SPACES = re.compile(r"[ \t]+")
 
 

@@ -44,7 +44,7 @@ SETTINGS = "flushConsumerOffsetInterval=200\n"
 
 
 class Heard:
-    """What the client has said so far."""
+    """The client's reports so far."""
 
     def __init__(self) -> None:
         self.sent: dict[tuple[int, int], str] = {}

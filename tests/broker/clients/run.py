@@ -67,13 +67,13 @@ _KILLED_AFTER_S = 1.5
 
 
 class Ran(NamedTuple):
-    """What a run of clients printed: the line of each scenario, and the text that each command of mqadmin wrote."""
+    """The output of a run of clients: the line of each scenario, and the text that each command of mqadmin wrote."""
 
     scenarios: dict[str, Any]
     commands: dict[str, str]
 
     def outcome(self, name: str) -> Any:
-        """What the clients of a scenario saw.
+        """Return the outcome that the clients of a scenario reported.
 
         Raises:
             PeerError: it failed; the text has the error of the client.

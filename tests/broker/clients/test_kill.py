@@ -18,7 +18,7 @@ KILLS = 2
 
 @pytest.mark.usefixtures("programs")
 def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """What was acknowledged is there, queues are delivered in order, and offsets on disk do not go back."""
+    """A kill loses no acknowledged message, queues are delivered in order, and offsets on disk do not go back."""
     with ServeRounds(tmp_path, 1) as rounds:
         done = [rounds.round() for _ in range(KILLS)]
         assert len(done) == KILLS

@@ -23,7 +23,7 @@ CODES = {True: TRUE, False: FALSE, None: UNKNOWN}
 
 
 def code_of(node: Any, properties: dict[str, str]) -> int:
-    """What one message's evaluation comes to, as a code."""
+    """Evaluate one message to a code."""
     try:
         return int(CODES[evaluate(node, properties)])
     except NoAnswerError:
@@ -88,7 +88,7 @@ def test_properties_as_they_are_stored(kind: str) -> None:
 
 
 def test_arrow_columns_of_all_kinds() -> None:
-    """Slices, nulls, large and dictionary columns are read where they stand; what is no text is refused."""
+    """Slices, nulls, large and dictionary columns are read in place; a column that is no text is refused."""
     wanted = compile_filter("a = 'y'")
     plain = pa.array(["y", "x", None, "y", "yy"])
     for array in (plain, plain.cast(pa.large_string()), plain.dictionary_encode(), pa.chunked_array([plain])):

@@ -1,4 +1,4 @@
-"""What filters mean: RocketMQ's own table of behaviours, and what follows from its rules for types."""
+"""The meaning of filters: RocketMQ's own table of behaviours, and what follows from its rules for types."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_rocketmqs_own_table(text: str, properties: dict[str, Any], answer: bool
 
 @pytest.mark.parametrize(("text", "properties", "answer"), RULES)
 def test_rules(text: str, properties: dict[str, Any], answer: bool | None) -> None:
-    """What RocketMQ's rules for types and for what is unknown come to."""
+    """RocketMQ's rules for types and for unknown values decide the result."""
     assert compile_filter(text).matches(properties) is answer
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED)
 def test_refused(text: str, reason: str) -> None:
-    """What is no filter is refused, with the place and the reason."""
+    """A text that is no filter is refused, with the place and the reason."""
     with pytest.raises(ConfigError) as refusal:
         compile_filter(text)
     assert reason in str(refusal.value)
@@ -84,12 +84,12 @@ HINTS = [
 
 @pytest.mark.parametrize(("text", "instead"), HINTS)
 def test_usual_mistakes_are_answered_with_what_to_write(text: str, instead: str) -> None:
-    """What people write who know another SQL is refused with what a filter says instead."""
+    """Usual mistakes from another SQL are refused with what to write instead."""
     with pytest.raises(ConfigError) as refusal:
         compile_filter(text)
     assert instead in str(refusal.value).split("): ", 1)[1]
 
 
 def test_names() -> None:
-    """A filter tells which properties it looks at, each once."""
+    """A filter lists the properties that it looks at, each once."""
     assert compile_filter("a > 5 and (b in ('x') or not c = a) and d is null").names == ("a", "b", "c", "d")

@@ -1,4 +1,4 @@
-"""Where queues are: every placement that a broker writes is found, checked, built and converted."""
+"""Placement of queues: each one that a broker writes is found, checked, built and converted."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_light_queues_that_a_broker_would_not_see(tmp_path: Path) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", golden.STORES_55)
 def test_the_placement_has_one_answer(name: str) -> None:
-    """What a store shows is its placement without settings, for every purpose; the settings of a job say the same."""
+    """A store without settings shows one placement for every purpose; the settings of a job say the same."""
     light = name == "lmq-rocksdb"
     for purpose in Purpose:
         store = StoreOnDisk.find(golden.shared(name), None, purpose)
@@ -515,7 +515,7 @@ def test_the_preferred_kind_answers(tmp_path: Path) -> None:
 
 
 def test_queues_outside_their_place_are_noted(tmp_path: Path) -> None:
-    """What a broker wrote before its settings changed is noted and not compared; a rebuild removes it."""
+    """Queues that a broker wrote before its settings changed are noted and not compared; a rebuild removes them."""
     store = lite_stores.make(tmp_path / "store", settings(DOUBLE))
     config = settings(DOUBLE, LIGHT_ALONE, SELECTIVE)
     report = reput.check(store, spark=False, config=config)

@@ -56,7 +56,7 @@ def last_file(store: Path) -> Path:
 
 
 def end_in_last_file(store: Path, entries: int = 0) -> int:
-    """The byte behind the queue's last entry in that file, or so many entries in front of it."""
+    """The byte after the queue's last entry in that file, or this number of entries before it."""
     return (golden.facts("basic").entries("orders") - entries) * ENTRY_SIZE - int(last_file(store).name)
 
 
@@ -116,7 +116,7 @@ def test_expired_log_files_leave_a_sound_store(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_files_that_are_not_rocketmqs(tmp_path: Path) -> None:
-    """What somebody has left among the indexes is named, by check and by info, and is no damage."""
+    """Files that somebody has left among the indexes are named, by check and by info, and are no damage."""
     store = golden.unpack("basic", tmp_path)
     (store / "index" / "notes.txt").write_text("mine")
     (store / "consumequeue" / "backup.tar").write_text("mine")
@@ -142,7 +142,7 @@ def test_a_check_changes_nothing(tmp_path: Path) -> None:
 
 DAMAGE: list[tuple[str, str, int, Callable[[Path], Path]]] = [
     ("queue-entry-wrong", "an entry", 45, lambda store: store / SECOND_FILE),
-    ("queue-entry-past-end", "behind the last entry", 5900, last_file),
+    ("queue-entry-past-end", "after the last entry", 5900, last_file),
     ("index-item-without-record", "an item's hash", item_at(77) + 1, second_index_file),
     ("index-item-without-record", "an item's offset", item_at(77) + 8, second_index_file),
     ("index-item-time", "an item's time", item_at(77) + 15, second_index_file),

@@ -27,7 +27,7 @@ class At(ProgressListener):
         self.action = action
         self.came = 0
 
-    def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - what a listener is told
+    def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - a listener's arguments
         """Act at the stage."""
         if name == self.name:
             self.came += 1
@@ -37,7 +37,7 @@ class At(ProgressListener):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A rebuilt store with one queue that does not run straight, so that every stage has work."""
+    """A rebuilt store with one queue that is out of order, so that every stage has work."""
     log = LogBuilder(file_size=4096)
     for number in range(40):
         log.message(keys=f"k{number}", queue_offset=number if number < 30 else number + 2)
@@ -74,7 +74,7 @@ def test_no_report_when_a_rebuild_came_and_went(store: Path, stage: str) -> None
 
 
 def test_what_a_job_took_away_is_not_blamed_on_the_store(store: Path) -> None:
-    """Where a check stumbles over files that a job has replaced, the job is what it names."""
+    """A check that meets files that a job has replaced names the job."""
 
     def hold() -> None:
         (store / "commitlog" / f"{0:020d}").unlink()

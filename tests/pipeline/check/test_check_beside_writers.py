@@ -47,7 +47,7 @@ class AtEveryStage(ProgressListener):
         self.name = name
         self.came = 0
 
-    def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - what a listener is told
+    def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - a listener's arguments
         """Act."""
         assert name in STAGES
         if self.name in ("", name):
@@ -68,7 +68,7 @@ def assert_one_clean_look(report: CheckReport) -> None:
 
 @pytest.mark.parametrize("name", inner.KINDS)
 def test_a_writer_goes_on_at_every_stage(name: str, tmp_path: Path) -> None:
-    """Whatever a writer puts and indexes between the stages of a check, the check reports on what was there before."""
+    """A check reports on what was there before, whatever a writer puts and indexes between its stages."""
     config, path, rng = inner.KINDS[name], tmp_path / "store", random.Random(2)
     model = inner.Model(config)
     with inner.new_store(path, config) as store:
@@ -179,7 +179,7 @@ def test_damage_between_frontier_and_confirmed(tmp_path: Path) -> None:
 
 
 def test_entries_behind_the_frontier_are_passed_over(tmp_path: Path) -> None:
-    """What an indexer has half written behind the frontier is no finding, neither in queues nor in IndexFiles."""
+    """Entries that an indexer has half written above the frontier are no finding, in queues nor in IndexFiles."""
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12, keys="k")
         store.reput(spark=False)
@@ -197,7 +197,7 @@ def test_entries_behind_the_frontier_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_beside_a_broker(tmp_path: Path) -> None:
-    """Beside a live broker the log is judged up to what its queues refer to, whatever it writes behind that."""
+    """Beside a live broker the log is judged up to what its queues refer to, whatever the broker writes after that."""
     store, log = indexed_store(tmp_path)
     end = log.end
     for number in range(5):

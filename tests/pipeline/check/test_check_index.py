@@ -81,7 +81,7 @@ def only_damage(report: CheckReport, also: set[str]) -> Finding:
 def test_one_damaged_item_is_one_finding(sound: tuple[Path, set[str]], field: object, flip: int) -> None:
     """Whichever field of whichever item is damaged, in its highest or lowest byte, there is one finding, at the item.
 
-    It neither hides the items behind it, nor breaks the chain, nor looks like an index without tags.
+    It neither hides the items after it, nor breaks the chain, nor looks like an index without tags.
     """
     store, notes = sound
     name = getattr(field, "name", "")
@@ -182,7 +182,7 @@ def test_each_header_field_of_a_file_without_items_is_checked(tmp_path: Path, na
 
 
 def test_a_file_that_was_never_flushed_counts_nothing(tmp_path: Path) -> None:
-    """RocketMQ writes the count 1 when it flushes a new file, and reads the 0 that stands there before as 1."""
+    """RocketMQ writes the count 1 when it flushes a new file, and reads the 0 that is there before as 1."""
     store = without_items(tmp_path)
     last = index_paths(store)[-1]
     header = decode_header(last.read_bytes())
@@ -190,7 +190,7 @@ def test_a_file_that_was_never_flushed_counts_nothing(tmp_path: Path) -> None:
 
 
 def test_the_first_file_without_items(tmp_path: Path) -> None:
-    """Where the files before are gone, the record that a file without items names vouches for its time."""
+    """A file without items names a record: if the files before are gone, that record proves its time."""
     store = without_items(tmp_path)
     first, last = index_paths(store)
     header = decode_header(last.read_bytes())

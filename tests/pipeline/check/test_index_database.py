@@ -102,7 +102,7 @@ def test_entries_of_lost_records(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_an_index_that_ends_too_early(tmp_path: Path) -> None:
-    """Keys above the marks are not there yet: a crash leaves that, and whoever opens the store adds them."""
+    """Keys above the marks are not there yet: a crash leaves that, and the next to open the store adds them."""
     store = golden.unpack(ALONE, tmp_path)
     keys = in_log_order(store)
     end = fmt.offset_of(keys[-30])

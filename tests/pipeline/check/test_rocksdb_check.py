@@ -40,7 +40,7 @@ def changed(folder: Path, change: Callable[[Batch], None]) -> Path:
 
 
 def max_of(store: Path) -> OffsetValue:
-    """What the database says of the queue's last message."""
+    """Return the database's max for a queue: the place of its last message."""
     with open_reader(store / paths.CONSUME_QUEUE) as reader:
         last = EntryTable(reader.families).offset(QUEUE, fmt.MAX)
     assert last is not None
@@ -56,7 +56,7 @@ def rules(store: Path) -> list[str]:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", ["rocksdb", "double"])
 def test_golden(name: str, tmp_path: Path) -> None:
-    """What RocketMQ wrote is sound, and looking at it changes nothing."""
+    """A store that RocketMQ wrote is sound, and a check changes nothing."""
     store = golden.unpack(name, tmp_path)
     before = stores.digest(store, inodes=True)
     report = reput.check(store, spark=False, config=stores.GOLDEN)
@@ -67,7 +67,7 @@ def test_golden(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_entry_wrong(tmp_path: Path) -> None:
-    """An entry that is not what its record gives is told with its queue and offset."""
+    """An entry that is not what its record gives is reported with its queue and offset."""
     value = fmt.encode_value(Entry(5, 5, 5), 5)
     store = changed(tmp_path, lambda batch: batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(QUEUE, 3), value))
     (finding,) = reput.check(store, spark=False, config=stores.GOLDEN).findings
@@ -85,7 +85,7 @@ def test_entry_missing(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_queue_missing(tmp_path: Path) -> None:
-    """A queue that is gone altogether is told once."""
+    """A queue that is gone altogether is reported once."""
 
     def change(batch: Batch) -> None:
         batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(QUEUE))
@@ -122,7 +122,7 @@ def test_queues_that_a_killed_broker_had_not_written_out_were_damage(tmp_path: P
 @pytest.mark.golden
 @pytest.mark.parametrize("kind", [fmt.MAX, fmt.MIN])
 def test_wrong_end(kind: bytes, tmp_path: Path) -> None:
-    """A max in front of the last entry, or a min behind the first, hides messages."""
+    """A max before the last entry, or a min after the first, hides messages."""
     value = fmt.encode_offset_value(OffsetValue(100, 5))
     store = changed(tmp_path, lambda batch: batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, kind), value))
     assert rules(store) == ["queue-end-wrong"]
@@ -131,7 +131,7 @@ def test_wrong_end(kind: bytes, tmp_path: Path) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize("distance", [1, 58, 10**12])
 def test_max_too_high(distance: int, tmp_path: Path) -> None:
-    """A max behind the last entry would let the next message stand behind a hole."""
+    """A max after the last entry would let the next message lie after a hole."""
     last, moved = max_of(golden.unpack("rocksdb", tmp_path / "as-it-was")), []
 
     def change(batch: Batch) -> None:
@@ -145,7 +145,7 @@ def test_max_too_high(distance: int, tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_blank_end(tmp_path: Path) -> None:
-    """Blank entries for lost messages may lead up to the max, which then still tells the last record's place."""
+    """Blank entries for lost messages may lead up to the max, which then still has the last record's place."""
     last = max_of(golden.unpack("rocksdb", tmp_path / "as-it-was"))
     for number, place in enumerate((last.physical_offset, last.physical_offset + 1)):
 
@@ -203,7 +203,7 @@ def test_damaged_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_crooked_queues(name: str, tmp_path: Path) -> None:
-    """What a rebuild makes of repeats, restarts and gaps is sound."""
+    """Repeats, restarts and gaps are sound as a rebuild leaves them."""
     store, _ = written(CASES[name], 1, tmp_path)
     config = stores.StoreConfig(store_type="defaultRocksDB", max_hash_slot_num=16, max_index_num=8)
     reput.rebuild(store, spark=False, config=config, split_mb=0.0005)

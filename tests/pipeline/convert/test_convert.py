@@ -1,4 +1,4 @@
-"""convert makes the queues ones of another kind and back, whole or not at all; diff tells every difference."""
+"""convert makes the queues ones of another kind and back, whole or not at all; diff reports every difference."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_open_after_a_conversion_decodes_nothing(to: str, tmp_path: Path) -> 
 
 @pytest.mark.golden
 def test_golden_kinds_are_equal() -> None:
-    """What RocketMQ's double write has written is equal in both kinds; another store's queues are not."""
+    """Queues of RocketMQ's double write are equal in both kinds; another store's queues are not."""
     assert list(reput.diff(golden.shared("double"))) == []
     assert list(reput.diff(golden.shared("double"), golden.shared("rocksdb"))) != []
 
@@ -122,7 +122,7 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_an_error_leaves_the_old_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the verification finds, or the system refuses, leaves the old queues live and nothing behind."""
+    """A difference in the verification, or an error of the system, leaves the old queues live and nothing else."""
     store = golden.unpack("basic", tmp_path)
     before = stores.digest(store, inodes=True)
 
@@ -146,7 +146,7 @@ def test_killed_in_the_swap(step: int, source: str, tmp_path: Path, monkeypatch:
     before = list(golden.queue_files(store))
 
     class Killed(BaseException):
-        """Stands for the end of the process."""
+        """Takes the place of the end of the process."""
 
     renames = 0
     real = fs.rename
@@ -172,7 +172,7 @@ def test_killed_in_the_swap(step: int, source: str, tmp_path: Path, monkeypatch:
 
 @pytest.mark.golden
 def test_ext_is_no_difference(tmp_path: Path) -> None:
-    """Where a unit of ext lies is no difference, between stores nor between kinds: its tags code counts."""
+    """The place of a unit of ext is no difference, between stores nor between kinds: its tags code counts."""
     theirs, store = golden.shared("ext"), golden.unpack("ext", tmp_path)
     for kind in ("both", "rocksdb"):
         convert(store, kind)
@@ -191,7 +191,7 @@ def test_a_target_without_batches_was_called_the_kind_of_the_store(tmp_path: Pat
 
 @pytest.mark.golden
 def test_queues_of_batches_differ(tmp_path: Path) -> None:
-    """Between two stores queues of batches are held against one another, too: ends, entries, and whole queues."""
+    """Queues of batches are compared between two stores, too: ends, entries, and whole queues."""
     left, right = golden.unpack("batch", tmp_path / "one"), golden.unpack("batch", tmp_path / "other")
     assert list(reput.diff(left, right)) == []
     folder = left / paths.BATCH_CONSUME_QUEUE / "batches"

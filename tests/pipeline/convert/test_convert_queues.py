@@ -61,7 +61,7 @@ def test_as_from_the_log(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", ["rocksdb", "both"])
 def test_an_old_part_of_the_log_is_damaged(to: str, tmp_path: Path) -> None:
-    """Where the log cannot be decoded any more the entries that speak of it are kept, and how many is told."""
+    """Entries of a part of the log that cannot be decoded are kept, and their number is reported."""
     store = golden.unpack("basic", tmp_path)
     before = databases.entries(FileKind(store / paths.CONSUME_QUEUE, golden.QUEUE_FILE_SIZE))
     hurt = golden.records(store)[100:120]
@@ -117,7 +117,7 @@ def test_what_is_behind_stays_behind(tmp_path: Path) -> None:
 
 
 def test_a_frontier_never_says_more_than_the_source(tmp_path: Path) -> None:
-    """A database that was cut behind the frontier's back: the frontier goes back with the new queues."""
+    """A database that was cut below the frontier: the frontier goes back with the new queues."""
     store = golden.unpack("basic", tmp_path)
     convert(store, "both", "log")
     convert(store, "rocksdb", "log")
@@ -147,7 +147,7 @@ def test_impossible_entries_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_difference_leaves_the_old_queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is staged is read back and held against the source: one other byte, and nothing goes live."""
+    """Staged queues are read back and compared with the source: one other byte, and nothing goes live."""
     store = golden.unpack("basic", tmp_path)
     before = stores.digest(store, inodes=True)
     real = convert_queues.build_queues
@@ -200,7 +200,7 @@ def test_what_cannot_be(name: str, call: dict[str, object], said: str, tmp_path:
 
 
 def test_behind_a_crash_the_log_is_asked_for(tmp_path: Path) -> None:
-    """Files behind a crash that nothing vouches for are no source."""
+    """Files after a crash that nothing vouches for are no source."""
     store = golden.unpack("crash", tmp_path)
     with pytest.raises(ConfigError, match="--source log"):
         convert(store, "rocksdb")

@@ -64,7 +64,7 @@ def test_ranges_decoded_ahead(seed: int, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("odd", ["repeat", "gap", "restart"])
 @pytest.mark.parametrize("splits", ["one", "many"])
 def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeated, missing and restarting queue offsets right behind the frontier are met by the rebuild's rules."""
+    """Repeated, missing and restarting queue offsets right after the frontier are met by the rebuild's rules."""
     if splits == "many":
         growing.many_splits(monkeypatch, 700, above_bytes=500)
     log = LogBuilder(4096)
@@ -109,7 +109,7 @@ def test_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_up_to_the_confirmed_offset(tmp_path: Path) -> None:
-    """What lies behind the end that was asked for gets no entry."""
+    """A record after the end that was asked for gets no entry."""
     log = LogBuilder(4096)
     log.message("a", keys="k")
     middle = log.end
@@ -150,7 +150,7 @@ def test_index_file_without_length(tmp_path: Path) -> None:
 
 
 def test_queue_file_without_length(tmp_path: Path) -> None:
-    """A queue file that a killed task had not given its length yet, with later ones behind it, keeps nobody out."""
+    """A queue file that a killed task had not given its length yet, with later ones after it, keeps nobody out."""
     log = LogBuilder(1 << 14)
     for _ in range(15):
         log.message("a", keys="k")

@@ -98,26 +98,26 @@ def test_follow_drops_an_index_without_items(tmp_path: Path) -> None:
     assert len(before) == 1
     reput.follow(path, spark=False, config=stores.SMALL, until_caught_up=True).wait()
     assert stores.index_files(path) == before
-    assert reput.info(path).behind == []
+    assert reput.info(path).out_of_date == []
     with reput.MessageStore.open(path, stores.SMALL) as store:
         store.put_message(reput.Message("t", b"a key", keys="k"))
     ((name, data),) = stores.index_files(path)
     assert (name, data == before[0][1]) == (before[0][0], False)
-    assert reput.info(path).behind == []
+    assert reput.info(path).out_of_date == []
     assert_sound(path, stores.SMALL)
     shutil.rmtree(path / "index")
-    assert "reput rebuild --only index" in reput.info(path).behind[0]
+    assert "reput rebuild --only index" in reput.info(path).out_of_date[0]
 
 
 def test_a_store_without_keys_needs_no_index(tmp_path: Path) -> None:
-    """Where the index has come to the log's end without a file, `info` misses none, and `dump index` shows none."""
+    """An index that is complete without a file is not missing in `info`, and `dump index` shows none."""
     path = tmp_path / "s"
     config = replace(stores.SMALL, message_index_enable=False)
     with reput.MessageStore.open(path, config, create=True) as store:
         store.put_message(reput.Message("t", b"no key"))
     assert stores.index_files(path) == []
     info = reput.info(path)
-    assert info.behind == []
+    assert info.out_of_date == []
     assert any("no IndexFiles" in note for note in info.notes)
     assert run(["dump", "index", str(path)]) == 0
     assert_sound(path, stores.SMALL)
@@ -196,7 +196,7 @@ def test_read_only_beside_a_follower(tmp_path: Path) -> None:
 
 
 def test_only_what_is_confirmed(tmp_path: Path) -> None:
-    """A writer's confirmed offset is the end, whatever the log's files hold behind it."""
+    """A writer's confirmed offset is the end, whatever the log's files hold after it."""
     path = tmp_path / "store"
     store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, random.Random(1), 30)
@@ -265,7 +265,7 @@ def test_durable_follows_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("max_batch_bytes", [700, 1 << 20])
 def test_catches_up_a_store_at_rest(max_batch_bytes: int, tmp_path: Path) -> None:
-    """A log without indexes, with crooked queues and a torn end, gets them as from a rebuild."""
+    """A log without indexes, with queues out of order and a torn end, gets them as from a rebuild."""
     log = LogBuilder(4096)
     for number in range(60):
         log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
@@ -341,7 +341,7 @@ def test_falls_forward(tmp_path: Path) -> None:
 @pytest.mark.parametrize("splits", ["one", "many"])
 @pytest.mark.parametrize("what", ["magic", "body"])
 def test_damage_stops_it(what: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies before damage is indexed, nothing behind it, and the error names the offset."""
+    """Damage ends the follower: records before it are indexed, none after it, and the error names the offset."""
     if splits == "many":
         growing.many_splits(monkeypatch, 700, above_bytes=500)
     log = LogBuilder(4096)
@@ -384,7 +384,7 @@ def test_lets_go_for_a_writer(tmp_path: Path) -> None:
 
 
 def test_second_follower_is_refused(tmp_path: Path) -> None:
-    """One process follows a store; the other is told so, and works once the first is gone."""
+    """One process follows a store; the other is refused, and works once the first is gone."""
     store = stores.with_log(tmp_path, LogBuilder(4096))
     first = follow(store, stores.SMALL)
     with pytest.raises(StoreLockedError, match="Stop it first, or keep it"):
@@ -424,7 +424,7 @@ def test_beside_a_broker_it_refuses(tmp_path: Path) -> None:
 
 
 def test_waits_while_another_job_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild takes an idle follower's store over: it waits, says so once, and goes on behind it."""
+    """A rebuild takes an idle follower's store over: it waits, says so once, and then starts."""
     monkeypatch.setattr(room, "_LOOK_S", 0.0)
     log = LogBuilder(4096)
     log.message("a", keys="k")
@@ -485,7 +485,7 @@ def test_checkpoint_in_a_folder_of_any_name(spark: SparkContext, tmp_path: Path)
 
 @pytest.mark.spark
 def test_frontier_overrules_the_checkpoint(spark: SparkContext, tmp_path: Path) -> None:
-    """A frontier behind Spark's checkpoint (a crash lost it) is what counts: the stretch is done again."""
+    """A frontier below Spark's checkpoint (a crash lost it) is what counts: the stretch is done again."""
     log = LogBuilder(4096)
     for _ in range(40):
         log.message("a", keys="k")
@@ -503,7 +503,7 @@ def test_frontier_overrules_the_checkpoint(spark: SparkContext, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "empty"])
 def test_no_store(name: str, tmp_path: Path) -> None:
-    """What is no store is refused by its path, and nothing is made there."""
+    """A folder that is no store is refused by its path, and nothing is made there."""
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotAStoreError, match=name):
@@ -564,7 +564,7 @@ def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
 
 
 def test_progress_as_values() -> None:
-    """What a follower tells is plain values by name."""
+    """A follower reports plain values by name."""
     reported = FollowProgress(lag_bytes=3).as_dict()
     assert reported["lag_bytes"] == 3
     assert set(reported) >= {"frontier", "durable", "lag_messages", "lag_ms", "messages_per_s", "batch_ms"}

@@ -1,4 +1,4 @@
-"""What is checked before a JVM is started: each wrong thing is named within seconds, with what to do."""
+"""Checks before a JVM is started: each wrong thing is named within seconds, with the remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_masters(master: str) -> None:
 
 @pytest.mark.parametrize("master", NO_MASTERS)
 def test_no_masters(master: str) -> None:
-    """What is no master URL is refused by name, with the forms that there are."""
+    """A text that is no master URL is refused by name, with the forms that there are."""
     with pytest.raises(ConfigError, match=r"no Spark master URL\. Give local, .*spark://HOST:PORT"):
         refuse_unknown_master(master)
 
@@ -57,7 +57,7 @@ def test_a_master_that_refuses_is_named_at_once() -> None:
 
 
 def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that nobody knows is told in the resolver's words."""
+    """A name that nobody knows is reported in the resolver's words."""
 
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
@@ -95,7 +95,7 @@ def test_one_master_of_several_is_enough() -> None:
 
 
 def fake_java(home: Path, version: str, *, release: bool = False) -> Path:
-    """A folder with a `java` that tells this version, in its own words or in a file."""
+    """A folder with a `java` that reports this version, in its own words or in a file."""
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"
     java.write_text("#!/bin/sh\n" if release else f"#!/bin/sh\necho 'openjdk version \"{version}\" 2020' >&2\n")
@@ -127,7 +127,7 @@ def test_a_java_that_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ve
 
 
 def test_a_java_home_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing folder, one without Java, and a Java that may not be run are told apart; no Java at all is, too."""
+    """A missing folder, one without Java, a Java that may not be run, and no Java at all have errors of their own."""
     home = tmp_path / "jdk"
     monkeypatch.setenv("JAVA_HOME", str(home))
     with pytest.raises(EngineError, match=rf"JAVA_HOME={home}: no such folder\. Correct or unset JAVA_HOME"):

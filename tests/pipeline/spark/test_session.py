@@ -33,7 +33,7 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
 
 
 def test_the_log_settings_are_there() -> None:
-    """The file that the JVM is told to read its log's settings from exists: without it Spark logs all it does."""
+    """The file from which the JVM reads its log's settings exists: without it Spark logs all it does."""
     options = settings("local[1]", use_archive=False)["spark.driver.extraJavaOptions"].split()
     (reported,) = (word.partition("=file://")[2] for word in options if "log4j2.configurationFile" in word)
     assert "rootLogger" in Path(reported).read_text("utf-8")
@@ -51,7 +51,7 @@ def test_a_port_of_something_else_is_no_null_pointer() -> None:
 def test_a_connection_that_ends_is_logged(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where the JVM ends before the driver, PySpark's server for accumulators prints no traceback."""
+    """A JVM that ends before the driver makes PySpark's server for accumulators print no traceback."""
     caplog.set_level(logging.INFO, "reput.pipeline")
     with AccumulatorUnixServer(str(tmp_path / "socket"), UpdateRequestHandler) as server:
         log_errors_of(server)

@@ -38,7 +38,7 @@ def test_workers_come_from_it(spark: SparkContext) -> None:
 
 @pytest.mark.spark
 def test_workers_collect_little(spark: SparkContext) -> None:
-    """What was loaded before a worker was forked is not looked at by the collection that follows each task."""
+    """The collection after each task does not look at objects from before the worker was forked."""
     (frozen,) = SparkEngine(spark).run(lambda _: gc.get_freeze_count(), [1], _silent)
     assert frozen > 100_000
 
@@ -81,7 +81,7 @@ def test_a_killed_driver_s_folder_is_removed(tmp_path: Path) -> None:
 
 
 def test_without_one(tmp_path: Path) -> None:
-    """If no worker parent listens, the daemon loads everything itself."""
+    """A daemon without a worker parent loads everything itself."""
     assert not worker_parent.hand_over("")
     assert not worker_parent.hand_over(str(tmp_path / "socket"))
 
@@ -94,7 +94,7 @@ def test_a_long_path_has_no_sockets() -> None:
 
 
 def test_a_worker_parent_that_does_not_answer(tmp_path: Path) -> None:
-    """If the worker parent ends before it has taken over, the daemon keeps its streams and loads everything itself."""
+    """A daemon whose worker parent ends before it has taken over keeps its streams and loads everything itself."""
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)

@@ -72,7 +72,7 @@ def test_any_border(split: int, tmp_path: Path) -> None:
 
 
 def test_topic_that_only_an_imitation_has(tmp_path: Path) -> None:
-    """No folder of a topic that exists in an imitation alone is left behind."""
+    """No folder is left of a topic that exists in an imitation alone."""
     log = LogBuilder(1 << 14)
     log.message()
     inner = Record(topic=b"ghost", body=b"imitation")
@@ -100,7 +100,7 @@ def test_imitation_that_takes_a_true_entry_s_place(tmp_path: Path) -> None:
 def test_imitation_that_chains_into_the_next_record(tmp_path: Path) -> None:
     """An imitation that shares its record's end, so that a wrong chain meets true records, is found all the same.
 
-    Its queue offset is its record's own, so that the wrong chain's queue offsets run straight, too.
+    Its queue offset is its record's own, so that the wrong chain's queue offsets are consecutive, too.
     """
     log = LogBuilder(1 << 14)
     first = log.message(tags="x")
@@ -159,7 +159,7 @@ def test_many_files(split: int, tmp_path: Path) -> None:
 
 
 def test_blank_record_with_leftovers_behind(tmp_path: Path) -> None:
-    """Records of an earlier life behind a file's blank record belong to other places and are no boundary."""
+    """Records of an earlier life after a file's blank record belong to other places and are no boundary."""
     log = LogBuilder(2048)
     old = log.message(body=b"old")
     while log.space_left > 600:

@@ -1,4 +1,4 @@
-"""What decode tasks leave of queues: keys come back, whole or a range of them, and lengths are not believed."""
+"""Parts that decode tasks leave of queues: keys come back, whole or a range of them, and lengths are not believed."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def test_a_database_that_ends_before_the_other_indexes_is_extended_from_its_own_
 
 
 def test_index_files_that_are_turned_off_are_not_believed_too_far(tmp_path: Path) -> None:
-    """If IndexFiles are left as they are, a reader of IndexFiles finds later messages all the same."""
+    """IndexFiles that are left as they are do not hide later messages from a reader of IndexFiles."""
     store = golden.unpack(BOTH, tmp_path)
     off = StoreConfig(index_file_write_enable=False, index_file_read_enable=False)
     with reput.MessageStore.open(store, off) as opened:

@@ -124,7 +124,7 @@ def test_rebuild_of_golden(without_indexes: bool, tmp_path: Path) -> None:
 
 
 def test_bitmaps(tmp_path: Path) -> None:
-    """Where filters are registered on a topic each message gets the bits of those that match, by their evaluation."""
+    """A message of a topic with filters gets the bits of those that match, by their evaluation."""
     store = tmp_path / "store"
     register(store, "group-a", "group-b")
     with reput.MessageStore.open(store, CONFIG, create=True) as opened:
@@ -192,7 +192,7 @@ def test_in_pieces(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changed", [False, True], ids=["same-filters", "filters-changed"])
 def test_again_after_a_crash(changed: bool, tmp_path: Path) -> None:
-    """What was built and not confirmed is built again in the same places: no unit is left that no entry leads to."""
+    """Units that were built and not confirmed are built again in the same places: each is reached by an entry."""
     store = tmp_path / "store"
     register(store, "group-a")
     with reput.MessageStore.open(store, CONFIG, create=True) as opened:
@@ -259,7 +259,7 @@ def key_with_units(store: Path) -> tuple[QueueKey, Path, Path]:
 
 @pytest.mark.parametrize("damage", ["nowhere", "unit", "time", "orphan", "gone", "size"])
 def test_damage(damage: str, tmp_path: Path) -> None:
-    """Addresses that lead nowhere and damaged units: a check tells them, pulls go on, and a rebuild mends them."""
+    """A check reports addresses that lead nowhere and damaged units, pulls continue, and a rebuild mends them."""
     store = tmp_path / "store"
     with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 300)
@@ -325,7 +325,7 @@ def test_entries_that_lost_their_addresses(chosen: slice, tmp_path: Path) -> Non
 
 
 def test_ext_switched_on_later(tmp_path: Path) -> None:
-    """Messages from a time without ext have no units: that is told, and is no damage."""
+    """Messages from a time without ext have no units: that is reported, and is no damage."""
     store = tmp_path / "store"
     with reput.MessageStore.open(store, GOLDEN_CONFIG, create=True) as opened:
         put(opened, 0, 300)
@@ -355,7 +355,7 @@ def test_units_that_no_entry_leads_to(tmp_path: Path) -> None:
 
 
 def rules_of(store: Path, config: StoreConfig) -> dict[tuple[str, str], int]:
-    """How often a check finds what of ext, by severity and rule."""
+    """Return a check's findings about ext, counted by severity and rule."""
     found = Counter[tuple[str, str]]()
     for finding in reput.check(store, spark=False, config=config).findings:
         if finding.rule.startswith("ext-"):
@@ -379,7 +379,7 @@ def change_bitmap(path: Path, which: int, change: bytes) -> int:
 
 
 def bitmap_findings(store: Path) -> list[tuple[str, str, str, int | None, int]]:
-    """What a check says of bitmaps: severity, rule, file, offset, count."""
+    """Return a check's findings about bitmaps: severity, rule, file, offset, count."""
     report = reput.check(store, spark=False, config=CONFIG)
     return [
         (one.severity, one.rule, one.file, one.offset, one.count)
@@ -401,7 +401,7 @@ def with_bitmaps(store: Path, *groups: str) -> tuple[Path, int, int]:
 
 
 def test_a_bitmap_that_hides_a_message(tmp_path: Path) -> None:
-    """A bit that is missing where the message matches a registered filter is damage, told with file and place."""
+    """A bit that is missing though the message matches a registered filter is damage, reported with file and place."""
     store = tmp_path / "store"
     path, matching, _ = with_bitmaps(store, "group-a")
     assert bitmap_findings(store) == []
@@ -436,7 +436,7 @@ def test_bitmaps_from_before_a_filter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("why", ["crash", "damaged"])
 def test_bitmaps_that_cannot_be_judged(why: str, tmp_path: Path) -> None:
-    """Behind a crash, or with a damaged registry, nobody knows what bitmaps must be: nothing is said of them."""
+    """After a crash, or with a damaged registry, nobody knows what bitmaps must be: nothing is said of them."""
     store = tmp_path / "store"
     path, matching, _ = with_bitmaps(store, "group-a")
     change_bitmap(path, matching, BLOOM.bitmap([BLOOM.positions(filter_key("group-a", "orders"))]))
@@ -472,7 +472,7 @@ def test_on_spark(spark: Any, tmp_path: Path) -> None:
 
 
 def test_entries_of_other_topics_have_no_units(tmp_path: Path) -> None:
-    """What a record gives to further queues, whatever their names, has its plain tags code there, as in RocketMQ."""
+    """A record's entries in further queues, whatever their names, have its plain tags code, as in RocketMQ."""
     store = write_further(tmp_path, 200)
     with reput.MessageStore.open(store, CONFIG, create=True):
         # Closing catches up from the log's begin.

@@ -1,4 +1,4 @@
-"""Ext units of queues that do not run straight, and of queues whose first messages have expired."""
+"""Ext units of queues that are not consecutive, and of queues whose first messages have expired."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ STEPS = {
 
 @pytest.fixture(params=STEPS)
 def log(request: pytest.FixtureRequest) -> LogBuilder:
-    """A log in which a queue's offsets run so, beside one that runs straight."""
+    """A log in which a queue's offsets are these, beside a consecutive queue."""
     log = LogBuilder(4096)
     for number, offset in enumerate(STEPS[request.param]):
-        log.message("crooked", queue_offset=offset, tags=f"t{number}")
+        log.message("odd", queue_offset=offset, tags=f"t{number}")
         log.message("straight", tags="paid")
     return log
 
@@ -64,7 +64,7 @@ def tagged(store: Path, topic: str) -> Iterator[tuple[int, str]]:
 
 
 def assert_no_orphans(store: Path) -> None:
-    """Nothing is wrong, and no unit stands where no entry leads to."""
+    """Nothing is wrong, and no unit lies where no entry leads to."""
     report = reput.check(store, spark=False, config=EXT)
     assert not [finding for finding in report.findings if finding.rule.startswith("ext")]
 
@@ -76,7 +76,7 @@ def test_rebuilt(log: LogBuilder, tmp_path: Path) -> None:
     assert_sound(store, EXT)
     assert_no_orphans(store)
     assert {tag for _, tag in tagged(store, "straight")} == {"paid"}
-    assert len(list(tagged(store, "crooked"))) > 10
+    assert len(list(tagged(store, "odd"))) > 10
 
 
 def test_caught_up_in_two(log: LogBuilder, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_caught_up_in_two(log: LogBuilder, tmp_path: Path) -> None:
 
 
 def test_expired(tmp_path: Path) -> None:
-    """With queue files that have expired go the ext files in front of the first entry that is left, and no other."""
+    """With queue files that have expired go the ext files before the first entry that is left, and no other."""
     log = LogBuilder(4096)
     for _ in range(60):
         log.message("t", tags="paid")

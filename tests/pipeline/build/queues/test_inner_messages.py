@@ -37,7 +37,7 @@ TYPES = {"batches": "BatchCQ", "orders": "SimpleCQ"}
 
 
 def topics_json(store: Path, types: dict[str, str] = TYPES) -> None:
-    """Tell a store its topics' types."""
+    """Write a store's topics with their types."""
     table = {topic: {"attributes": {"queue.type": kind}} for topic, kind in types.items()}
     (store / paths.CONFIG).mkdir(exist_ok=True)
     (store / paths.CONFIG / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
@@ -101,7 +101,7 @@ class Writer:
 
 
 def batch_entries(store: Path, queue: str) -> list[BatchEntry]:
-    """The entries of a queue of batches; nothing may stand behind its end."""
+    """Return the entries of a queue of batches; nothing may lie after its end."""
     files = sorted((store / paths.BATCH_CONSUME_QUEUE / queue).iterdir())
     assert [int(path.name) for path in files] == [number * 5 * BATCH_ENTRY_SIZE for number in range(len(files))]
     data = b"".join(path.read_bytes() for path in files)
@@ -166,7 +166,7 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
 
 
 def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one record of a long range tells that its topic has queues of batches, all splits know it, as rebuilt."""
+    """One record of a long range that shows its topic's queues of batches counts for all splits, as in a rebuild."""
     growing.many_splits(monkeypatch, 400, above_bytes=100)
     writer = Writer()
     for _ in range(12):
@@ -198,7 +198,7 @@ def test_a_repeated_step_writes_the_same(tmp_path: Path) -> None:
 
 
 def test_repeats_gaps_and_restarts(tmp_path: Path) -> None:
-    """A repeated batch is left out, a gap leaves nothing, a queue that begins again is a new one; all are told."""
+    """A repeated batch is left out, a gap leaves nothing, a queue that begins again is a new one; each is reported."""
     writer = Writer()
     for base in (0, 3, 3, 9):
         writer.batch(3, base)
@@ -222,7 +222,7 @@ def test_repeats_gaps_and_restarts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", ["0", "-3", "x", "40000", "3.5"])
 def test_a_count_that_cannot_be(count: str, tmp_path: Path) -> None:
-    """A batch whose count cannot be has no entry; the others have theirs, and it is told with its place."""
+    """A batch whose count cannot be has no entry and is reported with its place; the others have theirs."""
     writer = Writer()
     writer.batch(3)
     placed = writer.log.end
@@ -237,7 +237,7 @@ def test_a_count_that_cannot_be(count: str, tmp_path: Path) -> None:
 
 
 def test_a_batch_in_another_topic_is_one_message(tmp_path: Path) -> None:
-    """What topics.json calls SimpleCQ has entries of single messages, whatever its records say, as in RocketMQ."""
+    """A topic that topics.json calls SimpleCQ has entries of single messages, for any records, as in RocketMQ."""
     writer = Writer()
     for number in range(3):
         writer.batch(4, number, topic="orders")
@@ -363,7 +363,7 @@ def change(store: Path, number: int, data: bytes) -> None:
 
 
 def damage(store: Path) -> list[tuple[str, str, int | None, int]]:
-    """What a check finds: rule, file, byte and count."""
+    """The findings of a check: rule, file, byte and count."""
     report = check(store)
     assert not report.sound
     return [(one.rule, one.file.rpartition("/")[2], one.offset, one.count) for one in report.findings]
@@ -371,7 +371,7 @@ def damage(store: Path) -> list[tuple[str, str, int | None, int]]:
 
 @pytest.mark.parametrize("number", [0, 4, 7, 12])
 def test_a_wrong_entry(number: int, sound: Path) -> None:
-    """An entry that is not what its record gives is told with its place."""
+    """An entry that is not what its record gives is reported with its place."""
     found = batch_entries(sound, "batches/0")[number]
     change(sound, number, encode_batch_entry(found._replace(messages=found.messages + 1)))
     name = paths.offset_name(number // 5 * 5 * BATCH_ENTRY_SIZE)
@@ -380,20 +380,20 @@ def test_a_wrong_entry(number: int, sound: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 6, 12])
 def test_a_lost_entry(number: int, sound: Path) -> None:
-    """An entry of zeros, in the middle or at the end, is told."""
+    """An entry of zeros, in the middle or at the end, is reported."""
     change(sound, number, bytes(BATCH_ENTRY_SIZE))
     name = paths.offset_name(number // 5 * 5 * BATCH_ENTRY_SIZE)
     assert damage(sound) == [("queue-out-of-date", name, number % 5 * BATCH_ENTRY_SIZE, 1)]
 
 
 def test_an_entry_behind_the_end(sound: Path) -> None:
-    """An entry behind the last record's is told."""
+    """An entry after the last record's is reported."""
     change(sound, 13, encode_batch_entry(BatchEntry(1, 2, 3, 4, 5, 6)))
     assert damage(sound) == [("queue-entry-past-end", paths.offset_name(460), 3 * BATCH_ENTRY_SIZE, 1)]
 
 
 def test_a_lost_file(sound: Path) -> None:
-    """A file that is missing in the middle, and one of another length, are told."""
+    """A file that is missing in the middle, and one of another length, are reported."""
     folder = sound / paths.BATCH_CONSUME_QUEUE / "batches" / "0"
     (folder / paths.offset_name(230)).unlink()
     (folder / paths.offset_name(460)).write_bytes(b"short")

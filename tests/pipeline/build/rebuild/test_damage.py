@@ -1,4 +1,4 @@
-"""Damaged logs: a torn end is ignored, damage with good records behind stops everything, salvage goes around it."""
+"""Damaged logs: a torn end is ignored, damage before good records stops everything, salvage skips it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CUTS: dict[str, Callable[[Placed], int]] = {
     "in the magic": lambda _: 6,
     "in the head": lambda _: 40,
     "in the hosts": lambda _: 60,
-    "behind the body's length": lambda _: BODY_AT_V4,
+    "after the body's length": lambda _: BODY_AT_V4,
     "in the body": lambda _: BODY_AT_V4 + 4,
     "in the topic": lambda placed: BODY_AT_V4 + len(placed.record.body) + 3,
     "before the properties": lambda placed: placed.size - len(placed.record.properties) - 1,
@@ -184,7 +184,7 @@ def test_bad_crc_in_the_middle(victim: int, split_mb: float, tmp_path: Path) -> 
 
 @any_split
 def test_bad_crc_of_the_last_record_is_a_torn_end(split_mb: float, tmp_path: Path) -> None:
-    """Nothing good stands behind the last record: a bad one there is what a crash leaves."""
+    """A bad last record with nothing good after it is what a crash leaves."""
     log = some_log()
     store = stores.with_log(tmp_path, log)
     break_crc(store, log, log.placed[-1])
@@ -271,7 +271,7 @@ def test_file_that_stops_with_a_hole(tmp_path: Path) -> None:
 
 
 def test_zero_length_last_queue_file(tmp_path: Path) -> None:
-    """A zero-length last queue file, which RocketMQ removes at load, tells no size and is gone afterwards."""
+    """A zero-length last queue file, which RocketMQ removes at load, shows no size and is gone afterwards."""
     log = some_log()
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store)
@@ -349,7 +349,7 @@ def test_long_log_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sparse", [True, False])
 @any_split
 def test_preallocated_file(sparse: bool, split_mb: float, tmp_path: Path) -> None:
-    """An all-zero file behind the last record, allocated ahead by RocketMQ, changes nothing."""
+    """An all-zero file after the last record, allocated ahead by RocketMQ, changes nothing."""
     log = some_log()
     store = stores.with_log(tmp_path, log)
     path = store / paths.COMMIT_LOG / paths.offset_name(6144)
@@ -363,7 +363,7 @@ def test_preallocated_file(sparse: bool, split_mb: float, tmp_path: Path) -> Non
 
 
 def test_preallocated_file_behind_a_full_one(tmp_path: Path) -> None:
-    """Where the blank record has ended the last file, the log ends at the start of the next."""
+    """A log whose last file ends with a blank record ends at the start of the next file."""
     log = some_log(10)
     log.roll()
     store = stores.with_log(tmp_path, log)
@@ -401,7 +401,7 @@ def test_log_without_records(files: int, tmp_path: Path) -> None:
 
 
 def test_no_store(tmp_path: Path) -> None:
-    """What is no store is refused with a hint, and nothing is made there."""
+    """A folder that is no store is refused with a hint, and nothing is made there."""
     for path in (tmp_path / "missing", tmp_path):
         with pytest.raises(NotAStoreError, match=str(path)):
             reput.rebuild(path, spark=False)

@@ -1,4 +1,4 @@
-"""Rebuilt golden stores equal what RocketMQ wrote, byte for byte, however the work is cut and whoever does it."""
+"""Rebuilt golden stores equal what RocketMQ wrote, byte for byte, for any engine and any cut of the work."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def records(store: Path) -> Iterator[Record]:
 @by_case
 @pytest.mark.parametrize("split_mb", SPLITS_MB)
 def test_loop_builds_what_the_peer_built(case: Case, split_mb: float, tmp_path: Path, config: Path) -> None:
-    """Whatever the size of the splits, the indexes are RocketMQ's."""
+    """Splits of any size give RocketMQ's indexes."""
     store = prepare(case, tmp_path)
     log = {path.name: path.read_bytes() for path in (store / paths.COMMIT_LOG).iterdir()}
     report = reput.rebuild(store, spark=False, config=config, split_mb=split_mb)
@@ -161,7 +161,7 @@ def test_plain_kernels_build_what_the_peer_built(tmp_path: Path, config: Path) -
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[5], CASES[3]], ids=lambda case: case.name)
 def test_present_indexes_tell_their_settings(case: Case, tmp_path: Path) -> None:
-    """Without any configuration the present files tell their sizes, and the report says so."""
+    """Without any configuration the present files show their sizes, and the report says so."""
     store = prepare(case, tmp_path)
     report = reput.rebuild(store, spark=False)
     assert_equal_to_peer(store, case.like)

@@ -1,4 +1,4 @@
-"""What a rebuild is asked for: some topics, one kind of index, tags or none, other settings."""
+"""Options of a rebuild: some topics, one kind of index, tags or none, other settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def under(store: Path, *folders: str) -> dict[str, stores.Found]:
-    """What lies below these folders of a store, inodes included."""
+    """Everything below these folders of a store, inodes included."""
     found = stores.digest(store, inodes=True)
     return {name: value for name, value in found.items() if name.startswith(folders)}
 
@@ -202,7 +202,7 @@ def test_only_queue(store: Path) -> None:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("unkeyed", [0, 3])
 def test_only_queue_tells_of_an_index_that_ends_earlier(known: bool, unkeyed: int, tmp_path: Path) -> None:
-    """Where the log has grown since the IndexFiles were built, --only queue warns; where they cover it, it does not."""
+    """A log that has grown since the IndexFiles were built makes --only queue warn; IndexFiles that cover it do not."""
     log = LogBuilder(4096)
     log.message(keys="k")
     store = stores.with_log(tmp_path, log)
@@ -340,7 +340,7 @@ def test_log_in_another_folder(tmp_path: Path) -> None:
 
 
 def test_configured_log_file_size(tmp_path: Path) -> None:
-    """MappedFileSizeCommitLog is held against the files; forced, it makes them files of a wrong length."""
+    """MappedFileSizeCommitLog is compared with the files; forced, it makes them files of a wrong length."""
     log = LogBuilder(4096)
     log.message()
     store = stores.with_log(tmp_path, log)
@@ -409,7 +409,7 @@ def test_index_files(items: int, without: int, wanted: list[int], split_mb: floa
 
 
 def test_messages_without_keys_between(tmp_path: Path) -> None:
-    """Messages without keys in front of the first item, and between items, leave no trace in the IndexFiles."""
+    """Messages without keys before the first item, and between items, leave no trace in the IndexFiles."""
     log = LogBuilder(1 << 14)
     for number in range(30):
         log.message(keys=f"k{number // 3}" if number % 3 == 2 else "")

@@ -1,4 +1,4 @@
-"""What a rebuild makes belongs to whom the store belongs, with the store's modes: the broker must be able to use it."""
+"""Owner and modes of rebuilt files: they are the store's, since the broker must be able to use the files."""
 
 from __future__ import annotations
 

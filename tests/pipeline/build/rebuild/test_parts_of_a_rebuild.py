@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @st.composite
 def log_files(draw: st.DrawFn) -> LogFiles:
-    """Files one behind the other, with holes at their ends."""
+    """Files one after the other, with holes at their ends."""
     size = draw(st.integers(1, 5000))
     start = draw(st.integers(0, 3)) * size
     files = []
@@ -81,7 +81,7 @@ def a_split(number: int, begin: int, end: int) -> Split:
 
 
 def result_of(split: Split, first: int, end: int, open_verdict: Verdict | None = None, *gaps: Gap) -> SplitResult:
-    """What a task would say of a split: its first record (-1: none) and where its chain ended."""
+    """A task's result for a split: its first record (-1: there is none) and the end of its chain."""
     records = int(first >= 0)
     return SplitResult(
         number=split.number, begin=split.begin, first_record=first, chain_end=end, gaps=gaps,
@@ -111,7 +111,7 @@ def test_stitch_joins_what_meets() -> None:
 
 
 def test_stitch_decodes_a_wrong_split_again() -> None:
-    """A first record that is not where the chain stands has its split decoded again from there."""
+    """A first record that is not where the chain continues has its split decoded again from there."""
     splits = [a_split(0, 0, 400), a_split(1, 400, 1000)]
     results = [result_of(splits[0], 0, 450), result_of(splits[1], 410, 1000)]
     asked: list[Split] = []
@@ -140,7 +140,7 @@ def test_stitch_passes_over_splits_inside_a_record() -> None:
 
 
 def test_stitch_opens_and_closes_a_gap_over_splits() -> None:
-    """Where a chain breaks, the gap reaches to the next split's first record, over splits without any."""
+    """A chain that breaks opens a gap up to the next split's first record, over splits without any."""
     splits = [a_split(0, 0, 400), a_split(1, 400, 600), a_split(2, 600, 1000), a_split(3, 1000, 2000)]
     results = [
         result_of(splits[0], 0, 300, Verdict.BAD_CRC), result_of(splits[1], -1, 400),
@@ -152,7 +152,7 @@ def test_stitch_opens_and_closes_a_gap_over_splits() -> None:
 
 
 def test_stitch_ends_where_nothing_follows() -> None:
-    """A chain that breaks with no record behind it is the log's end, and says what stands there."""
+    """A chain that breaks with no record after it is the log's end, and says what is there."""
     splits = [a_split(0, 0, 1000), a_split(1, 1000, 2000)]
     results = [result_of(splits[0], 0, 300, Verdict.TRUNCATED), result_of(splits[1], -1, 1000, Verdict.ZERO)]
     joined = stitched(splits, results)
@@ -191,7 +191,7 @@ def ranges_of(part: Sequence[tuple[int, int]]) -> QueueRanges:
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=8), max_size=6))
 def test_merge_knows_which_queues_run_straight(parts: list[list[tuple[int, int]]]) -> None:
-    """A queue runs straight where each offset over all splits is one more than the one before."""
+    """A queue is consecutive if each offset over all splits is one more than the one before."""
     table = SplitQueues()
     for part in parts:
         table.add(ranges_of(part))
@@ -236,7 +236,7 @@ def model(offsets: Sequence[int]) -> tuple[int, list[int | None]]:
 
 
 def follows_zero(offsets: Sequence[int]) -> int:
-    """What comes behind the stretch 0, 1, 2 ... that these offsets begin with; -1 for nothing."""
+    """Return the number after the stretch 0, 1, 2 ... with which these offsets begin; -1 for none of them."""
     for expected, offset in enumerate(offsets):
         if offset != expected:
             return offset
@@ -256,7 +256,7 @@ def a_job(folder: Path) -> Job:
 
 
 def extracts_of(job: Job, parts: Sequence[Sequence[int]]) -> list[tasks.Extract]:
-    """Leave extracts with these queue offsets; record n of all stands at 1000 + n."""
+    """Leave extracts with these queue offsets; record n of all is at 1000 + n."""
     from reput.formats.consume_queue import ENTRY
 
     found, number = [], 0
@@ -278,7 +278,7 @@ runs = st.tuples(st.integers(0, 8), st.integers(1, 5)).map(lambda run: list(rang
 def test_reorder_does_what_the_rules_say(
     tmp_path_factory: pytest.TempPathFactory, offsets: list[int], data: st.DataObject
 ) -> None:
-    """Whatever the queue offsets and wherever splits cut them, the queue is what the plain rules make of it."""
+    """A queue is what the plain rules make of it, for any queue offsets and any splits."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(offsets)), max_size=4)))
     parts = [offsets[a:b] for a, b in zip([0, *cuts], [*cuts, len(offsets)], strict=True)]
     job = a_job(tmp_path_factory.mktemp("reorder"))
@@ -333,7 +333,7 @@ def test_index_plan_goes_as_the_peer_goes(splits: list[list[int]], capacity: int
 
 
 def split_with_items(number: int, records: Sequence[int]) -> SplitResult:
-    """A split whose records have so many items each."""
+    """A split whose records have this number of items each."""
     last = max((n for n, items in enumerate(records) if items), default=-1)
     result = result_of(a_split(number, number * FILE, number * FILE + FILE), number * FILE, number * FILE + FILE)
     return result._replace(records=len(records), items=sum(records), records_after_last_item=len(records) - 1 - last)

@@ -1,4 +1,4 @@
-"""IndexFiles that are built beside the queues: the same result, the first error is told, and no task is left."""
+"""IndexFiles that are built beside the queues: the same result, the first error is raised, and no task is left."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_crooked_queues(name: str, tmp_path: Path) -> None:
 
 
 def test_an_error_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a task beside raises ends the rebuild, and the old indexes stay."""
+    """A task beside that raises ends the rebuild, and the old indexes stay."""
     store, _ = written(CASES[next(iter(CASES))], 3, tmp_path)
     stores.rebuild(store)
     before = stores.indexes(store)
@@ -91,7 +91,7 @@ def test_an_error_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_error_elsewhere_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the queues fail, that is told, and when it is told nothing is at work any more."""
+    """An error in the queues is raised only when no other task is at work any more."""
     store, _ = written(CASES[next(iter(CASES))], 3, tmp_path)
     engine = BesideEngine()
     refuse = partial(_refuse, NoSpaceError("no room"))

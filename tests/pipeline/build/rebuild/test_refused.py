@@ -38,21 +38,21 @@ def assert_refused(store: Path, name: str, config: StoreConfig | None = None) ->
     ],
 )
 def test_settings(setting: dict[str, Any], name: str, tmp_path: Path) -> None:
-    """What the configuration says is believed, though the files do not show it."""
+    """A configuration is believed, though the files do not show it."""
     log = LogBuilder(4096)
     log.message()
     assert_refused(stores.with_log(tmp_path, log), name, replace(stores.SMALL, **setting))
 
 
 def test_dledger_folder(tmp_path: Path) -> None:
-    """A store whose log is DLedger's is told from a folder that is no store."""
+    """A store whose log is DLedger's is refused by that name, and not as a folder that is no store."""
     store = tmp_path / "store"
     (store / "dledger-n0" / "data").mkdir(parents=True)
     assert_refused(store, "DLedger")
 
 
 def test_dledger_files(tmp_path: Path) -> None:
-    """DLedger entries in commitlog files are told from damage."""
+    """DLedger entries in commitlog files are reported as such, and not as damage."""
     store = tmp_path / "store"
     (store / paths.COMMIT_LOG).mkdir(parents=True)
     data = (1).to_bytes(4, "big") + (300).to_bytes(4, "big") + bytes(4088)

@@ -56,7 +56,7 @@ OFFSETS = '{"offsetTable":{"old@g1":{1:3,2:9},"old@g2":{1:4},"live@g1":{0:6},"go
 
 
 def pre_blanks(store: Path, topic: str, queue_id: int) -> int:
-    """How many entries a queue has that holds nothing but blanks, the last as RocketMQ needs it to go on."""
+    """Return the number of entries of a queue of blanks alone, the last of which lets RocketMQ continue."""
     first, found = stores.entries(store, topic, queue_id)
     assert all(entry.is_pre_blank for entry in found)
     assert [entry.size for entry in found[-1:]] in ([], [LAST_BLANK_SIZE])
@@ -75,7 +75,7 @@ def test_old_queue_tells(store: Path) -> None:
 
 
 def test_again_tells_the_same(store: Path) -> None:
-    """What was kept is kept at the next rebuild, too."""
+    """A numbering that was kept is kept at the next rebuild, too."""
     stores.rebuild(store)
     once = stores.indexes(store)
     stores.rebuild(store, split_mb=0.0002)
@@ -98,7 +98,7 @@ def test_committed_offsets_stand_in(store: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["", "{", "[1]", "null", "\x00" * 50])
 def test_backup_stands_in(bad: str, store: Path) -> None:
-    """Where a config file is missing or no JSON its .bak is read, as the broker does."""
+    """A config file that is missing or no JSON is replaced by its .bak, as in the broker."""
     shutil.rmtree(store / paths.CONSUME_QUEUE)
     write_config(store, "topics.json", bad)
     write_config(store, "topics.json.bak", TOPICS)
@@ -142,7 +142,7 @@ def test_old_queue_comes_before_committed_offsets(store: Path) -> None:
 
 
 def test_restarted_queue_is_not_retained(tmp_path: Path) -> None:
-    """A queue that has a record in the log is told by it alone, whatever the old queue was."""
+    """A queue that has a record in the log is built from the log alone, whatever the old queue was."""
     log = LogBuilder(FILE)
     log.message()
     store = stores.with_log(tmp_path, log)
@@ -152,7 +152,7 @@ def test_restarted_queue_is_not_retained(tmp_path: Path) -> None:
 
 
 def test_kept_queue_at_a_file_border(tmp_path: Path) -> None:
-    """A queue that ended with a full file goes on with an empty next one, whose name tells its number."""
+    """A queue that ended with a full file continues with an empty next one, whose name has its number."""
     log = LogBuilder(FILE)
     for _ in range(10):
         log.message("old")
@@ -220,7 +220,7 @@ def warnings_of(report: RebuildReport, queue: str) -> list[str]:
 
 @pytest.mark.parametrize("split_mb", [128, 0.0005])
 def test_lost_messages_keep_their_numbers(split_mb: float, tmp_path: Path) -> None:
-    """Where the old queue's last entries point into a gap its numbering goes on behind them, also at the next run."""
+    """A queue whose last entries point into a gap continues its numbering after them, also at the next run."""
     store, log = damaged(tmp_path)
     for _ in range(2):
         report = stores.rebuild(store, salvage=True, split_mb=split_mb)
@@ -253,7 +253,7 @@ def test_lost_messages_at_the_logs_end(tmp_path: Path) -> None:
 
 
 def test_the_committed_offset_is_told(tmp_path: Path) -> None:
-    """A consumer behind the end that a queue now has is named with its queue, old end, new end and offset."""
+    """A consumer above the end that a queue now has is named with its queue, old end, new end and offset."""
     store, _ = damaged(tmp_path)
     write_config(store, "topics.json", json.dumps({"topicConfigTable": {"topic": {}, "other": {}}}))
     write_config(store, "consumerOffset.json", '{"offsetTable":{"topic@g":{0:12},"other@g":{0:30}}}')
@@ -267,7 +267,7 @@ def test_the_committed_offset_is_told(tmp_path: Path) -> None:
 
 
 def test_another_generation_is_not_kept(tmp_path: Path) -> None:
-    """Old entries that point to good places of the log are of another queue: nothing is kept, and that is told."""
+    """Old entries that point to good places of the log are of another queue: none is kept, and that is reported."""
     store, _ = damaged(tmp_path)
     path = store / paths.CONSUME_QUEUE / "topic" / "0" / paths.offset_name(200)
     data = path.read_bytes()

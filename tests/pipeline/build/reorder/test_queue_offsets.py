@@ -1,4 +1,4 @@
-"""Queue offsets that do not run straight: repeats, restarts and gaps have one outcome, however the log is cut."""
+"""Queue offsets that are not consecutive: repeats, restarts and gaps have one outcome, however the log is cut."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def oddities(report: RebuildReport) -> list[tuple[str, int, int, int, int]]:
-    """What the report says about queues that did not run straight."""
+    """Return the report's words about queues that were out of order."""
     return [(q.topic, q.repeats, q.blanks, q.restarts, q.dropped) for q in report.out_of_order_queues]
 
 
@@ -63,7 +63,7 @@ def test_queue_that_starts_above_zero(first: int, split: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_crooked_queue_that_starts_above_zero(split: int, tmp_path: Path) -> None:
-    """Both rules together: pre-blank in front of the first message, and in the gap."""
+    """Both rules together: a pre-blank before the first message, and in the gap."""
     log = LogBuilder(4096)
     places = [log.message(queue_offset=n).offset for n in (13, 14, 16)]
     store = stores.with_log(tmp_path, log)
@@ -97,7 +97,7 @@ def test_many_repeats_are_a_warning(repeats: int, tmp_path: Path) -> None:
 
 
 def test_many_queues_some_crooked(tmp_path: Path) -> None:
-    """Only the queues that do not run straight are reordered; the others come out the same."""
+    """Only the queues that are out of order are reordered; the others come out the same."""
     log = LogBuilder(1 << 14)
     wanted: dict[int, list[int | None]] = {}
     for number in range(200):

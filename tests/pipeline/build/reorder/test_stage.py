@@ -1,4 +1,4 @@
-"""The job that does crooked queues again: however they are dealt out to tasks, each is built by its own records."""
+"""The job that builds queues out of order again: each is built by its own records, in whichever task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("groups", [1, 2, 5, 256])
 def test_queues_are_dealt_out_in_groups(tmp_path: Path, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More crooked queues than tasks, spread over many splits: none is left out, mixed up or built twice."""
+    """More queues out of order than tasks, spread over many splits, are each built once, and none is mixed up."""
     monkeypatch.setattr(reorder_stage, "_GROUPS_MOST", groups)
     log = LogBuilder(file_size=2048)
     expected: dict[int, list[int | None]] = {queue: [] for queue in range(9)}

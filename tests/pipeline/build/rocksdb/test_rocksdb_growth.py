@@ -121,7 +121,7 @@ def test_a_tail_goes_on_from_the_restart_point(tmp_path: Path) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", [1, 3])
 def test_killed_while_it_writes(at: int, when: str, tmp_path: Path) -> None:
-    """A writer that dies in front of or behind a batch leaves a store that opens whole."""
+    """A writer that dies before or after a batch leaves a store that opens whole."""
     path = tmp_path / "store"
     dying.run(path, at, when)
     with kinds.open_store(path, BOTH) as store:
@@ -310,7 +310,7 @@ def test_a_reader_misses_nothing_of_an_owner_that_closes(tmp_path: Path, monkeyp
 
 
 def test_a_stale_reader_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where following its owner does not bring a reader to the frontier, it is opened again and has all."""
+    """A reader that does not reach the frontier when it follows its owner is opened again and has all."""
     path = tmp_path / "store"
     with kinds.open_store(path, ROCKSDB) as store:
         for number in range(3):

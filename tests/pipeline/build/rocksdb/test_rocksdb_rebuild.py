@@ -61,7 +61,7 @@ def test_golden_double_write(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_every_opening_leaves_the_folder_alone(tmp_path: Path) -> None:
-    """Whoever reads makes no file in the store, and changes none."""
+    """A reader makes no file in the store, and changes none."""
     store = golden.unpack("rocksdb", tmp_path)
     before = stores.digest(store, inodes=True)
     with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
@@ -81,7 +81,7 @@ def test_crooked_queues(name: str, split: int, tmp_path: Path) -> None:
 
 
 def test_a_gap_has_times_that_do_not_run_backwards(tmp_path: Path) -> None:
-    """A blank in a gap says the store time of the message behind it."""
+    """A blank in a gap has the store time of the message after it."""
     log = LogBuilder(4096)
     for offset in (0, 3, 4):
         log.message(queue_offset=offset)
@@ -94,7 +94,7 @@ def test_a_gap_has_times_that_do_not_run_backwards(tmp_path: Path) -> None:
 
 
 def test_queue_that_starts_above_zero(tmp_path: Path) -> None:
-    """`min` tells where a queue begins; nothing stands in front."""
+    """A queue begins at its `min`; no entry lies before."""
     log = LogBuilder(4096)
     places = [log.message(queue_offset=7 + n).offset for n in range(5)]
     store = stores.with_log(tmp_path, log)
@@ -107,7 +107,7 @@ def test_queue_that_starts_above_zero(tmp_path: Path) -> None:
 
 
 def test_a_queue_without_records_keeps_its_number(tmp_path: Path) -> None:
-    """As RocketMQ's initializeWithOffset has it: max is one less, min is the number."""
+    """A queue without records has a max of one less and a min of the number, as in RocketMQ's initializeWithOffset."""
     log = LogBuilder(4096)
     for _ in range(20):
         log.message()
@@ -170,7 +170,7 @@ def test_some_topics(name: str, choice: dict[str, list[str]], tmp_path: Path) ->
 
 @pytest.mark.golden
 def test_some_topics_do_not_make_the_others_complete(tmp_path: Path) -> None:
-    """The restart point stays in front of what the other topics lack, and the next opener takes that in."""
+    """The restart point stays below what the other topics lack, and the next opener takes that in."""
     store = golden.unpack("rocksdb", tmp_path)
     reput.rebuild(store, spark=False, config=stores.GOLDEN)
     right = databases.content(store)
