@@ -11,6 +11,7 @@ from broker.clients import brokers
 from broker.clients.run import PROGRAMS, SEEN, prefix_of, run
 from peer import peer
 from support.checked import assert_sound
+from support.search import IS_LONG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.peer
 
 VERSION = "5.5.0"
-NAMES = ("send", "push", "pull", "tags")
+NAMES = ("send", "push", "pull", "tags") if IS_LONG else ("send", "push")
 """Scenarios that take a few seconds."""
-GROUPS = ("pushers", "pullers")
+GROUPS = ("pushers", "pullers") if IS_LONG else ("pushers",)
 
 
 def test_the_java_client_sends_and_consumes(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from reput.formats import own, paths
 from reput.store.owner import swap
 from support import stores
 from support.faults import DONE, FAILED
+from support.search import calls
 
 if TYPE_CHECKING:
     from faults.conftest import Victim
@@ -30,7 +31,7 @@ def test_errors_tell_which_indexes_are_live(
     function: str, topics: tuple[str, ...], original: Victim, tmp_path: Path, faulty: FaultyRebuilds
 ) -> None:
     """Refused at the k-th call, for every k: the new indexes are live exactly where the error says so."""
-    for k in range(1, MOST_CALLS):
+    for k in calls(MOST_CALLS):
         store = stores.copy(original.store, tmp_path / f"{k}")
         before = stores.indexes(store)
         # With salvage no check of ours follows, whose own calls would count.

@@ -14,7 +14,7 @@ from reput.formats.properties import encode_properties
 from reput.formats.record import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Record
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
-from tests.support import golden
+from support import golden
 
 TIME = 7_200_001
 NAMED = {b"KEYS": b"b a  b", b"TAGS": b"paid", b"UNIQ_KEY": b"u@1"}

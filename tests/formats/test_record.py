@@ -15,6 +15,7 @@ from reput.formats.record import Record, Verdict, decode_message_id, decode_reco
 from support import golden
 from support.encoders import magic_for_topic
 from support.records import HOST_V4, HOST_V6, LogBuilder, damages, hostile_records, logs, records
+from support.search import cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -370,7 +371,7 @@ def test_every_verdict_has_a_meaning() -> None:
 # --- hostile bytes -------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(100, 1000))
 @given(st.data(), logs(max_records=4))
 def test_hostile_bytes_are_never_more_than_they_are(data: st.DataObject, log: LogBuilder) -> None:
     """`examine` says of any bytes what they are, never looks past the limit, and a good record decodes."""

@@ -21,6 +21,7 @@ from reput.kernels.compiled.examine import is_topic_folder_name
 from reput.kernels.compiled.tools import crc
 from support.hashes import java_hash
 from support.records import BAD_TOPICS, GOOD_TOPICS, TEXTS
+from support.search import cases
 from support.twins import as_buffer
 
 LENGTHS = (*range(200), 255, 256, 257, 4095, 4096, 4097, 65537)
@@ -87,7 +88,7 @@ def test_topics_of_every_short_string() -> None:
         assert is_topic_folder_name(begin, begin + len(text)) == paths.is_topic_folder_name(text), text
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(150, 1000), deadline=None)
 @given(texts, st.integers(-(1 << 31), (1 << 31) - 1), st.data())
 def test_hash_of_any_bytes(text: bytes, seed: int, data: st.DataObject) -> None:
     """Any bytes hash as the plain twin hashes them, whatever bytes are around them and were there before."""

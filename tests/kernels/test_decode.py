@@ -28,6 +28,7 @@ from support.records import (
     logs,
     message_properties,
 )
+from support.search import cases
 from support.twins import DELAYS_MS, FULL, GOLDEN_DELAYS_MS, TWINS, Call, Decoded, decode, decode_once
 
 both = pytest.mark.parametrize("twin", TWINS)
@@ -373,7 +374,7 @@ def same(data: bytes, call: Call, capacity: tuple[int, int, int] = (64, 64, 8)) 
     return reference
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(150, 1000), deadline=None)
 @given(st.data(), logs())
 def test_twins_agree_on_damaged_logs(data: st.DataObject, log: LogBuilder) -> None:
     """On damaged logs both give equal columns, verdicts and positions, whatever the capacity."""

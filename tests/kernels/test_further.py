@@ -14,6 +14,7 @@ from reput.kernels import SWITCH, kernels
 from reput.kernels.layouts.columns import Columns, State
 from reput.log.read.decode import DecodeSettings, RangeDecoder
 from support.records import LogBuilder
+from support.search import cases
 from support.twins import TWINS, as_buffer
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def logs(draw: st.DrawFn) -> Iterator[LogBuilder]:
 
 
 @given(logs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(150, 1000), deadline=None)
 def test_the_twins_say_the_same(log: LogBuilder) -> None:
     """Both twins read the same of any properties."""
     assert read("compiled", log) == read("reference", log)

@@ -11,6 +11,7 @@ import pytest
 from reput.formats import consumer_filter
 from support.bloom import BloomFilter
 from support.registry import FilterRegistry, encode, is_dead
+from support.search import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def of_file(data: bytes) -> dict[Any, Any]:
 
 def test_steps(peer: ModuleType, tmp_path: Path) -> None:
     """After each of many steps both hold the same filters, and have said the same."""
-    steps = some_steps(200)
+    steps = some_steps(cases(80, 400))
     theirs = peer.run("filters", stdin="".join(json.dumps(step) + "\n" for step in steps).encode())
     ours = FilterRegistry(tmp_path, BloomFilter())
     for step, their in zip(steps, theirs, strict=True):

@@ -54,6 +54,7 @@ HOLD_55 = (
 """Golden tests of one store of a whole broker."""
 
 
+@takes_long
 def test_golden_tests_hold_for_other_stores(peer: ModuleType, tmp_path: Path) -> None:
     """On a store of other messages golden tests pass, and tests that are not golden use the repository's stores."""
     assert list(golden_stores.make(tmp_path, SEED, COUNT, ["basic"])) == ["basic"]

@@ -70,9 +70,8 @@ def lite(store: Path) -> list[dict[str, Any]]:
     "AbstractLiteLifecycleManagerTest.testGetLiteTopicCount",
     "AbstractLiteLifecycleManagerTest.testCollectByParentTopic",
 )
-@pytest.mark.parametrize(
-    "kind", ["light in rocksdb", pytest.param("file", marks=takes_long), pytest.param("rocksdb", marks=takes_long)]
-)
+@takes_long
+@pytest.mark.parametrize("kind", KINDS)
 def test_lite_topics_that_a_broker_wrote(kind: str, tmp_path: Path) -> None:
     """`reput lite` has the parents, lite topics, messages and lags of the broker, and each queue its messages."""
     rng, store = random.Random(kind), tmp_path / "store"

@@ -15,6 +15,7 @@ from broker.remoting import Client, wait_until
 from peer import peer as peers
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from support.metrics import Page
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +110,7 @@ def numbers(page: Page, name: str) -> dict[frozenset[tuple[str, str]], float]:
     }
 
 
+@takes_long
 def test_metrics_are_those_of_rocketmq(tmp_path: Path) -> None:
     """After the same requests each metric that both have is of the same kind, with the same labels and numbers."""
     if (reason := peers.available("broker")) is not None:

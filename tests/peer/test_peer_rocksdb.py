@@ -20,6 +20,7 @@ from reput.queue.file_kind import FileKind
 from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound
 from support.inner import topics_json
+from support.search import takes_long
 from support.switches import config_of
 
 if TYPE_CHECKING:
@@ -190,6 +191,10 @@ PLACED = {
 }
 
 
+IN_THE_SUITE = ("separate", "light alone and selective")
+"""Placements that have all rules between them."""
+
+
 def kinds_of(topics: Iterable[bytes]) -> str:
     """The kinds of some topics: plain ones, the parent of lite topics, light queues, and those that are lite topics."""
     lite = {name.encode() for name in LITE_QUEUES}
@@ -215,7 +220,9 @@ def lite_messages(seed: int, count: int) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("placed", PLACED)
+@pytest.mark.parametrize(
+    "placed", [name if name in IN_THE_SUITE else pytest.param(name, marks=takes_long) for name in PLACED]
+)
 def test_placed_queues(placed: str, peer: ModuleType, tmp_path: Path) -> None:
     """Both sides put turn about into queues of one placement, find every queue alike, and leave each in its place."""
     store, sets, has_place = tmp_path / "store", PLACED[placed].settings, " ".join(PLACED[placed][1:]).split()

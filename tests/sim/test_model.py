@@ -474,7 +474,7 @@ def test_every_choice_follows_the_switch(kind: str) -> None:
 def test_model(flush: str, kind: str, seed: int, clock: list[int], tmp_path: Path) -> None:
     """After any operations in any order the store answers as the model does, and its indexes are sound."""
     seed += int(os.environ.get("REPUT_MODEL_SEED", "0"))
-    steps = cases(150, 5000) if kind == "compiled" else cases(40, 800)
+    steps = cases(90, 5000) if kind == "compiled" else cases(25, 800)
     HISTORY.warning("seed %d, %s, %s kernels, %d steps", seed, flush, kind, steps)
     run = Run(tmp_path / "store", CONFIGS[flush], random.Random(f"{flush} {seed}"), clock)
     operations: dict[str, Callable[[], None]] = {name: getattr(run, name) for name in WEIGHTS}

@@ -26,6 +26,7 @@ from reput.pipeline.spark.listener import ProgressListener
 from support.checked import assert_sound
 from support.forked import answer_of_child
 from support.opened import CONFIG, bodies, put
+from support.search import cases
 from support.switches import config_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ BUFFERED = replace(CONFIG, transient_store_pool_enable=True)
 ROCKSDB = config_of("rocksdb", CONFIG)
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 ONE = reput.Message("t", b"by a child")
+FORKS = cases(3, 20)
 
 _inherited: list[reput.MessageStore] = []
 """Stores that children find in their memory, as workers of a server find what its module has opened."""
@@ -259,7 +261,7 @@ def test_locks_that_other_threads_hold_at_a_fork_hold_up_no_child(config: reput.
                 return f"{refused} {len(own.get_message('t', 0, 0)) > 0}"
 
         try:
-            assert [answer_of_child(child) for _ in range(8)] == ["[] True"] * 8
+            assert [answer_of_child(child) for _ in range(FORKS)] == ["[] True"] * FORKS
         finally:
             stop.set()
             for thread in threads:

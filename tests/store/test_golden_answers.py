@@ -19,8 +19,10 @@ from reput.store.read.tag_filter import TagFilter
 from support import golden
 from support.checked import assert_sound
 from support.opened import BROKER_LIMITS
+from support.search import part
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from reput.store.read.view import StoreView
@@ -137,9 +139,9 @@ def keeps_a_dead_file(view: StoreView, name: str, theirs: dict[str, Any], ours: 
     return bool(theirs["max"] == ours["max"])
 
 
-def differences(name: str, view: StoreView) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """RocketMQ's answers and ours, where they differ for no reason that is known."""
-    pairs = ((line, answer(view, line)) for line in golden.answers(name))
+def differences(name: str, view: StoreView, asked: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], ...]]:
+    """Some of RocketMQ's answers and ours, where they differ for no reason that is known."""
+    pairs = ((line, answer(view, line)) for line in asked)
     return [
         (line, ours)
         for line, ours in pairs
@@ -158,7 +160,8 @@ def test_answers(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.Monke
     kernels.cache_clear()
     lookup_kernels.cache_clear()
     view = open_view(find_store(golden.damaged(name, tmp_path), CONFIG), CONFIG, BROKER_LIMITS).view
-    different = differences(name, view)
+    lines = golden.answers(name)
+    different = differences(name, view, lines if kind == "compiled" else part(lines))
     view.close()
     kernels.cache_clear()
     lookup_kernels.cache_clear()
@@ -168,13 +171,13 @@ def test_answers(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", READABLE)
 def test_answers_of_a_writer(name: str, tmp_path: Path) -> None:
     """Opened to write, caught up, closed and opened again, a store answers the same each time, and is sound."""
-    store = golden.damaged(name, tmp_path)
+    store, lines = golden.damaged(name, tmp_path), list(golden.answers(name))
     with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS, create=True) as opened:
-        assert not differences(name, opened.view)
+        assert not differences(name, opened.view, part(lines))
         opened.reput(spark=False)
-        assert not differences(name, opened.view)
+        assert not differences(name, opened.view, part(lines))
     assert not (store / paths.ABORT).exists()
     with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS, create=True) as opened:
         assert opened.view.follower.records == 0
-        assert not differences(name, opened.view)
+        assert not differences(name, opened.view, lines)
     assert_sound(store, CONFIG)

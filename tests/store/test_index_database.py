@@ -18,7 +18,7 @@ from reput.index.database import DatabaseIndex
 from reput.index.search import FileIndex
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
-from tests.support import golden
+from support import golden
 
 BOTH, ALONE = "index-both", "index-rocksdb"
 IN_ROCKSDB, IN_FILES = DatabaseIndex.words, FileIndex.words

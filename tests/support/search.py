@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import pytest
 
+T = TypeVar("T")
 IS_LONG = os.environ.get("REPUT_SEARCH") == "long"
 _EACH, _STRIDE = 10, 3
 takes_long = pytest.mark.skipif(not IS_LONG, reason="takes long: `make test-peer` and `make nightly` run it")
@@ -20,4 +22,9 @@ def cases(bounded: int, many: int) -> int:
 
 def calls(most: int) -> Iterator[int]:
     """Yield the calls at which a search interferes: each in a long run, else the first ten and one in three."""
-    yield from (k for k in range(1, most) if IS_LONG or k <= _EACH or k % _STRIDE == 0)
+    yield from part(range(1, most))
+
+
+def part(of: Iterable[T]) -> Iterator[T]:
+    """Yield the items that a search looks at: each in a long run, else the first ten and one in three."""
+    yield from (one for n, one in enumerate(of, 1) if IS_LONG or n <= _EACH or n % _STRIDE == 0)

@@ -17,6 +17,7 @@ from reput.dispatch.sql.select import FALSE, NO_ANSWER, TRUE, UNKNOWN, select_co
 from reput.errors import ConfigError
 from reput.kernels import SWITCH, filter_kernels
 from support.filters import PROPERTY_SETS, conditions, raw, stored
+from support.search import cases
 from support.twins import TWINS
 
 CODES = {True: TRUE, False: FALSE, None: UNKNOWN}
@@ -38,7 +39,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(200, 1000), deadline=None)
 @given(text=conditions(), sets=st.lists(PROPERTY_SETS, min_size=1, max_size=12))
 def test_select_is_evaluate(text: str, sets: list[dict[str, str]]) -> None:
     """For any filter and any messages, many at once get the codes that each one gets alone."""

@@ -11,6 +11,7 @@ from reput.config import StoreConfig
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, decode_header
 from support import stores
 from support.records import LogBuilder
+from support.search import part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +89,7 @@ def test_one_damaged_item_is_one_finding(sound: tuple[Path, set[str]], field: ob
     last_byte = ITEM.offsets[name] + (7 if name == "physical_offset" else 3)
     for path in index_paths(store):
         header = decode_header(path.read_bytes())
-        for number in range(1, header.index_count):
+        for number in part(range(1, header.index_count)):
             # The time of item 1 counts from a file that may be gone, and nobody reads it.
             if name == "time_diff_s" and number == 1:
                 continue

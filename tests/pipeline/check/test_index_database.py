@@ -12,9 +12,9 @@ from reput.config import StoreConfig
 from reput.formats import index_database as fmt
 from reput.formats import paths
 from reput.formats.index_database import IndexKey
+from support import golden
+from support.checked import assert_sound
 from tests.pipeline.build.index.test_database import ALONE, BOTH, change, families
-from tests.support import golden
-from tests.support.checked import assert_sound
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,6 +18,7 @@ from reput.pipeline.convert import source as convert_source
 from reput.queue.file_kind import FileKind
 from support import databases, golden, stores
 from support.checked import assert_sound
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,10 @@ def convert(store: Path, to: str, source: str = "queues") -> RebuildReport:
     return reput.convert(store, to=to, source=source, spark=False, config=stores.GOLDEN)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=[(1 << 20, 20_000), (200, 8)], ids=["few tasks", "many tasks"])
+FEW, MANY = (1 << 20, 20_000), (200, 8)
+
+
+@pytest.fixture
 def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queues in one task, and cut over many."""
     entries, queues = request.param
@@ -43,7 +47,15 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("tasks")
-@pytest.mark.parametrize("name", ["basic", "ext", "rocksdb", "double"])
+@pytest.mark.parametrize(
+    ("name", "tasks"),
+    [
+        *(pytest.param(name, MANY, id=f"{name}-many tasks") for name in ("basic", "ext", "rocksdb", "double")),
+        pytest.param("basic", FEW, id="basic-few tasks"),
+        *(pytest.param(name, FEW, id=f"{name}-few tasks", marks=takes_long) for name in ("ext", "rocksdb", "double")),
+    ],
+    indirect=["tasks"],
+)
 def test_as_from_the_log(name: str, tmp_path: Path) -> None:
     """Every conversion gives the bytes, or keys and values, that a conversion from the log gives."""
     store, other = golden.unpack(name, tmp_path), golden.unpack(name, tmp_path / "other")

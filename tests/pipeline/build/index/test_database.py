@@ -22,9 +22,9 @@ from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.split import index_keys
 from reput.store.owner import swap
+from support import golden
+from support.checked import assert_sound
 from tests.formats.test_index_entry_keys import given_by_log
-from tests.support import golden
-from tests.support.checked import assert_sound
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
