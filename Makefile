@@ -60,7 +60,7 @@ nightly: setup  ## all tests on the disk, with long random searches, then fuzz: 
 
 .PHONY: test-golden
 test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder, REPUT_GOLDEN_55=folder for others)
-	$(PYTEST) -m golden
+	REPUT_SEARCH=long $(PYTEST) -m golden
 
 .PHONY: golden-stores
 golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEED=7 MESSAGES=5000, SET=5.5 for those of a broker (needs Maven)

@@ -338,16 +338,14 @@ def texts() -> Iterator[Path]:
     yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml"))
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_imports_go_down(path: Path) -> None:
+def test_imports_go_down() -> None:
     """A module imports rooms below its own, and none beside or above."""
-    tree = parsed(path)
-    if path == PACKAGE / "__init__.py":
-        # The public face may name everything, but only for type checkers and when it is asked.
-        assert not [found for found in imports_of(tree) if not found.inside]
-        return
-    assert room_of(path) in LEVELS, f"give {room_of(path)} a level, in the design's order"
-    assert not list(arrows_up(path, tree))
+    face = PACKAGE / "__init__.py"
+    # The public face may name everything, but only for type checkers and when it is asked.
+    assert not [found for found in imports_of(parsed(face)) if not found.inside]
+    others = [path for path in modules() if path != face]
+    assert {room_of(path) for path in others} <= set(LEVELS), "give a new room a level, in the design's order"
+    assert not [arrow for path in others for arrow in arrows_up(path, parsed(path))]
 
 
 @pytest.mark.parametrize(
@@ -448,11 +446,12 @@ def property_literals(tree: ast.Module) -> set[str]:
     return found & PROPERTY_NAMES
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_names_of_properties_have_one_home(path: Path) -> None:
+def test_names_of_properties_have_one_home() -> None:
     """Modules take the names of properties from `formats`, as bytes or as text."""
-    if name_of(path) not in PROPERTY_HOMES:
-        assert property_literals(parsed(path)) == NO_PROPERTY.get(name_of(path), set())
+    found = {
+        name_of(path): property_literals(parsed(path)) for path in modules() if name_of(path) not in PROPERTY_HOMES
+    }
+    assert {name: literals for name, literals in found.items() if literals} == NO_PROPERTY
 
 
 def test_names_of_properties_are_seen() -> None:
@@ -535,13 +534,14 @@ def test_types_are_seen() -> None:
     assert list(types_named(ast.parse(text))) == [("A", "class in line 1"), ("_Bc", "dict[str, int]")]
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_only_files_touches_the_file_system(path: Path) -> None:
+def test_only_files_touches_the_file_system() -> None:
     """Calls that change files are in files/: there faults are injected, and durability can be read."""
-    if room_of(path) == "files" or name_of(path) in FILES_ONLY_EXCEPT:
-        return
-    found = [f"{name_of(path)}:{line}: {call}: use {use}" for line, call, use in forbidden_calls(parsed(path))]
-    assert not found
+    others = [path for path in modules() if room_of(path) != "files" and name_of(path) not in FILES_ONLY_EXCEPT]
+    assert not [
+        f"{name_of(path)}:{line}: {call}: use {use}"
+        for path in others
+        for line, call, use in forbidden_calls(parsed(path))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -562,16 +562,11 @@ def test_forbidden_calls_are_seen(line: str, seen: bool) -> None:
     assert bool(list(forbidden_calls(ast.parse(line)))) == seen
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in modules() if room_of(path) in KINDS_UNNAMED or name_of(path) in KINDS_UNNAMED_MODULES],
-    ids=name_of,
-)
-def test_kinds_of_queues_are_not_named(path: Path) -> None:
+def test_kinds_of_queues_are_not_named() -> None:
     """No import and no name of store, pipeline, data source or commands is a kind's: what differs the kind is asked."""
-    if name_of(path) in KINDS_LISTED or OF_ONE_KIND.search(name_of(path)):
-        return
-    assert list(kinds_named(parsed(path))) == []
+    rooms = [path for path in modules() if room_of(path) in KINDS_UNNAMED or name_of(path) in KINDS_UNNAMED_MODULES]
+    asking = [path for path in rooms if name_of(path) not in KINDS_LISTED and not OF_ONE_KIND.search(name_of(path))]
+    assert not [f"{name_of(path)}: {kind}" for path in asking for kind in kinds_named(parsed(path))]
 
 
 @pytest.mark.parametrize(
@@ -611,14 +606,13 @@ def test_kinds_of_index_are_not_named() -> None:
     assert sorted(named) == sorted(INDEX_KINDS_LISTED)
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_sizes_are_bounded(path: Path) -> None:
+def test_sizes_are_bounded() -> None:
     """No file is above 600 lines, no function above 70, but for those listed with their reason."""
-    text = path.read_text()
-    assert len(text.splitlines()) <= FILE_LINES_MAX, f"{name_of(path)}: split it by what it does"
-    for name, lines in functions_of(parsed(path)):
-        limit, _ = LONG_FUNCTIONS.get((name_of(path), name), (FUNCTION_LINES_MAX, ""))
-        assert lines <= limit, f"{name_of(path)}: {name} has {lines} lines, {limit} are allowed"
+    files = {name_of(path): len(path.read_text().splitlines()) for path in modules()}
+    assert not {name: lines for name, lines in files.items() if lines > FILE_LINES_MAX}, "split a file by what it does"
+    functions = [(name_of(path), name, lines) for path in modules() for name, lines in functions_of(parsed(path))]
+    limits = {one: limit for one, (limit, _) in LONG_FUNCTIONS.items()}
+    assert not [one for one in functions if one[2] > limits.get(one[:2], FUNCTION_LINES_MAX)]
 
 
 def test_exceptions_are_needed() -> None:
@@ -632,10 +626,9 @@ def test_exceptions_are_needed() -> None:
         assert FUNCTION_LINES_MAX < lines == limit, f"{name}: {function} has {lines} lines: lower the ratchet"
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_modules_say_what_they_are(path: Path) -> None:
+def test_modules_say_what_they_are() -> None:
     """Each module and each package opens with a docstring."""
-    assert ast.get_docstring(parsed(path)), f"{name_of(path)} has no docstring"
+    assert not [name_of(path) for path in modules() if not ast.get_docstring(parsed(path))]
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -672,10 +665,9 @@ def unplain(path: Path) -> Iterator[str]:
         yield from (f"{home}:{number}: {word}" for word in words)
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_sentences_are_plain(path: Path) -> None:
+def test_sentences_are_plain() -> None:
     """A docstring begins with a verb or a noun, and words are the field's."""
-    assert not list(unplain(path))
+    assert not [found for path in modules() for found in unplain(path)]
 
 
 @functools.cache
