@@ -202,9 +202,9 @@ class StoreConfig:
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the configuration: {error.strerror}") from error
         if b"\0" in data:
-            raise ConfigError(f"{path}: it has a zero byte, so it is no broker.conf")
+            raise ConfigError(f"{path}: it has a zero byte, so it is not a broker.conf")
         if len(data) > _CONFIG_LIMIT:
-            raise ConfigError(f"{path}: over {_CONFIG_LIMIT} bytes; this is no broker.conf")
+            raise ConfigError(f"{path}: over {_CONFIG_LIMIT} bytes; this is not a broker.conf")
         properties = {"deleteExpired": _TRUE, "cleanFileForciblyEnable": _TRUE}
         properties |= parse_properties(data.decode("utf-8", "replace"))
         return cls.from_properties(properties, str(path))

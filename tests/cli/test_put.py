@@ -218,7 +218,7 @@ def test_options_say_what_an_object_leaves_out(path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ("{", "no JSON: "),
+        ("{", "not JSON: "),
         ("[1]", "a JSON object is needed"),
         ('{"body": "a", "tag": "x"}', "no field 'tag'; tags is one"),
         ('{"tags": "x"}', "give either body (text) or body_base64"),
@@ -231,10 +231,10 @@ def test_options_say_what_an_object_leaves_out(path: Path) -> None:
         ('{"body": "a", "keys": ["a b"]}', "MESSAGE_ILLEGAL: key 'a b'"),
         ('{"body": "a", "properties": {"n": 1}}', "properties must be an object of texts"),
         ('{"body_base64": "%"}', "body_base64: "),
-        ('{"body": "\\ud800"}', "body: half a character"),
+        ('{"body": "\\ud800"}', "body: half of a character"),
         ('{"body": "a", "topic": "../x"}', "topic '../x': RocketMQ refuses this name"),
         ('{"body": "a", "topic": "my topic"}', "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "JSON that is nested"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(path: Path, line: str, shown: str) -> None:

@@ -253,7 +253,7 @@ def test_the_last_json_document(
     assert (last["ok"], last["lines_taken"], last["next_line"], last["stored"]) == (False, 1, 2, 1)
     lines = output.err.splitlines()
     assert lines[0] == "stored 1 message"
-    assert lines[1].startswith("error: line 2: no JSON")
+    assert lines[1].startswith("error: line 2: not JSON")
     assert lines[2].startswith("1 line of stdin taken, line 2 comes next")
     read, write = os.pipe()
     os.close(read)

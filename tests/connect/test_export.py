@@ -159,7 +159,7 @@ def test_a_plan_or_a_marker_that_is_none(tmp_path: Path) -> None:
         assert (again.ranges, again.messages + again.messages_before) == (1, first.messages) == (1, len(exported(out)))
     for data in ("", "[]", "{}", '{"columns": [], "topics": [], "mark": [1], "ranges": []}'):
         (exports.own_folder(out) / "plan.json").write_text(data)
-        with pytest.raises(ConfigError, match=r"plan\.json: no plan of an export"):
+        with pytest.raises(ConfigError, match=r"plan\.json: this is not the plan of an export"):
             reput.export(store, out, **LOOP)
 
 
@@ -405,7 +405,7 @@ def test_salvage_lists_a_damaged_last_record(
         reput.rebuild(store, spark=False)
     flipped(store, in_body)
     assert run(["export", str(store), "--folder", str(tmp_path / "other"), "--no-spark"]) == int(is_durable)
-    hint = "`reput export --salvage` passes over it" if is_durable else f"with {size} bytes of no record"
+    hint = "`reput export --salvage` skips it" if is_durable else f"with {size} bytes of no record"
     assert hint in capsys.readouterr().err
     reported = reported_by([str(store), "--folder", out, "--salvage"], capsys)
     assert reported["messages"] == len(rows) - 1
@@ -423,12 +423,12 @@ def test_a_gap_of_an_earlier_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     offset = rows[1000]["physicalOffset"]
     flipped(store, offset + 4)
     assert run(["export", str(store), "--folder", out, "--no-spark"]) == 1
-    assert "`reput export` passes over it with --salvage" in capsys.readouterr().err
+    assert "`reput export` skips it with --salvage" in capsys.readouterr().err
     reported_by([str(store), "--folder", out, "--salvage"], capsys)
     flipped(store, offset + 4)
     assert run(["export", str(store), "--folder", out, "--no-spark"]) == 0
     said = capsys.readouterr().err
-    assert "passed over by an earlier run" in said
+    assert "skipped by an earlier run" in said
     assert "export to another folder, or remove the range's marker" in said
     [gap] = reported_by([str(store), "--folder", out], capsys)["gaps"]
     Path(gap["marker"]).unlink()

@@ -52,7 +52,7 @@ def test_keys_are_looked_up_as_a_query_does(name: str) -> None:
     for (topic, key), offsets in wanted.items():
         plan = frames.plan(store, topic=topic, keys=key)
         assert plan.scan == "key"
-        assert plan.why.endswith(f"for 1 keys, by {WORDS[name]}")
+        assert plan.why.endswith(f"for 1 key, by {WORDS[name]}")
         assert sorted(frames.rows_of(plan)["physicalOffset"].to_pylist()) == offsets
         table = reput.scan(store, topics=topic, keys=key, columns=["physicalOffset"]).read_all()
         assert sorted(table["physicalOffset"].to_pylist()) == offsets

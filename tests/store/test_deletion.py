@@ -201,7 +201,7 @@ def test_refused(tmp_path: Path) -> None:
         store.delete_topic("orders")
     with (
         reput.MessageStore.open(path, stores.GOLDEN, create=True) as store,
-        pytest.raises(ConfigError, match="no name of a topic"),
+        pytest.raises(ConfigError, match="not a valid name of a topic"),
     ):
         store.delete_topic("../commitlog")
 

@@ -247,4 +247,4 @@ def test_a_database_of_another_log_says_so(tmp_path: Path) -> None:
     found, damage = halves_of(tmp_path / "store")
 
     assert (found[0].unique_key, found[0].state) == ("v", RecordState.ANOTHER)
-    assert "no half message" in damage[0]
+    assert "not a half message" in damage[0]

@@ -307,7 +307,7 @@ def test_a_key_without_a_time_was_passed_over_in_silence(tmp_path: Path, timers:
 
     assert len(rows) == 4
     for text, key in zip(damage, ("of no bytes", "000001", "616263"), strict=True):
-        assert f"timer key {key}: no timer message; RocketMQ passes over it" in text
+        assert f"timer key {key}: no timer message; RocketMQ skips it" in text
 
 
 def test_a_database_that_is_no_database_is_named_and_the_rest_still_read(root: Path) -> None:

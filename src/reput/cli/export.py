@@ -69,7 +69,7 @@ def export(
 
 
 def _before(gap: ExportGap) -> str:
-    return f", passed over by an earlier run (marker {gap.marker})" if gap.marker else ""
+    return f", skipped by an earlier run (marker {gap.marker})" if gap.marker else ""
 
 
 def _show(report: ExportReport, quiet: bool) -> None:

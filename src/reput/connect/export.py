@@ -165,7 +165,7 @@ def export_store(
         report.gaps += _gaps(snapshot, done, str(_marker(target, done.begin)))
     if report.gaps:
         report.notes.append(
-            f"gaps that an earlier run passed over ({len(report.gaps)}) are not read again: if the log has been "
+            f"gaps that an earlier run skipped ({len(report.gaps)}) are not read again: if the log has been "
             f"restored since, export to another folder, or remove the range's marker ({report.gaps[0].marker}) and "
             "run it again"
         )
@@ -292,7 +292,7 @@ def _snapshot(root: str, config: StoreConfig, salvage: bool) -> Snapshot:
     except DamagedStoreError as error:
         if salvage:
             raise
-        raise type(error)(f"{error}. `reput export --salvage` passes over it") from error
+        raise type(error)(f"{error}. `reput export --salvage` skips it") from error
 
 
 def _refuse_inside(layout: StoreLayout, target: Path) -> None:
@@ -351,7 +351,7 @@ def _read_plan(path: Path, data: bytes) -> _PlanFile:
         columns, topics = [*map(str, found["columns"])], [*map(str, found["topics"])]
         return _PlanFile(columns, topics, mark, ranges, BodyForm(found.get("body", BodyForm.RAW)))
     except (LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: no plan of an export. Export to another folder") from error
+        raise ConfigError(f"{path}: this is not the plan of an export. Export to another folder") from error
 
 
 def _saved_plan(target: Path) -> _PlanFile | None:

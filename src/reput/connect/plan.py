@@ -169,7 +169,8 @@ class _Planner:
         if why_not:
             self.snapshot.notes.append(f"keys are not looked up in an index: {why_not}")
             return None
-        why = f"{len(places)} places for {len(self.selection.searched_keys)} keys, by {index}"
+        count = len(self.selection.searched_keys)
+        why = f"{len(places)} places for {count} key{'s' if count != 1 else ''}, by {index}"
         plan = self._new(_KEY_SCAN, why, self._log_cuts(NumberRange(self.snapshot.frontiers.both)))
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]

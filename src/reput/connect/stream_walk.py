@@ -90,7 +90,7 @@ class StreamWalk:
             if limits.confirmed is not None and walk.offset < limits.confirmed:
                 raise DamagedLogError(
                     f"{place(self.log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to "
-                    f"{limits.confirmed}. Look with `reput check`; failOnDataLoss=false passes over it"
+                    f"{limits.confirmed}. Look with `reput check`; failOnDataLoss=false skips it"
                 )
         return walked
 

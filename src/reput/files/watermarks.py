@@ -34,7 +34,7 @@ class Watermarks:
             self._memory: mmap.mmap | None = None
             self._values = array[: own.WATERMARKS.size].view("<i8")
             if self["magic"] != own.WATERMARKS_MAGIC:
-                raise DamagedStoreError(f"{path}: no watermarks file of reput; remove it")
+                raise DamagedStoreError(f"{path}: this is not a watermarks file of reput. Remove it")
             return
         with fs.errors_named(path, "map"):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -45,7 +45,7 @@ class Watermarks:
                 if unfinished:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
-                    raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it")
+                    raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected. Remove it")
                 if os.fstat(descriptor).st_blocks == 0:
                     # A sparse copy of the file has no block for values that are stored through the map.
                     fs.reserve(descriptor, 0, own.WATERMARKS_FILE_SIZE)
@@ -58,7 +58,7 @@ class Watermarks:
             self["store_id_low"] = secrets.randbits(63)
             self["magic"] = own.WATERMARKS_MAGIC
         elif self["magic"] != own.WATERMARKS_MAGIC:
-            raise DamagedStoreError(f"{path}: no watermarks file of reput; remove it")
+            raise DamagedStoreError(f"{path}: this is not a watermarks file of reput. Remove it")
 
     def __getitem__(self, name: str) -> int:
         return int(self._values[_PLACE[name]])

@@ -162,7 +162,7 @@ def decode_intent(data: bytes, where: str) -> Intent:
     value = _decode(data, where)
     epoch, parts = value.get("epoch"), value.get("parts")
     if not isinstance(epoch, int) or epoch < 0 or not isinstance(parts, list):
-        raise DamagedStoreError(f"{where}: no swap intent; remove it if reput did not write it")
+        raise DamagedStoreError(f"{where}: this is not a swap intent. Remove it if reput did not write it")
     for part in parts:
         if not isinstance(part, str) or not is_swap_part(part):
             raise DamagedStoreError(f"{where}: the intent names {part!r}, which no swap touches; do not use this store")
@@ -205,7 +205,7 @@ def decode_deleted(data: bytes, where: str) -> tuple[Deleted, ...]:
         value = json.loads(data)
         found = tuple(_deleted(one) for one in value["queues"] if value["version"] == FORMAT_VERSION)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise DamagedStoreError(f"{where}: no list of deleted queues ({error!s:.80}). {remedy}") from error
+        raise DamagedStoreError(f"{where}: this is not a list of deleted queues ({error!s:.80}). {remedy}") from error
     if value["version"] != FORMAT_VERSION:
         raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {remedy}")
     for one in found:
@@ -273,12 +273,12 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
             index_count=int(value["index_count"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise DamagedStoreError(f"{where}: no frontier ({error}); remove it and run `reput rebuild`") from error
+        raise DamagedStoreError(f"{where}: not a frontier ({error}). Remove it and run `reput rebuild`") from error
     if min(frontier.queue_offset, frontier.index_offset, frontier.index_count) < 0:
-        raise DamagedStoreError(f"{where}: a negative offset; remove it and run `reput rebuild`")
+        raise DamagedStoreError(f"{where}: a negative offset. Remove it and run `reput rebuild`")
     if frontier.index_file and not is_index_name(frontier.index_file):
         raise DamagedStoreError(
-            f"{where}: {frontier.index_file!r} names no IndexFile; remove it and run `reput rebuild`"
+            f"{where}: {frontier.index_file!r} is not the name of an IndexFile. Remove it and run `reput rebuild`"
         )
     return frontier
 

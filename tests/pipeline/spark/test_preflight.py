@@ -36,7 +36,7 @@ def test_masters(master: str) -> None:
 @pytest.mark.parametrize("master", NO_MASTERS)
 def test_no_masters(master: str) -> None:
     """A text that is no master URL is refused by name, with the forms that there are."""
-    with pytest.raises(ConfigError, match=r"no Spark master URL\. Give local, .*spark://HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"not a Spark master URL\. Give local, .*spark://HOST:PORT"):
         refuse_unknown_master(master)
 
 

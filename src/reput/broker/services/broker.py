@@ -79,12 +79,12 @@ def _timers_in_database(store: MessageStore) -> int:
     pending = store.pending
     found = pending.in_database()
     for damage in pending.damage:
-        log.error("what waits in RocksDB is not known: %s", damage)
+        log.error("cannot read what waits in RocksDB: %s", damage)
     works = ["timer messages (timerRocksDBEnable)"] if found.has_timers else []
     works += ["half messages (transRocksDBEnable)"] if found.has_halves else []
     if works:
         log.warning(
-            "%s wait in %s: only RocketMQ's broker with that setting goes on with them; `reput pending` shows them",
+            "%s wait in %s: only RocketMQ's broker with that setting delivers them; `reput pending` shows them",
             " and ".join(works),
             folder,
         )

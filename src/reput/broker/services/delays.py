@@ -98,7 +98,7 @@ class DelayLevels:
         try:
             self._progress.persist(self._state.store.flush)
         except ReputError as error:
-            log.error("delayed messages are delivered, but not noted: %s", error)  # noqa: TRY400 - the text says it all
+            log.error("delayed messages are delivered, but delayOffset.json cannot be written: %s", error)  # noqa: TRY400 - the text says it all
 
     def _look(self, level: int) -> None:
         """Deliver the messages of a level that are due, a few at a time; then wait for the next one."""
@@ -149,7 +149,7 @@ class DelayLevels:
         """Put a message that is due to its topic; return False if the store does not take it now."""
         topic, queue_id = real_place(message.properties)
         if topic is None or queue_id is None or topic == HALF_TOPIC:
-            log.error("a delayed message is left out: it names no queue to go to: %r", message)
+            log.error("a delayed message is left out: it names no target queue: %r", message)
             return True
         count = partial(self._count, topic, len(message.raw))
         return deliver(self._state.store, message, copy_of(message, topic), queue_id, count) is None

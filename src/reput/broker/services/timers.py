@@ -226,7 +226,7 @@ class Timers:
             files.persist(reached)
             self._noted = reached
         except ReputError as error:
-            log.error("timer messages are delivered, but not noted: %s", error)  # noqa: TRY400 - the text says it all
+            log.error("timer messages are delivered, but the timer's files cannot be written: %s", error)  # noqa: TRY400 - the text says it all
 
     def _note_reached(self) -> None:
         from reput.store.write.timer_files import TimerState
@@ -361,7 +361,7 @@ class Timers:
             properties[TIMER_ROLL_TIMES] = str((_number(properties.get(TIMER_ROLL_TIMES)) or 0) + 1)
             topic, queue_id = TIMER_TOPIC, 0
         if topic is None or queue_id is None:
-            log.error("a timer message is left out: it names no queue to go to: %r", message)
+            log.error("a timer message is left out: it names no target queue: %r", message)
             return
         again = replace(copy_of(message, topic), properties=properties)
         refusal = deliver(self._state.store, message, again, queue_id)

@@ -197,7 +197,7 @@ class Transactions:
         """Put the message of a half message to its topic, then note the end and answer."""
         topic, queue_id = real_place(half.properties)
         if topic is None or queue_id is None:
-            refuse(ResponseCode.SYSTEM_ERROR, f"the half message names no queue to go to: {half!r}")
+            refuse(ResponseCode.SYSTEM_ERROR, f"the half message names no target queue: {half!r}")
         properties = {name: value for name, value in half.properties.items() if name not in {REAL_TOPIC, REAL_QUEUE_ID}}
         message = replace(
             copy_of(half, topic),
@@ -246,7 +246,7 @@ class Transactions:
         try:
             future = self._state.store.put_message_async(message, 0)
         except ReputError as error:
-            log.error("the end of transactions is not noted now: %s", error)  # noqa: TRY400 - the text says it all
+            log.error("the end of transactions cannot be stored now: %s", error)  # noqa: TRY400 - the text says it all
             return False
         return not future.done() or future.result().status.is_stored
 

@@ -71,7 +71,7 @@ class PageServer:
         try:
             page = await self._page()
         except Exception:  # an error of ours must not end the clients' broker
-            log.exception("%s: no page", self._path)
+            log.exception("%s: the page cannot be made", self._path)
             return _response(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"the broker's log has the error\n")
         return _response(HTTPStatus.OK, self._content_type, page, is_head=method == b"HEAD")
 

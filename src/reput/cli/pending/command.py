@@ -59,9 +59,9 @@ def timers(
 ) -> int:
     """Show the timer messages of STORE that have not been delivered.
 
-    First those in the timer wheel, in RocksDB and in delay levels, by the time at which they are given out. The wheel
-    puts a message that is due after its window back then (rolled). At the end those that neither wheel nor RocksDB has
-    taken in from their queue yet.
+    Messages of the timer wheel, RocksDB and delay levels come first, by the time of their delivery. If a message is due
+    after the wheel's window, the time is that at which the wheel puts it back into its queue (rolled). Messages that
+    neither wheel nor RocksDB has taken in from their queue yet come last.
 
     \b
     reput pending timers /data/store
@@ -107,7 +107,8 @@ def transactions(
 ) -> int:
     """Show the half messages of STORE that have neither been committed nor rolled back.
 
-    First those of the half topic, in its order; then those of RocksDB; then those that still wait as timer messages.
+    Messages of the half topic come first, in its order, then those of RocksDB, then those that still wait as timer
+    messages.
     The number of checks says how often the broker has asked the producer.
 
     \b
@@ -157,9 +158,10 @@ def pop(
 ) -> int:
     """Show the messages of STORE that pop consumers hold: given to a group, and neither acked nor put back.
 
-    A held message is invisible to other pops until its time, and may then be given again. First those of checkpoints,
-    which wait as timer messages or in the revive topic; then those of RocksDB; then those of orderly consumers. The lag
-    of a group in a queue counts what is above its committed offset; the true lag adds what is in flight below it.
+    A held message is invisible to other pops until its time, and may then be given again. Messages of checkpoints,
+    which wait as timer messages or in the revive topic, come first, then those of RocksDB, then those of orderly
+    consumers. The lag of a group in a queue counts what is above its committed offset; the true lag adds what is in
+    flight below it.
 
     \b
     reput pending pop /data/store

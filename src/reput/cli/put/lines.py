@@ -230,11 +230,11 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except UnicodeDecodeError as error:
-        raise ValueError(f"no UTF-8 at byte {error.start}") from None
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
-        raise ValueError("no JSON that can be read: nested too deeply") from None
+        raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(values, dict):
         raise ValueError(f"a JSON object is needed, not {json.dumps(values)[:80]}")  # noqa: TRY004 - one kind for a line
     return values
@@ -267,7 +267,7 @@ def _body(values: dict[str, Any]) -> bytes:
         try:
             return text.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(f"body: half a character at {error.start}, which UTF-8 cannot say") from None
+            raise ValueError(f"body: half of a character at {error.start}, which UTF-8 cannot encode") from None
     try:
         return base64.b64decode(encoded, validate=True)
     except ValueError as error:

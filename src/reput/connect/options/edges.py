@@ -111,7 +111,7 @@ def queue_numbers(text: str, name: str, least: int, broker_name: str | None) -> 
     for topic, queues in _json(text, name).items():
         for queue_id, value in _of_one_broker(queues, topic, name, broker_name).items():
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= INT64_MAX:
-                raise ConfigError(f"option {name}: {topic}, queue {queue_id}: {value!r} is no such number")
+                raise ConfigError(f"option {name}: {topic}, queue {queue_id}: {value!r} is not a valid number")
             found[topic, _queue_id(queue_id, topic, name)] = value
     return found
 
@@ -137,7 +137,7 @@ def _json(text: str, name: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"option {name}: no JSON: {error}") from error
+        raise ConfigError(f"option {name}: not JSON: {error}") from error
     if not isinstance(value, dict) or not value:
         raise ConfigError(f"option {name}: give an object of topics")
     return value
@@ -168,5 +168,5 @@ def _one_broker(brokers: dict[str, Any], topic: str, name: str, broker_name: str
 def _queue_id(value: Any, topic: str, name: str) -> int:
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) > MAX_QUEUE_ID:
-        raise ConfigError(f"option {name}: {topic}: {value!r} is no queue id")
+        raise ConfigError(f"option {name}: {topic}: {value!r} is not a queue id")
     return int(text)

@@ -242,7 +242,7 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
         try:
             re.compile(text)
         except re.error as error:
-            raise ConfigError(f"option subscribePattern={text}: no regular expression: {error}") from error
+            raise ConfigError(f"option subscribePattern={text}: not a regular expression: {error}") from error
         return TopicChoice(pattern=text, option=name)
     names = frozenset(piece.strip() for piece in (text.split(",") if name == "subscribe" else [text]) if piece.strip())
     if not names:

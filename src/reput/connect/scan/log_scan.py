@@ -149,7 +149,7 @@ class _LogRange:
         if self.job.fail_on_data_loss:
             raise DamagedLogError(
                 f"{place_in(self.cut.path, self.cut.file_start, begin)}: {walk.verdict.meaning}. Look "
-                "with `reput check`; `reput export` passes over it with --salvage, "
+                "with `reput check`; `reput export` skips it with --salvage, "
                 'format("rocketmq") with the option failOnDataLoss=false'
             )
         if walk.skip(self.cut.end) is None:

@@ -218,7 +218,7 @@ def _records_at(job: RecordJob, rows: Rows) -> Iterator[Rows]:
         if job.scan.fail_on_data_loss and verdict not in _NO_RECORD:
             raise DamagedLogError(
                 f"{place_in(piece.log.path, piece.log.base, int(piece.position[0]))}: {verdict.meaning}, to which the "
-                "index by key leads. Look with `reput check`; failOnDataLoss=false passes over it"
+                "index by key leads. Look with `reput check`; failOnDataLoss=false skips it"
             )
 
     yield from _sound_pieces(rows, refuse)
@@ -240,7 +240,7 @@ def _log_buffer(job: RecordJob, queues: DiskQueues, offset: int) -> LogBuffer | 
         return None
     raise DamagedStoreError(
         f"{job.queues.commit_log}: no file holds log offset {offset}: it expired, or was lost. "
-        "failOnDataLoss=false passes its messages over"
+        "failOnDataLoss=false skips its messages"
     )
 
 

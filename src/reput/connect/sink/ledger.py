@@ -82,7 +82,7 @@ def read_ledger(folder: Path) -> Ledger | None:
             return Ledger(**values)
     except (KeyError, TypeError, ValueError):
         pass
-    raise DamagedStoreError(f"{path}: no ledger of a sink. Remove it, and begin with a new checkpoint")
+    raise DamagedStoreError(f"{path}: this is not the ledger of a sink. Remove it, and begin with a new checkpoint")
 
 
 def write_ledger(folder: Path, ledger: Ledger, owner: fs.Owner) -> None:

@@ -345,4 +345,4 @@ def _utf8(what: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise illegal(f"{what}: half a character at {error.start}, which UTF-8 cannot say") from error
+        raise illegal(f"{what}: half of a character at {error.start}, which UTF-8 cannot encode") from error

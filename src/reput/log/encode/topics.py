@@ -133,7 +133,7 @@ class TopicTable:
         try:
             data = name.encode()
         except UnicodeEncodeError:
-            raise illegal(f"topic {name!r}: holds half a character, which UTF-8 cannot say") from None
+            raise illegal(f"topic {name!r}: holds half of a character, which UTF-8 cannot encode") from None
         if len(data) > MAX_TOPIC_BYTES:
             raise illegal(f"topic {name[:40]!r}...: {len(data)} bytes, a folder's name has at most {MAX_TOPIC_BYTES}")
         if not is_topic_folder_name(data):

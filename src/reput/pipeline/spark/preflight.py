@@ -61,7 +61,7 @@ def refuse_unknown_master(master: str) -> None:
     """
     if not _MASTER.fullmatch(master):
         raise ConfigError(
-            f"--master {master}: no Spark master URL. Give local, local[N], local[*], spark://HOST:PORT, "
+            f"--master {master}: not a Spark master URL. Give local, local[N], local[*], spark://HOST:PORT, "
             "spark://HOST:PORT,HOST:PORT, yarn or k8s://HOST:PORT"
         )
 

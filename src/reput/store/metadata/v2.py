@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.files.database import Family
 
 TABLE_IDS = {Table.TOPICS: TableId.TOPICS, Table.GROUPS: TableId.GROUPS, Table.OFFSETS: TableId.OFFSETS}
-_CONSEQUENCE = "A broker passes over such values, or does not start with them"
+_CONSEQUENCE = "A broker skips such values, or does not start with them"
 
 
 class V2Database(MetadataSource):

@@ -33,7 +33,7 @@ def database_halves(view: StoreView, family: Family, damage: list[str]) -> Itera
             continue
         entry = decode_half_entry(key, value)
         if entry is None:
-            damage.append(f"{family.place}: trans key {key[:40].hex()}: no half message; RocketMQ passes over it")
+            damage.append(f"{family.place}: trans key {key[:40].hex()}: not a half message; RocketMQ skips it")
         elif entry.physical_offset not in ended:
             yield _row(view, entry)
     for found in _after(view, DATABASE_HALF_TOPIC, last):

@@ -66,7 +66,7 @@ class DatabaseTimers:
 
     def _name_odd(self, number: int, text: str) -> None:
         if number <= _NAMED:
-            self._damage.append(f"{self._family.place}: {text}; RocketMQ passes over it")
+            self._damage.append(f"{self._family.place}: {text}; RocketMQ skips it")
 
     def _row(self, entry: TimerEntry, marked: set[str]) -> PendingTimer:
         verified = _compared(verify(self._view, entry.physical_offset, entry.size, (TIMER_TOPIC,)), entry, marked)

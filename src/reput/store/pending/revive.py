@@ -66,7 +66,7 @@ class Checkpoints:
 
     def _name(self, message: StoredMessage, what: str) -> None:
         self._damage.append(
-            f"log offset {message.physical_offset}: the body is no {what} of pop. RocketMQ passes over it; "
+            f"log offset {message.physical_offset}: the body is no {what} of pop. RocketMQ skips it; "
             f"`reput query --physical-offset {message.physical_offset} --body-bytes 200` shows it"
         )
 

@@ -167,8 +167,8 @@ class Follower:
         raise TailFullError(
             f"{self.log.folder}: {entries} messages up to log offset {self.offset} have no durable index yet, and up "
             f"to {left} bytes of log are left; the tail may hold {self.most_entries} (tail_max_entries), some "
-            f"{self.most_entries * ENTRY_BYTES} bytes of memory. Have their indexes built first: `reput follow STORE "
-            "--until-caught-up`, or store.reput() in the program that writes it; or give tail_max_entries more"
+            f"{self.most_entries * ENTRY_BYTES} bytes of memory. Build their indexes first: `reput follow STORE "
+            "--until-caught-up`, or store.reput() in the program that writes it; or raise tail_max_entries"
         )
 
     def follow_confirmed(self, end: int, *, durable: bool = False) -> None:

@@ -167,7 +167,7 @@ class StoreView:
         if key is None:
             name = bytes_of("topic", topic)
             if not is_topic_folder_name(name):
-                raise ConfigError(f"topic {topic!r}: no name of a topic")
+                raise ConfigError(f"topic {topic!r}: not a valid name of a topic")
             if not isinstance(queue_id, SupportsIndex):
                 raise ConfigError(f"topic {topic}, queue {queue_id!r:.80}: give a number")
             if not 0 <= queue_id <= MAX_QUEUE_ID:
@@ -323,5 +323,5 @@ def bytes_of(what: str, text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise ConfigError(
-            f"{what} {text[:80]!r}: half a character at {error.start}, which no message can have"
+            f"{what} {text[:80]!r}: half of a character at {error.start}, which no message can have"
         ) from None

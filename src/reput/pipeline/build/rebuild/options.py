@@ -49,7 +49,7 @@ class RebuildOptions:
         mib("split_mb", self.split_mb, MAX_SPLIT_MB)
         for topic in (*self.topics, *self.skip_topics):
             if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
-                raise ConfigError(f"topic {topic!r}: no name of a topic")
+                raise ConfigError(f"topic {topic!r}: not a valid name of a topic")
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
         if self.topics and {*self.topics} <= {*self.skip_topics}:
