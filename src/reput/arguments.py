@@ -69,22 +69,22 @@ def take_renamed(function: str, given: dict[str, Any], old: str, present: Rename
     given[present.name] = present.convert(given.pop(old))
 
 
-def since_ms(since: datetime | int | None, argument: str = "since") -> int | None:
+def since_ms(since: datetime | int | None) -> int | None:
     """Return the first millisecond since 1970 that is not before a time; None if no time is given.
 
     Raises:
         ConfigError: It is neither a datetime nor milliseconds since 1970.
     """
-    return max(0, ms_up(us_of(since))) if isinstance(since, datetime) else _whole_ms(since, argument)
+    return max(0, ms_up(us_of(since))) if isinstance(since, datetime) else _whole_ms(since, "since")
 
 
-def until_ms(until: datetime | int | None, argument: str = "until") -> int | None:
+def until_ms(until: datetime | int | None) -> int | None:
     """Return the last millisecond since 1970 that is not after a time; None if no time is given.
 
     Raises:
         ConfigError: It is neither a datetime nor milliseconds since 1970.
     """
-    return max(0, ms_down(us_of(until))) if isinstance(until, datetime) else _whole_ms(until, argument)
+    return max(0, ms_down(us_of(until))) if isinstance(until, datetime) else _whole_ms(until, "until")
 
 
 def before(end: datetime | int | None) -> int | None:

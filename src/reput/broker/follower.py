@@ -62,11 +62,6 @@ class FollowerProcess:
         self._watcher.start()
 
     @property
-    def process_id(self) -> int:
-        """The id of the follower's process."""
-        return self._process.pid
-
-    @property
     def is_active(self) -> bool:
         """True while the follower runs."""
         return self._process.poll() is None

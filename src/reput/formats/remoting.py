@@ -204,8 +204,7 @@ def _binary_header(frame: RemotingFrame) -> bytes:
 class FrameReader:
     """Cuts what a connection receives into frames. It keeps at most one unfinished frame."""
 
-    def __init__(self, max_size: int = MAX_FRAME_SIZE) -> None:
-        self._max_size = max_size
+    def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[RemotingFrame]:
@@ -241,7 +240,7 @@ class FrameReader:
     def _end_of(self, data: bytes | bytearray, at: int) -> int:
         length: int
         length, kind = _PREFIX.unpack_from(data, at)
-        if not _LENGTH_SIZE <= length <= self._max_size - _LENGTH_SIZE:
+        if not _LENGTH_SIZE <= length <= MAX_FRAME_SIZE - _LENGTH_SIZE:
             raise FrameError(_why_no_frame(data, at, length))
         if (kind & _HEADER_MASK) > length - _LENGTH_SIZE:
             raise FrameError(f"a header of {kind & _HEADER_MASK} bytes in a frame of {length}")

@@ -15,7 +15,6 @@ from reput.pipeline.check.findings import folder_missing, index_findings, uncove
 from reput.pipeline.check.index import (
     IndexFileChecked,
     IndexFileToCheck,
-    Uncovered,
     check_index_file,
     find_uncovered,
 )
@@ -64,7 +63,7 @@ def _compare(check: Check, results: Sequence[SplitResult]) -> None:
             files.append(IndexFileToCheck(str(file.path), file.header, before, log_min, log_max, grows))
             before = file.header
     with check.stage("index"):
-        task = partial(_index_task, job, index_parts)
+        task = partial(check_index_file, job, index_parts)
         checked = check.engine.run(task, files, check.listener.advance)
         index_findings(check, files, checked)
         _find_uncovered(check, index_parts, files, checked)
@@ -103,10 +102,6 @@ def _index_size(job: Job) -> int:
     return file_size(job.index_slots, job.index_items)
 
 
-def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) -> IndexFileChecked:
-    return check_index_file(job, index_parts, file)
-
-
 def _find_uncovered(
     check: Check,
     index_parts: list[IndexPart],
@@ -117,7 +112,7 @@ def _find_uncovered(
     work = [
         (part, ranges) for part, ranges in zip(index_parts, covered, strict=True) if not _is_whole(ranges, part.items)
     ]
-    found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
+    found = check.engine.run(partial(find_uncovered, check.job), work, check.listener.advance)
     index_end = max((file.header.end_physical_offset for file in files), default=-1)
     skipped_tags = sum(one.skipped_tags for one in checked)
     uncovered_findings(check, index_end, skipped_tags, found)
@@ -133,10 +128,6 @@ def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> lis
             found[row].append((max(begin, firsts[row]) - firsts[row], min(end, firsts[row + 1]) - firsts[row]))
             row += 1
     return found
-
-
-def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:
-    return find_uncovered(job, work)
 
 
 def _is_whole(ranges: list[tuple[int, int]], items: int) -> bool:

@@ -14,7 +14,6 @@ from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain
 from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, note_unused, outside_finding
-from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import (
     Mismatch,
     QueueToCheck,
@@ -148,11 +147,7 @@ def _outside_findings(check: Check, table: SplitQueues, log_end: int) -> None:
         queues.append(QueueToCheck(key, str(queue.path), first, end))
     note_unused(check, str(check.layout.consume_queue), unused)
     chunks = [tuple(queues[at : at + _QUEUES_A_TASK]) for at in range(0, len(queues), _QUEUES_A_TASK)]
-    task = partial(_outside_task, check.job, check.log.min_offset)
+    task = partial(check_outside, check.job, check.log.min_offset)
     for found in check.engine.run(task, chunks, check.listener.advance):
         for one in found:
             outside_finding(check, one, log_end)
-
-
-def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[QueueFinding]:
-    return check_outside(job, log_min_offset, queues)
