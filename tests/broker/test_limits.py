@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import random
+import signal
 import socket
 import struct
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +21,9 @@ from hypothesis import strategies as st
 import reput
 from broker.remoting import Client, bodies, pull_fields, send_fields, wait_until
 from reput.broker import server
+from reput.broker.handlers import members
 from reput.broker.services import holds
-from reput.broker.state import state
+from reput.broker.state import locks, state
 from reput.broker.wire import connection
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.files import fs
@@ -120,22 +126,177 @@ def test_held_pulls_are_bounded(broker: reput.RunningBroker, client: Client, mon
     assert bodies(client.answer(number)) == [b"now"]
 
 
-@pytest.mark.parametrize(("limit", "reason"), [("MAX_OUTPUT", "slow_reader"), ("MAX_ALL_OUTPUT", "full_output")])
-def test_a_client_that_does_not_read_is_closed(
-    broker: reput.RunningBroker, client: Client, limit: str, reason: str, monkeypatch: pytest.MonkeyPatch
+def test_held_bytes_are_bounded(broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of held pulls have a bound in bytes: a pull that passes it is answered at once."""
+    monkeypatch.setattr(holds, "MAX_HELD_BYTES", 50_000)
+    waiting = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 30_000}
+    client.send(R.PULL_MESSAGE, **pull_fields("orders", **waiting))
+    assert client.pull("orders", 1, **waiting, subscription="A" * 60_000).code == C.PULL_NOT_FOUND
+    assert client.pull("orders", 1, **waiting, subscription="A" * 70_000).code == C.SUBSCRIPTION_PARSE_FAILED
+    assert len(broker._broker.holds) == 1
+
+
+def slow_reader(broker: reput.RunningBroker) -> Client:
+    """A client whose system takes few answers for it."""
+    slow = Client(broker.address)
+    slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    return slow
+
+
+def pulls(count: int) -> list[tuple[int, bytes, int, dict[str, Any]]]:
+    """Pulls of the first four messages of `orders`, one of them each."""
+    return [(R.PULL_MESSAGE, b"", 0, pull_fields("orders", offset=number % 4)) for number in range(count)]
+
+
+@pytest.fixture
+def large(client: Client) -> list[bytes]:
+    """Four messages of 1 MiB in `orders`."""
+    made = [random.randbytes(1 << 20) for _ in range(4)]
+    for body in made:
+        client.put("orders", body)
+    return made
+
+
+def test_requests_wait_until_their_client_reads(
+    broker: reput.RunningBroker, client: Client, large: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Answers that wait have a bound for each connection, and one for all; only the slow client is closed."""
-    for _ in range(4):
-        client.put("orders", random.randbytes(1 << 20))
-    monkeypatch.setattr(connection if limit == "MAX_OUTPUT" else server, limit, 4 << 20)
+    """A client that asks for more than it reads at a time gets all of it, in order; what waits for it is bounded."""
+    monkeypatch.setattr(connection, "MAX_OUTPUT", 4 << 20)
     with Client(broker.address) as slow:
-        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        asked: list[tuple[int, bytes, int, dict[str, Any]]] = [
-            (R.PULL_MESSAGE, b"", 0, pull_fields("orders", offset=number % 4)) for number in range(16)
-        ]
-        slow.send_all(asked)
-        wait_until(lambda: closed(broker) == {reason: 1})
+        numbers = slow.send_all(pulls(60))
+        wait_until(lambda: any(one.waiting for one in broker._server._connections))
+        for _ in range(20):
+            assert client.put("orders", queue_id=1).code == C.SUCCESS
+            assert sum(one.waiting for one in broker._server._connections) < 4 << 20
+        for place, number in enumerate(numbers):
+            assert bodies(slow.answer(number)) == [large[place % 4]]
+        assert slow.put("orders", queue_id=1).code == C.SUCCESS
+    assert closed(broker) == {}
+
+
+@pytest.mark.usefixtures("large")
+def test_a_client_that_reads_nothing_is_closed(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that reads none of its answers for STALLED_S is closed; others are served."""
+    monkeypatch.setattr(server, "STALLED_S", 0.5)
+    with slow_reader(broker) as slow:
+        slow.send_all(pulls(16))
+        wait_until(lambda: closed(broker) == {"slow_reader": 1})
     assert client.put("orders").code == C.SUCCESS
+
+
+@pytest.mark.usefixtures("large")
+def test_answers_that_wait_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers that wait have a bound for all connections; only the one that passes it is closed."""
+    monkeypatch.setattr(server, "MAX_ALL_OUTPUT", 1 << 20)
+    with slow_reader(broker) as slow:
+        slow.send_all(pulls(16))
+        wait_until(lambda: closed(broker) == {"full_output": 1})
+    assert client.put("orders").code == C.SUCCESS
+
+
+def test_answers_that_wait_for_one_client_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held pulls that a message answers all at once pass the bound of a connection: it is closed."""
+    monkeypatch.setattr(connection, "MAX_OUTPUT", 4 << 20)
+    with slow_reader(broker) as slow:
+        held = pull_fields("orders", 1, sysFlag=2 | 4, suspendTimeoutMillis=30_000)
+        slow.send_all([(R.PULL_MESSAGE, b"", 0, held)] * 16)
+        wait_until(lambda: len(broker._broker.holds) == 16)
+        client.put("orders", random.randbytes(1 << 20), 1)
+        wait_until(lambda: closed(broker) == {"slow_reader": 1})
+    assert client.put("orders").code == C.SUCCESS
+
+
+def test_members_and_locks_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From MAX_MEMBERS members on heartbeats are refused as busy; above MAX_LOCKS no queue is locked."""
+    monkeypatch.setattr(members, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(locks, "MAX_LOCKS", 1)
+    assert client.heartbeat("one", "readers", orders="*").code == C.SUCCESS
+    assert client.produce("one", "writers").code == C.SUCCESS
+    assert client.produce("two", "writers").code == C.SYSTEM_BUSY
+    queues = [{"brokerName": "reput", "topic": "orders", "queueId": number} for number in range(2)]
+    body = json.dumps({"clientId": "one", "consumerGroup": "readers", "mqSet": queues}).encode()
+    for _ in range(2):
+        locked = json.loads(client.ask(R.LOCK_BATCH_MQ, body).body)["lockOKMQSet"]
+        assert locked == queues[:1]
+    client.ask(R.UNREGISTER_CLIENT, clientID="one", producerGroup="writers")
+    assert client.produce("two", "writers").code == C.SUCCESS
+
+
+def test_a_long_body_of_json_is_refused(client: Client) -> None:
+    """A body of JSON above 1 MiB is not read."""
+    answer = client.ask(R.HEART_BEAT, b'{"clientID":"' + b"x" * (1 << 20) + b'"}')
+    assert (answer.code, "the most is 1048576" in str(answer.remark)) == (C.SYSTEM_ERROR, True)
+
+
+def test_a_long_batch_is_refused(client: Client) -> None:
+    """A batch whose body is over maxMessageSize is refused before its messages are read."""
+    answer = client.ask(R.SEND_BATCH_MESSAGE, bytes((4 << 20) + 1), **send_fields("orders", m=True))
+    assert (answer.code, "maxMessageSize" in str(answer.remark)) == (C.MESSAGE_ILLEGAL, True)
+
+
+def test_a_message_that_no_frame_holds_is_refused(tmp_path: Path) -> None:
+    """A message above 16 MiB, which another program has stored, has a typed answer; the connection goes on."""
+    path, config = tmp_path / "store", reput.StoreConfig(max_message_size=20 << 20)
+    with reput.MessageStore.open(path, config, create=True) as store:
+        store.put_message(reput.Message("orders", bytes(17 << 20)), queue_id=0)
+    with reput.serve(path, topics=["orders"]) as broker, Client(broker.address) as client:
+        answer = client.pull("orders")
+        assert (answer.code, "the answer cannot be sent" in str(answer.remark)) == (C.SYSTEM_ERROR, True)
+        assert client.put("orders").code == C.SUCCESS
+        assert bodies(client.pull("orders", offset=1)) == [b"body"]
+
+
+@contextlib.contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End a process, so that nobody waits for it when a test has failed."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
+def is_served(address: str) -> bool:
+    """Return True if a new client is taken and served."""
+    with Client(address) as client, contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        return client.put("orders").code == C.SUCCESS
+    return False
+
+
+def test_connections_leave_the_store_its_files(tmp_path: Path) -> None:
+    """Near the process's limit of open files a connection is closed with one reason; clients and the store go on."""
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))\n"
+        "from reput.cli.main import main\n"
+        f"sys.argv[1:] = ['serve', {str(tmp_path / 'store')!r}, '--port', '0', '--json', '--topic', 'orders:2',\n"
+        "    '--set', 'mappedFileSizeCommitLog=65536']\n"
+        "main()\n"
+    )
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process, ended(process):
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        with Client(address) as first, contextlib.ExitStack() as opened:
+            host, port = address.split(":")
+            for _ in range(500):
+                opened.enter_context(socket.create_connection((host, int(port))))
+            for number in range(200):
+                assert first.put("orders", bytes(1000), number % 2).code == C.SUCCESS
+        wait_until(lambda: is_served(address))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert b"raise `ulimit -n`" in errors
+    assert b"Traceback" not in errors, errors
+    assert_sound(tmp_path / "store")
 
 
 def test_work_that_waits_for_the_disk_is_bounded(

@@ -104,6 +104,17 @@ def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) ->
         ({"topics": {"../up": 1}}, "illegal characters"),
         ({"topics": {"orders": 0}}, "0 queues"),
         ({"topics": {"orders": "4"}}, "whole numbers"),
+        ({"topics": "orders"}, "names in a list"),
+        ({"topics": 4}, "names in a list"),
+        ({"path": ""}, "the store's folder"),
+        ({"path": 7}, "the store's folder"),
+        ({"port": "9876"}, "a whole number"),
+        ({"port": True}, "a whole number"),
+        ({"metrics_port": "9877"}, "a whole number"),
+        ({"host": None}, "an IPv4 address"),
+        ({"host": "0.0.0.0", "allow_remote": "no"}, "True or False"),
+        ({"access_keys": ["key"]}, "the secret of each key"),
+        ({"config": 7}, "StoreConfig"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, object], words: str) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.state.configuration import CLUSTER, READ, WRITE, is_system_topic
+from reput.broker.state.configuration import CLUSTER, READ, WRITE, is_system_topic, queue_count
 from reput.broker.state.statistics import OTHER_CODE, Histogram
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.files import fs
@@ -135,7 +135,7 @@ class Metrics:
                 config = broker.topics.find(topic)
                 if config is None or topic.startswith(RETRY_PREFIX) or not config.get("perm", 0) & (READ | WRITE):
                     continue
-                queues = range(config.get("writeQueueNums", 0))
+                queues = range(queue_count(config, "writeQueueNums"))
                 pulled = [broker.statistics.pulled.get((group, topic, queue), -1) for queue in queues]
                 found.append(_GroupReading(group, topic, pulled))
         return found

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ from reput.broker.services.broker import Broker
 from reput.broker.state.configuration import MAX_QUEUES
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.codes import RefusedError
-from reput.broker.wire.listener import LOCALHOST, listen, new_loop
+from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server
 from reput.broker.wire.pages import PageServer
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig, rocketmq_names
 from reput.embedded import MessageStore
@@ -119,7 +120,11 @@ class RunningBroker(Closing):
 
     def follow(self, options: tuple[str, ...]) -> None:
         """Start a follower on the store, with options of `reput follow`; it ends before the store is closed."""
-        self.follower = FollowerProcess(self.path, options)
+        try:
+            self.follower = FollowerProcess(self.path, options)
+        except BaseException:
+            self.close()
+            raise
         self._resources.callback(self.follower.stop)
 
     def create_topic(self, topic: str, queues: int = DEFAULT_TOPIC_QUEUES) -> None:
@@ -173,7 +178,7 @@ class RunningBroker(Closing):
             self._ready.set_exception(error)
 
     async def _serve(self) -> None:
-        listening = await self._loop.create_server(self._server.connection, sock=self._listener)
+        listening = await start_server(self._loop, self._server.connection, self._listener)
         self._server.start()
         pages = PageServer("/metrics", CONTENT_TYPE, Metrics(self._broker, self._server).page)
         if self._metrics_listener is not None:
@@ -241,8 +246,8 @@ def serve(
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
     # Before a store is made.
-    wanted = _topics(topics)
-    keys = _access_keys(access_keys)
+    _refuse_wrong(path, allow_remote)
+    wanted, keys = _topics(topics), _access_keys(access_keys)
     given = config_from(config)
     options = _follow_options(given, follow, spark, master)
     with contextlib.ExitStack() as started:
@@ -266,6 +271,13 @@ def serve(
     return broker
 
 
+def _refuse_wrong(path: object, allow_remote: object) -> None:
+    if path is not None and not (isinstance(path, str | os.PathLike) and os.fspath(path)):
+        raise ConfigError(f"path={path!r:.80}: give the store's folder, or None for a temporary store")
+    if type(allow_remote) is not bool:
+        raise ConfigError(f"allow_remote={allow_remote!r:.80}: give True or False")
+
+
 def _follow_options(config: StoreConfig, follow: bool, spark: object, master: str | None) -> tuple[str, ...]:
     """Return the options of `reput follow` for a broker's settings."""
     if follow not in (False, True):
@@ -286,6 +298,10 @@ def _follow_options(config: StoreConfig, follow: bool, spark: object, master: st
 
 def _topics(given: Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
     """Return the topics to make, with their numbers of queues."""
+    if isinstance(given, str | bytes) or not (given is None or isinstance(given, Iterable)):
+        raise ConfigError(
+            f'topics={given!r:.80}: give names in a list, or with their numbers of queues: {{"orders": 4}}'
+        )
     wanted = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given or (), DEFAULT_TOPIC_QUEUES)
     for topic, queues in wanted.items():
         _refuse_topic(topic, queues)
@@ -304,4 +320,7 @@ def _refuse_topic(topic: object, queues: object) -> None:
 def _access_keys(given: Mapping[str, str] | str | Path | None) -> AccessKeys | None:
     if given is None:
         return None
+    if not isinstance(given, Mapping | str | os.PathLike):
+        # No secret gets into a text that may be logged.
+        raise ConfigError(f"access_keys: a {type(given).__name__}: give the secret of each key, or the path of a file")
     return AccessKeys(given if isinstance(given, Mapping) else read_access_keys(given))

@@ -14,7 +14,8 @@ from reput.broker.handlers.table import HANDLERS
 from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.codes import ResponseCode
-from reput.broker.wire.connection import Connection, about
+from reput.broker.wire.connection import SLOW_READER, Connection, about
+from reput.broker.wire.listener import leaves_handles
 from reput.broker.wire.requests import Request
 from reput.errors import ReputError
 from reput.formats.remoting import LANGUAGES, version_name
@@ -29,6 +30,8 @@ MAX_CONNECTIONS: Final = 10_000
 """The most connections; a further one is closed at once."""
 IDLE_S: Final = 120.0
 """A connection on which nothing comes for this time is closed. Clients send a heartbeat every 30 s."""
+STALLED_S: Final = 60.0
+"""A connection whose client reads none of its answers for this time is closed, once they fill the buffer."""
 MAX_INPUT: Final = 512 << 20
 """The most bytes of unfinished frames, of all connections; the connection that passes it is closed."""
 MAX_ALL_OUTPUT: Final = 1 << 30
@@ -38,7 +41,7 @@ INDEX_BYTES: Final = 64 << 20
 _RESPONSES = frozenset(ResponseCode)
 _CODES_LOGGED = 1000
 _LINES_A_SECOND = 10
-TOO_MANY, IDLE = "too_many", "idle"
+TOO_MANY, NO_HANDLES, IDLE = "too_many", "no_handles", "idle"
 """Reasons to close a connection, beside those of `Connection`."""
 _SWEEP_S = 1.0
 _DRAIN_S = 5.0
@@ -84,8 +87,13 @@ class BrokerServer:
 
     def connected(self, connection: Connection) -> bool:
         """Take a new connection; return False if there are too many."""
-        if len(self._connections) >= MAX_CONNECTIONS or self._is_stopping:
-            self.ending(connection, TOO_MANY, f"{len(self._connections)} connections are open")
+        number = len(self._connections)
+        if number >= MAX_CONNECTIONS or self._is_stopping:
+            self.ending(connection, TOO_MANY, f"{number} connections are open")
+            return False
+        if not leaves_handles(connection.handle):
+            words = f"{number} connections are open, and the process may open few files more: raise `ulimit -n`"
+            self.ending(connection, NO_HANDLES, words)
             return False
         self._connections.add(connection)
         return True
@@ -125,14 +133,20 @@ class BrokerServer:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
-        """Serve the requests of one read, in their order. Single sends that follow one another are stored together."""
+    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> int:
+        """Serve requests in their order, until the answers are many; return the number of those served.
+
+        Single sends that follow one another are stored together.
+        """
         sends: list[Send] = []
         broker = self._broker
         now_s = 0.0 if self._count_answer is None else time.monotonic()
-        for frame in frames:
+        for number, frame in enumerate(frames):
+            if connection.has_enough:
+                self._store(sends)
+                return number
             if frame.is_answer:
-                broker.client_calls.answered(connection, frame)
+                self._take_answer(connection, frame)
                 continue
             request = Request(connection, frame, now_s, self._count_answer)
             refusal = None if self._access_keys is None else self._access_keys.refusal_of(frame)
@@ -151,6 +165,13 @@ class BrokerServer:
             else:
                 broker.guarded(request, lambda asked=request, serve=handler: serve(broker, asked))  # type: ignore[misc]
         self._store(sends)
+        return len(frames)
+
+    def _take_answer(self, connection: Connection, frame: RemotingFrame) -> None:
+        try:
+            self._broker.client_calls.answered(connection, frame)
+        except Exception:  # an error of ours must not end the client's connection
+            log.exception("%s: its answer was not taken", connection.peer, extra=about(connection, frame.code))
 
     def _take_send(self, request: Request, sends: list[Send]) -> None:
         send = serve_send(self._broker, request)
@@ -190,20 +211,29 @@ class BrokerServer:
         self._sweeper = self._loop.create_task(self._sweep())
 
     async def _sweep(self) -> None:
-        broker = self._broker
         while True:
             await asyncio.sleep(_SWEEP_S)
-            now = self._loop.time()
-            for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
-                self.ending(connection, IDLE, f"nothing has come for {IDLE_S:.0f} s")
-                connection.close()
-            self._note_closed()
-            broker.locks.forget_expired()
-            broker.statistics.sample()
-            await self._loop.run_in_executor(None, broker.persist)
-            if broker.wants_indexes or broker.store.behind_bytes > INDEX_BYTES:
-                broker.wants_indexes = False
-                await self._loop.run_in_executor(None, self._build_indexes)
+            try:
+                await self._look_around()
+            except Exception:  # an error of ours must not end what the broker does each second
+                log.exception("the broker has not looked after its connections and indexes now")
+
+    async def _look_around(self) -> None:
+        broker, now = self._broker, self._loop.time()
+        for connection in [one for one in self._connections if now - one.received_s > IDLE_S]:
+            self.ending(connection, IDLE, f"nothing has come for {IDLE_S:.0f} s")
+            connection.abort()
+        for connection in [one for one in self._connections if one.stalled_s(now) > STALLED_S]:
+            words = f"it has read nothing for {STALLED_S:.0f} s, and {connection.waiting} bytes of answers wait"
+            self.ending(connection, SLOW_READER, words)
+            connection.abort()
+        self._note_closed()
+        broker.locks.forget_expired()
+        broker.statistics.sample()
+        await self._loop.run_in_executor(None, broker.persist)
+        if broker.wants_indexes or broker.store.behind_bytes > INDEX_BYTES:
+            broker.wants_indexes = False
+            await self._loop.run_in_executor(None, self._build_indexes)
 
     def _build_indexes(self) -> None:
         if self._broker.store.is_followed:

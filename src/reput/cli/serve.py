@@ -92,7 +92,10 @@ def serve(
     reput serve /data/store --host 0.0.0.0 --allow-remote
     """  # noqa: D301 - click wants the control character
     import reput
+    from reput.broker.server import MAX_CONNECTIONS
+    from reput.broker.wire.listener import raise_handle_limit
 
+    raise_handle_limit(MAX_CONNECTIONS)
     try:
         with (
             log_lines.logged("reput.broker", log_format),

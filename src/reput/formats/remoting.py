@@ -290,7 +290,11 @@ def _read_json_header(header: bytes) -> RemotingFrame:
     if not (fields is None or isinstance(fields, dict)) or not (remark is None or isinstance(remark, str)):
         raise FrameError(f"extFields or remark of a wrong type: {header[:40]!r}")
     number = LANGUAGES.index(language) if language in LANGUAGES else _OTHER
-    return RemotingFrame(code, opaque, flag, remark, _texts(fields or {}), b"", number, version, JSON_HEADER)
+    try:
+        texts = _texts(fields or {})
+    except RecursionError:
+        raise FrameError("a header field with too many brackets inside one another") from None
+    return RemotingFrame(code, opaque, flag, remark, texts, b"", number, version, JSON_HEADER)
 
 
 def _texts(fields: dict[str, Any]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from reput.broker.state.consumers import ClientInfo
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import QueueName, queues_of, write_queue_table
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
+from reput.broker.wire.requests import MAX_JSON
 from reput.formats.fastjson import parse_object_keyed, write_fastjson
 from reput.formats.record import decode_message_id
 from reput.formats.remoting import LANGUAGES
@@ -139,12 +140,12 @@ def consumer_status(broker: Broker, request: Request) -> None:
 
 
 def _offsets_of(body: bytes) -> dict[QueueName, int]:
-    """Return a client's table of offsets by queue."""
-    values = parse_object_keyed(body)
+    """Return a client's table of offsets by queue; nothing if the body is too long or has another form."""
+    values = parse_object_keyed(body) if len(body) <= MAX_JSON else None
     table = values.get("messageQueueTable") if isinstance(values, dict) else None
     found = {}
     for key, offset in table.items() if isinstance(table, dict) else ():
-        for queue in queues_of([parse_object_keyed(key.encode())]):
+        for queue in queues_of([parse_object_keyed(key.encode("utf-8", "surrogatepass"))]):
             if type(offset) is int:
                 found[queue] = offset
     return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from reput.broker.state.configuration import MAX_SERVED_QUEUES, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import ResponseCode, refuse
@@ -32,7 +33,7 @@ def consume_stats(broker: Broker, request: Request) -> Answer:
     table: dict[QueueName, dict[str, int]] = {}
     for one in dict.fromkeys(listed):
         config = broker.topics.find(one)
-        queues = 0 if config is None else config.get("readQueueNums", 0)
+        queues = 0 if config is None else queue_count(config, "readQueueNums")
         table |= {QueueName(broker.name, queue, one): _offsets(broker, group, one, queue) for queue in range(queues)}
     return Answer(pieces=(write_queue_table({"consumeTps": 0.0, "offsetTable": table}),))
 
@@ -57,7 +58,7 @@ def consume_time_span(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     store, now_ms = broker.store, time.time_ns() // 1_000_000
     spans = []
-    for queue_id in range(config.get("writeQueueNums", 0)):
+    for queue_id in range(queue_count(config, "writeQueueNums")):
         begin, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         consumed = store.query_offset(group, topic, queue_id)
         first = store.store_time(topic, queue_id, begin)
@@ -88,6 +89,8 @@ def reset_offset(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
     if broker.groups.find(group) is None:
         refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
+    if queue_id >= MAX_SERVED_QUEUES:
+        refuse(ResponseCode.INVALID_PARAMETER, f"queueId[{queue_id}] is illegal, topic:[{topic}]")
     if queue_id >= 0 and offset != -1:
         begin, end = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
         if not begin <= offset <= end + 1:
@@ -95,7 +98,7 @@ def reset_offset(broker: Broker, request: Request) -> Answer:
             refuse(ResponseCode.SYSTEM_ERROR, words)
         offsets = {queue_id: offset}
     else:
-        queue_ids = [queue_id] if queue_id >= 0 else range(config.get("readQueueNums", 0))
+        queue_ids = [queue_id] if queue_id >= 0 else range(queue_count(config, "readQueueNums"))
         offsets = {one: _offset_at(broker, topic, one, time_ms) for one in queue_ids}
     for one, wanted in offsets.items():
         broker.store.reset_offset(group, topic, one, wanted)
@@ -118,6 +121,7 @@ def clone_offsets(broker: Broker, request: Request) -> Answer:
     """
     from_group, to_group, topic = request.text("srcGroup"), request.text("destGroup"), request.fields.get("topic", "")
     is_offline = request.flag("offline")
+    broker.groups.check(to_group)
     for one in [topic] if topic.strip() else broker.store.progress.topics_of(from_group):
         if broker.topics.find(one) is not None and (is_offline or broker.consumers.reads(from_group, one)):
             broker.store.clone_offsets(from_group, to_group, one)

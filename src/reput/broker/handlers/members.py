@@ -5,7 +5,7 @@ Source: `ClientManageProcessor`, `ConsumerManageProcessor`, `AdminBrokerProcesso
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.state.consumers import ClientInfo, ConsumerKind, subscription_of
 from reput.broker.wire.answers import Answer
@@ -14,37 +14,53 @@ from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
 from reput.formats.fastjson import write_fastjson
 from reput.formats.system_topics import RETRY_PREFIX
+from reput.formats.topic_names import MAX_NAME_LENGTH
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
+MAX_MEMBERS: Final = 100_000
+"""The members of all groups, producers and consumers, from which on heartbeats are refused."""
+_MAX_CLIENT_ID = 1024
+
 
 def heartbeat(broker: Broker, request: Request) -> Answer:
     """Register the producers and consumers of a client; each consumer group gets its retry topic."""
     values = request.json()
-    client_id, consumers, producers = (values.get(name) for name in ("clientID", "consumerDataSet", "producerDataSet"))
-    if not isinstance(client_id, str):
-        refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
-    if not all(one is None or isinstance(one, list) for one in (consumers, producers)):
-        refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat's consumerDataSet or producerDataSet is no list")
+    client_id = values.get("clientID")
+    if not isinstance(client_id, str) or len(client_id) > _MAX_CLIENT_ID:
+        refuse(ResponseCode.SYSTEM_ERROR, f"the heartbeat has no clientID of at most {_MAX_CLIENT_ID} characters")
+    producers, consumers = _listed(values, "producerDataSet"), _listed(values, "consumerDataSet")
+    if len(broker.producers) + len(broker.consumers) >= MAX_MEMBERS:
+        refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, all groups have {MAX_MEMBERS} members")
     member = ClientInfo(request.connection, client_id, request.frame.language, request.frame.version)
-    for data in producers or ():
+    for data in producers:
         group = data.get("groupName") if isinstance(data, dict) else None
         if isinstance(group, str):
             broker.producers.register(member, group)
-    for data in consumers or ():
+    for data in consumers:
         group = data.get("groupName") if isinstance(data, dict) else None
         if not isinstance(group, str):
             refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has a consumer without a groupName")
+        wanted = map(subscription_of, _listed(data, "subscriptionDataSet"))
+        subscriptions = [one for one in wanted if one is not None]
         broker.groups.find_or_create(group)
         retry_topic = f"{RETRY_PREFIX}{group}"
-        if broker.topics.find(retry_topic) is None and len(retry_topic) <= 127:
+        if broker.topics.find(retry_topic) is None and len(retry_topic) <= MAX_NAME_LENGTH:
             broker.topics.create(retry_topic, 1, 1)
-        wanted = map(subscription_of, data.get("subscriptionDataSet") or ())
-        subscriptions = [one for one in wanted if one is not None]
         broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions)
     return Answer()
+
+
+def _listed(values: dict[str, Any], name: str) -> list[Any]:
+    """Return a list of a heartbeat; an empty one if it is left out."""
+    found = values.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        refuse(ResponseCode.SYSTEM_ERROR, f"the heartbeat's {name} is no list")
+    return found
 
 
 def unregister(broker: Broker, request: Request) -> Answer:

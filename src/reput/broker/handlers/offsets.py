@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reput.broker.state.configuration import MAX_SERVED_QUEUES
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 
@@ -41,6 +42,8 @@ def update_consumer_offset(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
     if broker.topics.find(topic) is None:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+    if not 0 <= queue_id < MAX_SERVED_QUEUES:
+        refuse(ResponseCode.INVALID_PARAMETER, f"queueId[{queue_id}] is illegal, topic:[{topic}]")
     if not broker.store.commit_offset(group, topic, queue_id, offset):
         return Answer(remark="Offset has been previously reset")
     return Answer()

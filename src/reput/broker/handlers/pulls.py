@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
-from reput.broker.state.configuration import READ
+from reput.broker.state.configuration import READ, queue_count
 from reput.broker.state.consumers import Subscription
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
@@ -51,7 +51,7 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     config = broker.topics.get(topic)
     if not config.get("perm", 0) & READ:
         refuse(ResponseCode.NO_PERMISSION, f"the topic[{topic}] pulling message is forbidden")
-    if not 0 <= queue_id < config.get("readQueueNums", 0):
+    if not 0 <= queue_id < queue_count(config, "readQueueNums"):
         refuse(
             ResponseCode.INVALID_PARAMETER,
             f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:"

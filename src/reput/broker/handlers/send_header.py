@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.state.configuration import MAX_QUEUES, NOT_FOR_SENDERS, WRITE, check_topic
+from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats.properties import text_properties
 from reput.formats.property_names import DELAY
@@ -70,7 +70,7 @@ def header_of(broker: Broker, request: Request) -> SendHeader:
     if topic.startswith(RETRY_PREFIX):
         own_topic(broker, topic, 1)
     config = broker.topics.find_or_create(topic, default_topic, wanted_queues)
-    queues = min(max(config.get("readQueueNums", 1), config.get("writeQueueNums", 1)), MAX_QUEUES)
+    queues = max(queue_count(config, "readQueueNums", "writeQueueNums"), 1)
     if queue_id >= queues:
         refuse(
             ResponseCode.INVALID_PARAMETER,

@@ -96,6 +96,9 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
             properties[UNIQUE_KEY] = broker.unique_keys.make()
         message = _message(request, header, request.body, header.flag, properties)
         return _send(broker, request, message, header.queue_id)
+    if len(request.body) > broker.max_message_size:
+        words = f"a batch of {len(request.body)} bytes: at most {broker.max_message_size} (maxMessageSize)"
+        refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {words}")
     inner = client_batch.decode_messages(request.body)
     if inner is None:
         refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.broker.state.configuration import MAX_QUEUES, check_topic, is_system_topic
+from reput.broker.state.configuration import check_topic, is_system_topic, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import ResponseCode, refuse
@@ -103,7 +103,7 @@ def topic_statistics(broker: Broker, request: Request) -> Answer:
     topic = request.text("topic")
     config, store = broker.topics.get(topic), broker.store
     table: dict[QueueName, Any] = {}
-    for queue_id in range(min(max(config.get("readQueueNums", 0), config.get("writeQueueNums", 0)), MAX_QUEUES)):
+    for queue_id in range(queue_count(config, "readQueueNums", "writeQueueNums")):
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         last_ms = max(store.store_time(topic, queue_id, high - 1), 0) if high else 0
         values = {"lastUpdateTimestamp": last_ms, "maxOffset": high, "minOffset": low}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_SUSPEND_MS: Final = 60_000
 MAX_HELD: Final = 100_000
 """The most pulls that are held; more are answered at once."""
+MAX_HELD_BYTES: Final = 256 << 20
+"""The most bytes of requests of held pulls; pulls above them are answered at once."""
 
 
 class PullRequest(NamedTuple):
@@ -45,6 +47,7 @@ class Hold:
 
     pull: PullRequest
     again: Callable[[], Answer]
+    size: int
     waiter: Waiter | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -56,17 +59,20 @@ class Holds:
         self._state = state
         self._loop = loop
         self._held: dict[Hold, None] = {}
+        self._held_bytes = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
     def hold(self, pull: PullRequest, suspend_ms: int, again: Callable[[], Answer]) -> bool:
         """Hold a pull, until `again` answers it; return False if there are too many."""
-        if len(self._held) >= MAX_HELD:
+        size = pull.request.size
+        if len(self._held) >= MAX_HELD or self._held_bytes + size > MAX_HELD_BYTES:
             return False
-        hold = Hold(pull, again)
+        hold = Hold(pull, again, size)
         pull.request.is_held = True
         self._held[hold] = None
+        self._held_bytes += size
         hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._end, hold)
         # The store looks again after it has noted the waiter, so no arrival is lost in between.
         hold.waiter = self._state.store.on_arrival(
@@ -82,6 +88,7 @@ class Holds:
         if hold not in self._held:
             return False
         del self._held[hold]
+        self._held_bytes -= hold.size
         if hold.timer is not None:
             hold.timer.cancel()
         if hold.waiter is not None:

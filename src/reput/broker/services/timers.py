@@ -108,7 +108,7 @@ class Timers:
         properties = message.properties or {}
         if not any(name in properties for name in TIMES) or TIMER_OUT_MS in properties:
             return message, queue_id
-        if properties.get(DELAY, "0").lstrip("+").isdecimal() and int(properties.get(DELAY, "0")) > 0:
+        if (_number(properties.get(DELAY)) or 0) > 0:
             left = {name: value for name, value in properties.items() if name not in TIMES}
             return replace(message, properties=left), queue_id
         now_ms = _now_ms()

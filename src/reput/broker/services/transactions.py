@@ -190,7 +190,7 @@ class Transactions:
         text = half.properties.get(CHECK_IMMUNITY_S)
         if not text:
             return False
-        immunity_ms = max(int(text) * 1000 if text.isdecimal() else 0, self._time_out_ms)
+        immunity_ms = max(_number(text, 0) * 1000, self._time_out_ms)
         return _now_ms() - half.born_timestamp > immunity_ms
 
     def _commit(self, request: Request, half: StoredMessage, offsets: set[int]) -> None:

@@ -9,10 +9,12 @@ Source: `TopicConfigManager`, `SubscriptionGroupManager`, `TopicConfig`, `Subscr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from reput.broker.wire.codes import ResponseCode, refuse
+from reput.errors import DamagedStoreError
 from reput.formats import data_version
 from reput.formats.system_topics import (
     CREATE_TOPIC,
@@ -37,6 +39,10 @@ READ, WRITE, INHERIT = 4, 2, 1
 _READ_WRITE: Final = READ | WRITE
 MAX_QUEUES: Final = 1024
 """The most queues of a topic that a client may ask for. RocketMQ has no bound."""
+MAX_SERVED_QUEUES: Final = 1 << 16
+"""The most queues of a topic of the store that clients reach."""
+_INT64 = range(-(1 << 63), 1 << 63)
+_TYPES: Final = {bool: "true or false", int: "a whole number of 64 bits", str: "a text", dict: "an object"}
 _SYSTEM_TOPICS: Final = {
     SELF_TEST_TOPIC: (1, _READ_WRITE),
     CREATE_TOPIC: (8, _READ_WRITE | INHERIT),
@@ -92,10 +98,15 @@ class TopicConfigs:
 
     Args:
         configurations: the topics of the store.
+        place: where they are, for errors.
         broker_name: the name of the broker, which is a topic too.
+
+    Raises:
+        DamagedStoreError: a configuration cannot be one.
     """
 
-    def __init__(self, configurations: Configurations, broker_name: str) -> None:
+    def __init__(self, configurations: Configurations, place: Path, broker_name: str) -> None:
+        _refuse_damaged(place, configurations, _topic_config("", 1, 1, 0))
         self._configurations = configurations
         self._deleting: set[str] = set()
         own = {
@@ -187,9 +198,14 @@ class GroupConfigs:
 
     Args:
         configurations: the groups of the store.
+        place: where they are, for errors.
+
+    Raises:
+        DamagedStoreError: a configuration cannot be one.
     """
 
-    def __init__(self, configurations: Configurations) -> None:
+    def __init__(self, configurations: Configurations, place: Path) -> None:
+        _refuse_damaged(place, configurations, _group_config(""))
         self._configurations = configurations
 
     def __len__(self) -> int:
@@ -205,11 +221,19 @@ class GroupConfigs:
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist"
         )
 
-    def update(self, group: str, values: Mapping[str, Any]) -> None:
-        """Make a group, or change its configuration; durable when it returns. Values that it does not know are kept."""
+    def check(self, group: str) -> None:
+        """Refuse a name that no group may have."""
         if not is_client_name(group):
             refuse(ResponseCode.INVALID_PARAMETER, f"the specified group[{group:.130}] is blank, too long or illegal")
-        self._configurations.put(group, {**(self.find(group) or _group_config(group)), **values})
+
+    def update(self, group: str, values: Mapping[str, Any]) -> None:
+        """Make a group, or change its configuration; durable when it returns. Values that it does not know are kept."""
+        self.check(group)
+        given = {name: value for name, value in values.items() if value is not None}
+        fault = _fault_in(given, _group_config(group))
+        if fault is not None:
+            refuse(ResponseCode.INVALID_PARAMETER, f"the configuration of group [{group}]: {fault}")
+        self._configurations.put(group, {**(self.find(group) or _group_config(group)), **given})
         self._configurations.persist()
 
     def find(self, group: str) -> dict[str, Any] | None:
@@ -227,6 +251,36 @@ class GroupConfigs:
         self._configurations.put(group, made)
         self._configurations.persist()
         return made
+
+
+def queue_count(config: Mapping[str, Any], *names: str) -> int:
+    """Return the number of queues of a topic by `readQueueNums`, `writeQueueNums`, or the larger of both."""
+    count: int = max(config.get(name, 0) for name in names)
+    return min(count, MAX_SERVED_QUEUES)
+
+
+def _fault_in(values: Mapping[str, Any], known: Mapping[str, Any]) -> str | None:
+    """Return why a configuration cannot be one: a value of another type than a known one has; None if it can."""
+    for name in known.keys() & values.keys():
+        value, wanted = values[name], type(known[name])
+        is_left_out = value is None and wanted in {dict, str}
+        if not is_left_out and (type(value) is not wanted or (wanted is int and value not in _INT64)):
+            return f"{name} is {value!r:.80}: it is {_TYPES[wanted]}"
+    return None
+
+
+def _refuse_damaged(place: Path, configurations: Configurations, known: Mapping[str, Any]) -> None:
+    """Refuse a store in which a configuration has a value of a wrong type.
+
+    Raises:
+        DamagedStoreError: there is one.
+    """
+    for name, values in configurations.values.items():
+        fault = _fault_in(values, known) if isinstance(values, dict) else "it is no object"
+        if fault is not None:
+            raise DamagedStoreError(
+                f"{place}: configuration {name!r:.130}: {fault}. Mend it, or restore it from a copy"
+            )
 
 
 def _document(member: str, configurations: Configurations) -> dict[str, Any]:

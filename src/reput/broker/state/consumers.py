@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from reput.errors import ConfigError
 from reput.formats.consumer_filter import SQL92, TAG
 from reput.formats.hashing import java_string_hash
+from reput.formats.layout import INT64_MAX
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
 
 BROADCASTING = "BROADCASTING"
+MAX_EXPRESSION: Final = 1 << 16
+"""The longest filter, by tags or SQL92 (characters)."""
 
 
 class Subscription(NamedTuple):
@@ -34,8 +38,10 @@ class Subscription(NamedTuple):
         """Return the filter of a pull; None if it wants everything.
 
         Raises:
-            ConfigError: the expression is not SQL92.
+            ConfigError: the expression is not SQL92, or too long.
         """
+        if len(self.expression) > MAX_EXPRESSION:
+            raise ConfigError(f"a filter of {len(self.expression)} characters: the most is {MAX_EXPRESSION}")
         if self.kind == SQL92:
             return SqlFilter(self.expression)
         return TagFilter(self.expression) if not self._wants_all else None
@@ -111,6 +117,10 @@ class Consumers:
     def __init__(self, notify: Callable[[Connection, str], None]) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
         self._notify = notify
+        self._members = 0
+
+    def __len__(self) -> int:
+        return self._members
 
     def find(self, group: str) -> ConsumerGroup | None:
         """Return a group; None if nobody of it is online."""
@@ -143,6 +153,7 @@ class Consumers:
         before_it = found.members.get(member.client_id)
         is_changed = before_it is None or before_it.connection is not member.connection
         found.members[member.client_id] = member
+        self._members += before_it is None
         found.kind = kind
         by_topic = {one.topic: one for one in wanted}
         for topic, one in by_topic.items():
@@ -160,6 +171,7 @@ class Consumers:
         """Remove a member of a group."""
         found = self._groups.get(group)
         if found is not None and found.members.pop(client_id, None) is not None:
+            self._members -= 1
             self._changed(group, found)
 
     def connection_lost(self, connection: Connection) -> None:
@@ -168,6 +180,7 @@ class Consumers:
             gone = [client_id for client_id, own in found.members.items() if own.connection is connection]
             for client_id in gone:
                 del found.members[client_id]
+            self._members -= len(gone)
             if gone:
                 self._changed(group, found)
 
@@ -193,5 +206,5 @@ def subscription_of(values: Any) -> Subscription | None:
         values["topic"],
         expression if isinstance(expression, str) else "*",
         kind,
-        version if isinstance(version, int) else 0,
+        version if type(version) is int and abs(version) <= INT64_MAX else 0,
     )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from reput.broker.wire.bodies import QueueName
 
+MAX_LOCKS: Final = 1_000_000
+"""The most queues that are locked; a further one is not, and its client asks again."""
 LOCK_LIFE_S = 60.0
 """A lock that its holder does not renew for this time is free (`rocketmq.broker.rebalance.lockMaxLiveTime`)."""
 
@@ -28,7 +30,8 @@ class QueueLocks:
         now, held = self._clock_s(), []
         for queue in queues:
             holder, locked_at = self._holders.get((group, queue), (client_id, now))
-            if holder == client_id or now - locked_at > LOCK_LIFE_S:
+            is_known = (group, queue) in self._holders
+            if (holder == client_id or now - locked_at > LOCK_LIFE_S) and (is_known or len(self._holders) < MAX_LOCKS):
                 self._holders[group, queue] = client_id, now
                 held.append(queue)
         return held

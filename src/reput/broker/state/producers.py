@@ -17,16 +17,22 @@ class Producers:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, ClientInfo]] = {}
+        self._members = 0
         self._turn = 0
+
+    def __len__(self) -> int:
+        return self._members
 
     def register(self, client: ClientInfo, group: str) -> None:
         """Take a producer's heartbeat."""
-        self._groups.setdefault(group, {})[client.client_id] = client
+        members = self._groups.setdefault(group, {})
+        self._members += client.client_id not in members
+        members[client.client_id] = client
 
     def unregister(self, client_id: str, group: str) -> None:
         """Remove a producer of a group."""
         members = self._groups.get(group, {})
-        members.pop(client_id, None)
+        self._members -= members.pop(client_id, None) is not None
         if not members:
             self._groups.pop(group, None)
 

@@ -23,6 +23,8 @@ from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, ref
 from reput.broker.wire.connection import about
 from reput.errors import ReputError
 from reput.formats.record import encode_message_id
+from reput.formats.remoting import FrameError
+from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:
@@ -54,14 +56,16 @@ class BrokerState:
         self.store = store
         self.name = NAME
         homes = store.metadata_homes
-        self.topics = TopicConfigs(homes.configurations(Table.TOPICS), NAME)
-        self.groups = GroupConfigs(homes.configurations(Table.GROUPS))
+        place = homes.metadata.place
+        self.topics = TopicConfigs(homes.configurations(Table.TOPICS), place(Table.TOPICS), NAME)
+        self.groups = GroupConfigs(homes.configurations(Table.GROUPS), place(Table.GROUPS))
         self.consumers = Consumers(self._notify)
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)
         self.locks = QueueLocks()
         self.statistics = Statistics()
         self.unique_keys = UniqueKeys(host.address)
+        self.max_message_size = store.config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self.wants_indexes = False
         self._host = host.encode()
@@ -97,6 +101,8 @@ class BrokerState:
             answer = Answer(refusal.code, refusal.remark)
         except ReputError as error:
             answer = answer_of_error(error)
+        except FrameError as error:
+            answer = Answer(ResponseCode.SYSTEM_ERROR, f"a client cannot be asked: {error}")
         except Exception as error:  # an error of ours must not end the other clients' broker
             code, connection = request.frame.code, request.connection
             log.exception("request %d of %s failed", code, connection.peer, extra=about(connection, code))

@@ -6,14 +6,17 @@ Source: `Broker2Client`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.formats.remoting import IS_ONE_WAY, RemotingFrame
+from reput.broker.wire.connection import about
+from reput.formats.remoting import IS_ONE_WAY, FrameError, RemotingFrame
 
 if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
 
+log = logging.getLogger("reput.broker")
 ANSWER_LIMIT_S: Final = 10.0
 """The longest wait for a client's answer (`Broker2Client.callClient`)."""
 MAX_WAITING: Final = 1000
@@ -34,8 +37,11 @@ class ClientCalls:
         self._waiting: dict[tuple[Connection, int], _Call] = {}
 
     def push(self, connection: Connection, code: int, fields: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a notice."""
-        self._send(connection, code, IS_ONE_WAY, fields, body)
+        """Send a notice; one that no frame holds is logged."""
+        try:
+            self._send(connection, code, IS_ONE_WAY, fields, body)
+        except FrameError as error:
+            log.error("%s: notice %d is not sent: %s", connection.peer, code, error, extra=about(connection, code))  # noqa: TRY400 - the text says it all
 
     def call(
         self,
@@ -49,6 +55,9 @@ class ClientCalls:
 
         Returns:
             False if too many calls wait: nothing is sent.
+
+        Raises:
+            FrameError: no frame holds the request: nothing is sent.
         """
         if len(self._waiting) >= MAX_WAITING:
             return False

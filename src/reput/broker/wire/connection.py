@@ -35,8 +35,8 @@ class FrameServer(Protocol):
     def disconnected(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
 
-    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> None:
-        """Serve the frames of one read, in their order."""
+    def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> int:
+        """Serve frames in their order, until the connection's answers are many; return the number of those served."""
 
     def took(self, connection: Connection, unread: int) -> bool:
         """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
@@ -63,6 +63,12 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._reader = FrameReader()
         self._out: list[bytes | memoryview] | None = None
+        self._out_size = 0
+        # Requests that wait until the client has read answers. Meanwhile nothing more is read from it.
+        self._later: list[RemotingFrame] = []
+        self._is_paused = False
+        self._waiting_least = 0
+        self._progress_s = 0.0
         self._transport: asyncio.Transport | None = None
         self.number = next(_numbers)
         self.received_s = 0.0
@@ -78,6 +84,26 @@ class Connection(asyncio.Protocol):
     def waiting(self) -> int:
         """The bytes of answers that the client has not read."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def has_enough(self) -> bool:
+        """True if the client must read answers before further requests are served."""
+        return self._out_size >= _HIGH_WATER
+
+    def stalled_s(self, now_s: float) -> float:
+        """Return the time since the client has read something last; 0 if it reads fast enough."""
+        if not self._is_paused:
+            return 0.0
+        waiting = self.waiting
+        if waiting < self._waiting_least:
+            self._waiting_least, self._progress_s = waiting, now_s
+        return now_s - self._progress_s
+
+    @property
+    def handle(self) -> int:
+        """The number of its socket among the files that the process has open; -1 once it is closed."""
+        opened = None if self._transport is None else self._transport.get_extra_info("socket")
+        return -1 if opened is None else int(opened.fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; asyncio calls it."""
@@ -107,27 +133,55 @@ class Connection(asyncio.Protocol):
             self._server.ending(self, FULL_INPUT, "the unfinished frames of all connections are too many")
             self.abort()
             return
+        if self._later:
+            self._later += frames
+        elif frames:
+            self._serve(frames)
+
+    def _serve(self, frames: list[RemotingFrame]) -> None:
+        self._out, self._out_size = [], 0
+        served = len(frames)
+        try:
+            served = self._server.serve(self, frames)
+        finally:
+            pieces, self._out = self._out, None
+            self._write(pieces)
+        self._later = frames[served:]
+        if self._later and self._transport is not None:
+            self._transport.pause_reading()
+            # Other connections come in between.
+            self._loop.call_soon(self._go_on)
+
+    def _reads(self) -> bool:
+        """Return True while the client takes its answers, so that it gets more of them."""
+        return self.is_open and not self._is_paused
+
+    def _go_on(self) -> None:
+        """Serve the requests that wait, then read again."""
+        if not self._reads():
+            return
+        frames, self._later = self._later, []
         if frames:
-            self._out = []
-            try:
-                self._server.serve(self, frames)
-            finally:
-                pieces, self._out = self._out, None
-                self._write(pieces)
+            self._serve(frames)
+        if not self._later and self._reads():
+            cast("asyncio.Transport", self._transport).resume_reading()
 
     def pause_writing(self) -> None:
         """Serve no further request until the client reads; asyncio calls it."""
         assert self._transport is not None
+        self._is_paused = True
+        self._waiting_least, self._progress_s = self.waiting, self._loop.time()
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Go on; asyncio calls it."""
-        assert self._transport is not None
-        self._transport.resume_reading()
+        self._is_paused = False
+        self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio has it
         """Forget the client; asyncio calls it."""
         self._transport = None
+        self._later = []
         self._server.took(self, -self._reader.unread)
         self._server.disconnected(self)
 
@@ -144,6 +198,7 @@ class Connection(asyncio.Protocol):
         out = [encode_head(frame, size), *pieces]
         if self._out is not None:
             self._out += out
+            self._out_size += len(out[0]) + size
         else:
             self._write(out)
 

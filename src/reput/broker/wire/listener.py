@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
+import resource
 import socket
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Final
 
 from reput.errors import ConfigError
 
 LOCALHOST = "127.0.0.1"
+SPARE_HANDLES: Final = 256
+"""The files that the process may always open beside its connections."""
+_FOR_STORE = 4096
 _BACKLOG = 1024
+_AT_ONCE = 16
 
 
 def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) -> socket.socket:
@@ -21,6 +29,10 @@ def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) 
     Raises:
         ConfigError: the address is not IPv4 or not allowed, or the port is taken.
     """
+    if not isinstance(host, str):
+        raise ConfigError(f"host={host!r:.80}: give an IPv4 address, such as {LOCALHOST}")
+    if type(port) is not int:
+        raise ConfigError(f"port {port!r:.80}: give a whole number, 0 to 65535; 0 takes a free one")
     try:
         address = ipaddress.ip_address(LOCALHOST if host == "localhost" else host)
     except ValueError:
@@ -52,6 +64,37 @@ def _remedy(error: OSError) -> str:
         errno.EADDRNOTAVAIL: f". Give an address of this machine, such as {LOCALHOST}",
         errno.EACCES: ". Give a port from 1024 on",
     }.get(error.errno or 0, "")
+
+
+def raise_handle_limit(connections: int) -> None:
+    """Let this process open files for a number of connections, and for the store, if the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _FOR_STORE
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def leaves_handles(handle: int) -> bool:
+    """Return True if the process may open more files beside the one with this number; the store needs them.
+
+    The system gives each file the lowest number that is free, so a number says how many are open.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft == resource.RLIM_INFINITY or handle < soft - min(SPARE_HANDLES, soft // 4)
+
+
+async def start_server(
+    loop: asyncio.AbstractEventLoop, connection: Callable[[], asyncio.Protocol], listener: socket.socket
+) -> asyncio.Server:
+    """Begin to take connections from a socket that listens."""
+    # asyncio takes that number of connections before any of them may be refused: less than the spare handles.
+    server = await loop.create_server(connection, sock=listener, backlog=_AT_ONCE)
+    # More may wait to be taken.
+    listener.listen(_BACKLOG)
+    return server
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.java_numbers import parse_whole
-from reput.formats.remoting import read_json
+from reput.formats.remoting import FrameError, read_json
 
 if TYPE_CHECKING:
-    from reput.broker.wire.answers import Answer
     from reput.broker.wire.connection import Connection
     from reput.formats.remoting import RemotingFrame
+
+MAX_JSON: Final = 1 << 20
+"""The longest body of JSON, such as that of a heartbeat (bytes)."""
 
 
 class Request:
@@ -42,11 +45,20 @@ class Request:
         self.is_held = False
 
     def answer(self, answer: Answer) -> None:
-        """Send the answer."""
+        """Send the answer; in place of one that no frame holds, a refusal that says so."""
         if not self.frame.is_one_way:
-            self.connection.answer(self.frame, answer)
+            try:
+                self.connection.answer(self.frame, answer)
+            except FrameError as error:
+                answer = Answer(ResponseCode.SYSTEM_ERROR, f"the answer cannot be sent: {error}")
+                self.connection.answer(self.frame, answer)
         if self.count_answer is not None:
             self.count_answer(self, answer.code)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its body, and the characters of its fields."""
+        return len(self.body) + sum(map(len, self.fields)) + sum(map(len, self.fields.values()))
 
     def text(self, name: str) -> str:
         """Return a field that must be there."""
@@ -64,9 +76,9 @@ class Request:
         return self._number(name, 64, default)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Return a field that is true or false."""
+        """Return a field that is true or false; as in Java any text but "true" is false."""
         value = self.fields.get(name)
-        return default if value is None else value == "true"
+        return default if value is None else value.lower() == "true"
 
     def _number(self, name: str, bits: int, default: int | None) -> int:
         value = self.text(name) if default is None else self.fields.get(name, "")
@@ -79,6 +91,8 @@ class Request:
 
     def json(self) -> dict[str, Any]:
         """Return the body as a JSON object."""
+        if len(self.body) > MAX_JSON:
+            refuse(ResponseCode.SYSTEM_ERROR, f"the body has {len(self.body)} bytes of JSON: the most is {MAX_JSON}")
         try:
             value = read_json(self.body)
         except (ValueError, RecursionError):

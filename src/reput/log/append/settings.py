@@ -17,6 +17,8 @@ from reput.formats.record import BLANK_SIZE, LOCALHOST, MIN_RECORD_SIZE, Host
 PAGE_SIZE = 4096
 """Bytes of a page as RocketMQ counts them in its "least pages" settings."""
 DEFAULT_FILE_RESERVED_HOURS = 72
+DEFAULT_MAX_MESSAGE_SIZE = 4 << 20
+"""The most bytes of a body."""
 
 
 class FlushDiskType(Enum):
@@ -35,7 +37,7 @@ class LogSettings:
     """
 
     mapped_file_size_commit_log: int = 1 << 30
-    max_message_size: int = 4 << 20  # of a body
+    max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE
     auto_message_version_on_topic_len: bool = True
     enabled_append_prop_crc: bool = False
     enable_lmq: bool = False
