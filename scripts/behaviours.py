@@ -4,7 +4,8 @@
     python scripts/behaviours.py        writes the page; fails on a row that has neither
 
 The behaviours are in tests/peer_behaviours.toml, in reput's words. A test names those that it shows in a marker:
-`@pytest.mark.behaviour("Class.method", ...)`, or `"Class.*"` for all methods of a class.
+`@pytest.mark.behaviour("Class.method", ...)`, or `"Class.*"` for all methods of a class. Tests that `make test` leaves
+out do not count.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ BEHAVIOURS = TESTS / "peer_behaviours.toml"
 PAGE = ROOT / "docs" / "peer-behaviours.md"
 ALL = "*"
 _FIELDS = {"module", "why_not", "like", "with", "without", "shown", "inside", "not_shown"}
+_LEFT_OUT = {"takes_long", "pytest.mark.skip", "pytest.mark.xfail"}
+"""Decorators of tests that `make test` leaves out (`takes_long`: tests/support/search.py)."""
 _HEAD = """\
 # RocketMQ's own tests, one by one
 
@@ -119,15 +122,21 @@ def behaviours(classes: Mapping[str, Any]) -> Iterator[Behaviour]:
 
 
 def marked_tests(folder: Path) -> dict[str, list[str]]:
-    """Find the tests by the behaviours that their markers name, each as `path::test`."""
+    """Find the tests of `make test` by the behaviours that their markers name, each as `path::test`."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef):
+            if isinstance(node, ast.FunctionDef) and not _is_left_out(node):
                 test = f"{path.relative_to(folder.parent).as_posix()}::{node.name}"
                 for name in _marks(node):
                     found.setdefault(name, []).append(test)
     return found
+
+
+def _is_left_out(function: ast.FunctionDef) -> bool:
+    """Return True if a test is skipped in `make test`; marks of a whole module only skip where the peer cannot run."""
+    names = (ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list)
+    return not _LEFT_OUT.isdisjoint(names)
 
 
 def _marks(function: ast.FunctionDef) -> Iterator[str]:

@@ -268,6 +268,7 @@ def test_limits_of_a_pull(client: Client) -> None:
     assert len(most.body) <= 256 << 10
 
 
+@pytest.mark.behaviour("PullMessageProcessorTest.testCommitPullOffset")
 def test_a_pull_commits(client: Client) -> None:
     """With bit 0 a pull commits its offset."""
     client.put("orders")

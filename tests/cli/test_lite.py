@@ -14,6 +14,7 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from support import golden, lite_stores
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,16 +32,31 @@ def lite(*arguments: object) -> str:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store with lite topics of two parents, whose last messages are a day old, and progress in one of them."""
-    made = lite_stores.make(tmp_path / "store", days_ago=1)
-    with reput.MessageStore.open(made) as opened:
+    return with_progress(tmp_path, "file")
+
+
+def with_progress(folder: Path, switches: str) -> Path:
+    """The same with the switches of a kind of store."""
+    config = config_of(switches, StoreConfig())
+    made = lite_stores.make(folder / "store", config, days_ago=1)
+    with reput.MessageStore.open(made, config) as opened:
         opened.commit_offset("agents", "%LMQ%$sessions$user-1", 0, 3)
         opened.commit_offset("audit", "%LMQ%$sessions$user-1", 0, 1)
         opened.commit_offset("audit", "orders", 0, 1)
     return made
 
 
-def test_each_lite_topic_has_its_numbers(store: Path) -> None:
+@pytest.mark.behaviour(
+    "LiteLifecycleManagerTest.testGetMaxOffsetInQueue",
+    "LiteLifecycleManagerTest.testCollectByParentTopic",
+    "LiteLifecycleManagerTest.testGetLiteTopicCount",
+    "RocksDBLiteLifecycleManagerTest.testGetMaxOffsetInQueue",
+    "RocksDBLiteLifecycleManagerTest.testCollectByParentTopic",
+)
+@pytest.mark.parametrize("switches", ["file", "rocksdb"])
+def test_each_lite_topic_has_its_numbers(switches: str, tmp_path: Path) -> None:
     """Parent, name, messages and times are those of the light queue; the lag is that of the group that lags most."""
+    store = with_progress(tmp_path, switches)
     with reput.MessageStore.open(store, read_only=True) as opened:
         found = {(one.parent, one.name): one for one in opened.lite_topics()}
         assert {one.queue.encode() for one in found.values()} == set(lite_stores.LITE_QUEUES)
@@ -56,11 +72,18 @@ def test_each_lite_topic_has_its_numbers(store: Path) -> None:
         ]
         assert read.lag == read.messages - 1
         assert found["sessions", "user-2"].lag is None
+        assert opened.max_offset("%LMQ%$sessions$user-9", 0) == 0
         assert [one.parent for one in opened.lite_topics("forever")] == ["forever"]
 
 
-def test_expiry_is_the_brokers(store: Path) -> None:
+@pytest.mark.behaviour(
+    "AbstractLiteLifecycleManagerTest.testIsLiteTopicExpired",
+    "RocksDBLiteLifecycleManagerTest.testCollectExpiredLiteTopic",
+)
+@pytest.mark.parametrize("switches", ["file", "rocksdb"])
+def test_expiry_is_the_brokers(switches: str, tmp_path: Path) -> None:
     """A lite topic expires after its parent's minutes, not before minLiteTTl, and never where the parent says -1."""
+    store = with_progress(tmp_path, switches)
     with reput.MessageStore.open(store, read_only=True) as opened:
         (session, *_), (forever,) = list(opened.lite_topics("sessions")), list(opened.lite_topics("forever"))
         assert (forever.expiration_minutes, forever.expires_timestamp, forever.is_expired) == (-1, None, False)

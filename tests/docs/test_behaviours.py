@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from support.scripts import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 behaviours = load("behaviours")
 
@@ -46,3 +51,11 @@ def test_a_class_like_another_has_its_rows() -> None:
     like = {"module": "store", "like": "PeerTest", "without": ["testTwo"], "with": "in RocksDB", "why_not": "No."}
     page = behaviours.page_of({"PeerTest": {**ROW, "why_not": "No."}, "OtherTest": like}, {})
     assert page.endswith("| ★ | `testOne` | One thing (in RocksDB). | Not applicable: No. |\n")
+
+
+def test_a_test_that_takes_long_closed_a_row(tmp_path: Path) -> None:
+    """Tests that `make test` leaves out show nothing: a row needs another one."""
+    for name, decorator in (("long", "@takes_long"), ("skipped", "@pytest.mark.skip(reason='x')"), ("plain", "@given")):
+        text = f'@pytest.mark.behaviour("PeerTest.testOne")\n{decorator}\ndef test_{name}(): ...\n'
+        (tmp_path / f"test_{name}.py").write_text(text)
+    assert behaviours.marked_tests(tmp_path) == {"PeerTest.testOne": [f"{tmp_path.name}/test_plain.py::test_plain"]}

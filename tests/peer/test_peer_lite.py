@@ -132,10 +132,6 @@ def lines(rng: random.Random) -> list[dict[str, Any]]:
     return made
 
 
-@pytest.mark.behaviour(
-    "AbstractLiteLifecycleManagerTest.testIsLiteTopicExpired",
-    "RocksDBLiteLifecycleManagerTest.testCollectExpiredLiteTopic",
-)
 @takes_long
 @pytest.mark.parametrize("kind", KINDS)
 def test_lite_topics_that_a_broker_would_delete(kind: str, tmp_path: Path) -> None:

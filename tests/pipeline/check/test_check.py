@@ -215,20 +215,6 @@ def test_what_is_gone_is_found(tmp_path: Path, path: str, rule: str) -> None:
 
 
 @pytest.mark.golden
-def test_the_queues_of_a_deleted_topic_are_a_note(tmp_path: Path) -> None:
-    """RocketMQ removes a deleted topic's queues at once and its messages when they expire: that is no damage."""
-    store = golden.unpack("basic", tmp_path)
-    shutil.rmtree(store / "consumequeue" / "audit")
-    (store / "config").mkdir()
-    (store / "config" / "topics.json").write_text('{"topicConfigTable":{"orders":{}}}')
-
-    report = check(store)
-    assert report.sound
-    assert {finding.rule for finding in report.findings} == {"queue-of-deleted-topic"}
-    assert any("audit" in note for note in reput.rebuild(store, spark=False, config=CONFIG).notes)
-
-
-@pytest.mark.golden
 def test_a_swap_under_way_cannot_be_looked_at(tmp_path: Path) -> None:
     """Between two renames of a swap the indexes are nothing to judge."""
     store = golden.unpack("basic", tmp_path)

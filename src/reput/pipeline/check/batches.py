@@ -18,6 +18,7 @@ from reput.formats.paths import offset_name
 from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, what_is_there
+from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
@@ -27,7 +28,7 @@ from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.sinks import BatchSink
 from reput.pipeline.split.stitch import Stitched
-from reput.queue.batch_kind import BatchKind, BatchQueueFiles
+from reput.queue.batch_kind import BATCHES, BatchKind, BatchQueueFiles
 from reput.queue.compare import Compared, compare, rows_of
 from reput.store.disk.queue_types import misplaced_queues
 
@@ -39,10 +40,12 @@ class BatchCompared(NamedTuple):
     """The differences between a queue on disk and its records; entries are numbered from the queue's byte 0.
 
     `past_end` counts entries after the last record's; the first of them points to log offset `past_offset`.
+    `last_record`: the log offset of its last record (-1: none).
     """
 
     key: QueueKey
     entries: Compared
+    last_record: int = -1
     past_end: int = 0
     first_past_end: int = -1
     past_offset: int = -1
@@ -98,12 +101,14 @@ def _check_batches(check: Check, stitched: Stitched) -> None:
 
 def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey) -> BatchCompared:
     built, live = BatchKind(Path(job.batch_queue_folder)).queue(key), BatchKind(Path(live_folder)).queue(key)
-    expected = _Pieces(built.pieces(built.span().entries))
+    span = built.span()
+    expected = _Pieces(built.pieces(span.entries))
     present = _Pieces(_every_entry(live, job.batch_queue_file_size))
     # Entries that point below the log's first byte have expired.
     number = live.filled[0].start // BATCH_ENTRY_SIZE if live.filled else 0
     number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
-    return _compare(key, number, expected, present)
+    last_record = span.last.physical_offset if span.last is not None else -1
+    return _compare(key, number, expected, present)._replace(last_record=last_record)
 
 
 def _compare(key: QueueKey, number: int, expected: _Pieces, present: _Pieces) -> BatchCompared:
@@ -192,16 +197,12 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
             report.damage("queue-entry-past-end", *place, one.past_end, detail)
     if not entries.missing or one.key in check.half_deleted:
         return
-    topics = check.store.topics
     if fs.exists(folder):
         # A crash leaves a queue that lacks entries at its end alone.
         file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
         detail = f"{where}{entries.missing} batches without an entry"
         check.out_of_date("queue-out-of-date", file, offset, entries.missing, detail)
-    elif topics.was_deleted(one.key.topic):
-        detail = f"the topic was deleted, {entries.missing} of its batches are still in the log"
-        report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
-    else:
+    elif not note_gone_on_purpose(check, Gone(BATCHES, one.key, folder, None, entries.missing, one.last_record)):
         report.damage("queue-missing", folder, None, 1, f"no folder; {entries.missing} batches cannot be consumed")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
+from reput.formats.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.formats.paths import offset_name
 from reput.formats.record import Verdict
 from reput.log.read.files import LogFiles
@@ -16,6 +14,7 @@ from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_of, written_bytes
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
+from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import Mismatch
@@ -95,8 +94,8 @@ def note_out_of_order(check: Check, outcome: QueueOutcome) -> None:
     )
 
 
-def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -> None:
-    """Report entries that differ from their records, and records without an entry, queue by queue."""
+def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[Mismatch]) -> None:
+    """Report entries of a kind that differ from their records, and records without an entry, queue by queue."""
     report, file_size = check.report, check.job.queue_file_size
     by_queue: dict[QueueKey, list[Mismatch]] = {}
     for one in found:
@@ -108,14 +107,15 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
         missing, wrong = sum(one.missing for one in entries), sum(one.wrong for one in entries)
         first_missing = min((one.first_missing for one in entries if one.missing), default=-1)
         first_wrong = min((one.first_wrong for one in entries if one.wrong), default=-1)
+        bounds = OffsetRange(int(table.first[table.rows[key]]), int(table.next[table.rows[key]]))
+        last = max(one.wrong_to for one in ones)
+        if note_gone_on_purpose(check, Gone(kind, key, folder, bounds, missing + wrong, last)):
+            continue
         if wrong:
             file, offset = _entry_place(folder, file_size, first_wrong)
             detail = f"entries that are not what their records give, first queue offset {first_wrong}"
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
         if not missing or key in check.half_deleted:
-            continue
-        last = max(one.missing_to for one in ones)
-        if not fs.exists(folder) and note_gone_on_purpose(check, key, folder, missing, last):
             continue
         if not fs.exists(folder) and not is_unindexed(
             check, min(one.missing_from for one in ones if one.entries.missing)
@@ -123,7 +123,7 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             absent.append((key, missing))
             continue
         place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))
-        if first_missing + missing == int(table.next[table.rows[key]]):
+        if first_missing + missing == bounds.max_offset:
             detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
             check.out_of_date("queue-out-of-date", place, byte, missing, where + detail)
         else:
@@ -139,35 +139,6 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             len(absent),
             f"queues without a folder: {named}; {total} messages cannot be consumed",
         )
-
-
-def note_gone_on_purpose(check: Check, key: QueueKey, place: str, missing: int, last_record: int) -> bool:
-    """Note a queue that a broker has deleted, though the log has records of it; return True if it has.
-
-    A broker's configuration lists all topics but light queues. Lite topics are deleted when they expire: those whose
-    last record, at log offset `last_record`, is older than their parent allows.
-
-    Source: `AbstractLiteLifecycleManager.cleanExpiredLiteTopic`.
-    """
-    topics, report = check.store.topics, check.report
-    if not is_light(key.topic):
-        if not topics.was_deleted(key.topic):
-            return False
-        detail = f"{key}: the topic was deleted, {missing} of its messages are still in the log"
-        report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
-        return True
-    lite = decode_lite_topic(key.topic)
-    minutes = topics.lite_expirations.get(lite.parent, NEVER) if lite is not None else NEVER
-    if minutes <= 0:
-        return False
-    maps = LogMaps(check.log.folder, check.log.file_size)
-    age_ms = time.time_ns() // 1_000_000 - maps.store_time(last_record)
-    maps.close()
-    if age_ms <= minutes * 60_000:
-        return False
-    detail = f"{key}: the lite topic expired after {minutes} minutes, {missing} of its messages are still in the log"
-    report.remark(NOTE, "queue-of-expired-lite-topic", place, 1, detail)
-    return True
 
 
 def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:

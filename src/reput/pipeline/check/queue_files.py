@@ -77,7 +77,7 @@ class _Comparison:
         self._key = key
         self._folder = queue_path(live_folder, key)
         self._compared = Compared()
-        self._missing_from = self._missing_to = -1
+        self._missing_from = self._wrong_to = -1
 
     def add(self, first: int, expected: NDArray[np.uint8]) -> None:
         """Compare the entries from queue offset `first` on."""
@@ -85,15 +85,15 @@ class _Comparison:
         found = compare_entries(expected, plain(self._job, self._key, present))
         if not self._compared.missing:
             self._missing_from = place_of(expected, found.missing)
-        if len(found.missing):
-            self._missing_to = place_of(expected, found.missing[-1:])
+        for rows in found:
+            self._wrong_to = max(self._wrong_to, place_of(expected, rows[-1:]))
         self._compared.add(first, found)
 
     def mismatch(self) -> Mismatch | None:
         """Return the differences; None if there are none."""
         if self._compared.is_equal:
             return None
-        return Mismatch(self._key, self._compared, self._missing_from, self._missing_to)
+        return Mismatch(self._key, self._compared, self._missing_from, self._wrong_to)
 
 
 def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
@@ -103,7 +103,7 @@ def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Map
             _check_out_of_order(check, stitched, table, unordered)
     in_order = {key for key, row in table.rows.items() if table.in_order[row]}
     found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in in_order]
-    mismatch_findings(check, table, found)
+    mismatch_findings(check, FILE, table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
 
@@ -120,7 +120,7 @@ def _check_out_of_order(check: Check, stitched: Stitched, table: SplitQueues, un
     found = [
         one for one in check.engine.run(partial(_compare_out_of_order, check.job), tasks, check.listener.advance) if one
     ]
-    mismatch_findings(check, table, found)
+    mismatch_findings(check, FILE, table, found)
 
 
 def _compare_out_of_order(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:

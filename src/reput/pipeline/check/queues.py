@@ -23,13 +23,14 @@ from reput.store.compare.queue_rules import entries_after, entries_before
 class Mismatch(NamedTuple):
     """Entries of one queue that differ from one split's records; entries are counted by queue offset.
 
-    `missing_from`, `missing_to`: the log offsets of the first and the last record without an entry (-1: none).
+    `missing_from`: the log offset of the first record without an entry; `wrong_to`: that of the last record without its
+    right one (-1: none).
     """
 
     key: QueueKey
     entries: Compared
     missing_from: int
-    missing_to: int
+    wrong_to: int
 
 
 class QueueToCheck(NamedTuple):

@@ -11,7 +11,8 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.record import queue_offset_bound
 from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
-from reput.pipeline.check.findings import note_gone_on_purpose, note_out_of_order, note_unused
+from reput.pipeline.check.findings import note_out_of_order, note_unused
+from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
@@ -89,6 +90,8 @@ def _findings(check: Check, found: list[Different], restart: int) -> None:
     absent, waiting = list[Different](), list[Different]()
     for one in found:
         missing, wrong = one.entries.missing, one.entries.wrong
+        if missing and note_gone_on_purpose(check, Gone(ROCKSDB, one.key, place, one.offsets, missing, one.wrong_to)):
+            continue
         if wrong:
             detail = (
                 f"{one.key}: entries that are not what their records give, first queue offset {one.entries.first_wrong}"
@@ -97,8 +100,7 @@ def _findings(check: Check, found: list[Different], restart: int) -> None:
         if missing and one.key in check.half_deleted:
             continue
         if one.ends == "no max" and missing and one.lacks_its_end:
-            if not note_gone_on_purpose(check, one.key, place, missing, one.last_record):
-                (waiting if one.first_record >= restart else absent).append(one)
+            (waiting if one.first_record >= restart else absent).append(one)
             continue
         if missing and one.lacks_its_end:
             detail = f"{one.key} ends at offset {one.entries.first_missing}, its records at {one.next}"

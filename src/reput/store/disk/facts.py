@@ -8,6 +8,8 @@ from functools import cached_property
 
 from reput.config import StoreConfig
 from reput.formats import metadata_v1
+from reput.formats.consume_queue import QueueKey
+from reput.formats.consumer_offset import split_key
 from reput.formats.lite_topics import is_light
 from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
 from reput.formats.record import LMQ_PREFIX
@@ -31,6 +33,7 @@ from reput.store.disk.placement import (
 from reput.store.disk.purpose import BUILDS, MAKES_QUEUES, NEEDS_PRESENT_KINDS_ONLY, Purpose
 from reput.store.disk.settings import StoreSettings, resolve_settings
 from reput.store.metadata.metadata import Metadata
+from reput.store.metadata.tables import Table
 from reput.store.metadata.topics import Topics, topics_of
 from reput.store.metadata.v1 import V1Databases
 
@@ -48,6 +51,23 @@ class StoreFacts(FoundQueues):
     def topics(self) -> Topics:
         """The topics that the broker has."""
         return topics_of(self.metadata)
+
+    @cached_property
+    def highest_committed(self) -> dict[QueueKey, int] | None:
+        """The highest offset that a group has committed in each queue; None if the broker has left none.
+
+        Raises:
+            DamagedStoreError: they cannot be read.
+        """
+        if not self.metadata.source(Table.OFFSETS).is_present(Table.OFFSETS):
+            return None
+        highest: dict[QueueKey, int] = {}
+        for name, queues in self.metadata.read(Table.OFFSETS).values.items():
+            topic, _ = split_key(name) or ("", "")
+            for queue_id, offset in queues.items():
+                key = QueueKey(topic.encode("utf-8", "surrogatepass"), queue_id)
+                highest[key] = max(offset, highest.get(key, offset))
+        return highest
 
     @cached_property
     def settings(self) -> StoreSettings:

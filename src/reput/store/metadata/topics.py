@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reput.formats.data_version import NO_VERSION
 from reput.formats.lite_topics import expiration_of
 from reput.formats.system_topics import SYSTEM_PREFIX
 from reput.store.metadata.metadata import Metadata
@@ -18,13 +19,15 @@ from reput.store.metadata.tables import Table
 class Topics:
     """The topics by name with their configurations, and notes on what cannot be read. `place`: where they are kept.
 
-    `is_whole`: every topic of the broker is here, so a topic that is not was deleted.
+    `is_whole`: every topic of the broker is here, so a topic that is not was deleted. `changed_ms`: when a topic was
+    last made, changed or deleted, by the data version (ms, 0 if that is unknown).
     """
 
     place: Path
     topics: Mapping[str, Any]
     notes: list[str]
     is_whole: bool = True
+    changed_ms: int = 0
 
     @cached_property
     def names(self) -> frozenset[bytes]:
@@ -67,4 +70,5 @@ def topics_of(metadata: Metadata) -> Topics:
     """Return the topics of a store. They may be many: a caller asks once."""
     content = metadata.readable(Table.TOPICS)
     source = metadata.source(Table.TOPICS)
-    return Topics(metadata.place(Table.TOPICS), content.values, list(content.notes), source.has_every_topic)
+    changed_ms = (content.version or NO_VERSION).timestamp
+    return Topics(metadata.place(Table.TOPICS), content.values, list(content.notes), source.has_every_topic, changed_ms)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import PRE_BLANK, QueueKey
+from reput.formats.consume_queue import PRE_BLANK, OffsetRange, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
@@ -27,16 +27,22 @@ _NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
 class Different(NamedTuple):
     """A queue that differs from its records; entries are counted by queue offset.
 
-    `next` is the offset after its last record; `ends` says what is wrong with its ends in the database ("": nothing).
-    `first_record`, `last_record`: the log offsets of its first and its last record.
+    `offsets` are the queue offsets of its records; `ends` says what is wrong with its ends in the database ("":
+    nothing). `first_record`: the log offset of its first record; `wrong_to`: that of the last one without its right
+    entry (-1: none).
     """
 
     key: QueueKey
-    next: int
+    offsets: OffsetRange
     entries: Compared
     ends: str
     first_record: int
-    last_record: int
+    wrong_to: int
+
+    @property
+    def next(self) -> int:
+        """The queue offset after its last record."""
+        return self.offsets.max_offset
 
     @property
     def lacks_its_end(self) -> bool:
@@ -70,7 +76,7 @@ def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompa
 
 def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], *, grows: bool) -> Different:
     """Compare a queue with its records; if it `grows`, it may continue after the last of them."""
-    compared = Compared()
+    compared, wrong_to = Compared(), -1
     first = last = OffsetValue(-1, -1)
     for begin, values in chunks(expected):
         rows = np.frombuffer(values, dtype=np.uint8).reshape(-1, VALUE_SIZE)
@@ -78,9 +84,14 @@ def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], 
         if first.queue_offset < 0:
             first = OffsetValue(int.from_bytes(values[:8]), begin)
         last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + len(rows) - 1)
-        compared.add(begin, compare(rows, present, _NO_ENTRY))
+        found = compare(rows, present, _NO_ENTRY)
+        compared.add(begin, found)
+        for one in found:
+            if len(one):
+                wrong_to = max(wrong_to, int.from_bytes(rows[one[-1], :8].tobytes()))
     ends = _wrong_ends(entries, key, first, last, grows)
-    return Different(key, last.queue_offset + 1, compared, ends, first.physical_offset, last.physical_offset)
+    offsets = OffsetRange(first.queue_offset, last.queue_offset + 1)
+    return Different(key, offsets, compared, ends, first.physical_offset, wrong_to)
 
 
 def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:

@@ -5,6 +5,7 @@ import com.alibaba.fastjson2.JSONObject;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.rocketmq.broker.BrokerController;
@@ -22,7 +23,7 @@ import org.rocksdb.RocksDBException;
  * What an administrator and consumers ask of a whole broker, as lines of a turn.
  *
  * <pre>
- * {"new-topic": NAME, "queues": N, "attributes": {"+NAME": VALUE}}   {"new-group": NAME}
+ * {"new-topic": NAME, "queues": N, "attributes": {"+NAME": VALUE}}   {"delete-topic": NAME}   {"new-group": NAME}
  * {"commit": [GROUP, TOPIC, QUEUE, OFFSET]}  {"persist": []}          offsets, and all configuration to the disk
  * {"offset": [GROUP, TOPIC, QUEUE]}  {"topics": []}  {"groups": []}  {"timers": []}  {"queued": []}   questions
  * {"lite": PARENT}  {"expired": []}     lite topics with their messages, and those that the broker would delete now
@@ -40,6 +41,8 @@ final class Administering {
         switch (kind) {
             case "new-topic":
                 return newTopic(broker, asked);
+            case "delete-topic":
+                return deleteTopic(broker, asked.getString(kind));
             case "new-group":
                 SubscriptionGroupConfig group = new SubscriptionGroupConfig();
                 group.setGroupName(asked.getString(kind));
@@ -84,6 +87,16 @@ final class Administering {
         asked.getJSONObject("attributes").forEach((name, value) -> topic.getAttributes().put(name, value.toString()));
         broker.getTopicConfigManager().updateTopicConfig(topic);
         return Json.object("new-topic", topic.getTopicName());
+    }
+
+    /** Deletes a topic as `AdminBrokerProcessor.deleteTopicInBroker` does. */
+    private static Map<String, Object> deleteTopic(BrokerController broker, String topic) {
+        broker.getTopicConfigManager().deleteTopicConfig(topic);
+        broker.getTopicQueueMappingManager().delete(topic);
+        broker.getConsumerOffsetManager().cleanOffsetByTopic(topic);
+        broker.getPopInflightMessageCounter().clearInFlightMessageNumByTopicName(topic);
+        broker.getMessageStore().deleteTopics(Set.of(topic));
+        return Json.object("delete-topic", topic);
     }
 
     private static List<Object> topics(BrokerController broker) {

@@ -1,0 +1,131 @@
+"""Queues that a broker has deleted on purpose, though the log still has records of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reput.errors import DamagedStoreError
+from reput.formats.consume_queue import OffsetRange, QueueKey
+from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
+from reput.log.read.maps import LogMaps
+from reput.pipeline.check.report import NOTE
+from reput.pipeline.check.state import Check
+
+
+class Gone(NamedTuple):
+    """Entries that a queue lacks: `entries` of a `kind` of queues, found at `place`.
+
+    `offsets`: the queue offsets of the queue's records in the log; None for a queue that has no entry at all.
+    `last_record`: the log offset of the last record without an entry.
+    """
+
+    kind: str
+    key: QueueKey
+    place: str
+    offsets: OffsetRange | None
+    entries: int
+    last_record: int
+
+
+def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
+    """Note a queue that a broker has deleted, though the log has records of it; return True if it has.
+
+    A broker's configuration lists all topics but light queues. Lite topics are deleted when they expire: those whose
+    last record is older than their parent allows. A topic that was deleted may be made again; see `_was_made_again`. A
+    broker that starts makes the entries again of records after the last one that has an entry in any queue, those of
+    a deleted topic, too. So entries are gone on purpose up to a queue offset: the queue has all others, or none.
+
+    Source: `AdminBrokerProcessor.deleteTopic`, `AbstractLiteLifecycleManager.cleanExpiredLiteTopic`,
+    `ConsumeQueueStore.getDispatchFromPhyOffset`.
+    """
+    key = gone.key
+    if key in check.half_deleted:
+        return False
+    why = _expired(check, key, gone.last_record) if is_light(key.topic) else _deleted(check, key, gone.last_record)
+    if why is None or not _lacks_its_begin_alone(check, gone):
+        return False
+    rule, text = why
+    check.report.remark(NOTE, rule, gone.place, 1, f"{key}: {text}, {gone.entries} of its messages are still in the log")
+    return True
+
+
+def _lacks_its_begin_alone(check: Check, gone: Gone) -> bool:
+    """Return True if a queue has no entry, or none before its first one, which RocketMQ fills with pre-blanks."""
+    if gone.offsets is None:
+        return True
+    kind = next(kind for kind in check.store.kinds if kind.name == gone.kind)
+    try:
+        with kind.asked() as ask:
+            queue = ask(gone.key)
+            there = queue.bounds(check.log.min_offset) if queue is not None else OffsetRange(0, 0)
+    except DamagedStoreError:
+        return False
+    first = there.min_offset if there.min_offset < there.max_offset else gone.offsets.max_offset
+    return gone.entries == first - gone.offsets.min_offset
+
+
+def _deleted(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] | None:
+    rule = "queue-of-deleted-topic"
+    if check.store.topics.was_deleted(key.topic):
+        return rule, "the topic was deleted"
+    if _was_made_again(check, key, last_record):
+        return rule, (
+            "the topic was deleted and made again (a topic was made or changed after its last message here, no group "
+            "has an offset in this queue, and no queue of the topic has an older message; if nobody deleted the topic, "
+            "`reput rebuild --only queue` brings this queue back)"
+        )
+    return None
+
+
+def _was_made_again(check: Check, key: QueueKey, last_record: int) -> bool:
+    """Return True if the store shows all that a broker leaves of a topic which it deletes and makes again.
+
+    A deletion removes every queue of the topic and every committed offset in it, and each change of the topics dates
+    their data version. So a queue is lost, and not deleted, if the last change came before its last record, if a group
+    has an offset in it, or if another queue of the topic has a record as old as its own. RocketMQ itself leaves no
+    other trace, and begins either queue at 0 again.
+
+    Source: `AdminBrokerProcessor.deleteTopic`, `ConsumerOffsetManager.cleanOffsetByTopic`,
+    `TopicConfigManager.deleteTopicConfig`, `DefaultMessageStore.deleteTopics`.
+    """
+    store = check.store
+    if key.topic not in store.topics.names or not 0 <= _store_ms(check, last_record) <= store.topics.changed_ms:
+        return False
+    try:
+        committed = store.highest_committed
+        if committed is None or committed.get(key, 0) > 0:
+            return False
+        return all(first > last_record for first in _first_records(check, key.topic))
+    except DamagedStoreError:
+        # Reported by itself; what cannot be read shows nothing.
+        return False
+
+
+def _first_records(check: Check, topic: bytes) -> Iterator[int]:
+    """Yield the log offset of the first record of each queue of a topic that is there.
+
+    Raises:
+        DamagedStoreError: a queue cannot be read.
+    """
+    for kind in check.store.kinds:
+        for queue in kind.queues(topic):
+            begin, end = queue.bounds(check.log.min_offset)
+            for _, entry in queue.read(begin, min(begin + 1, end)):
+                yield entry.physical_offset
+
+
+def _expired(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] | None:
+    lite = decode_lite_topic(key.topic)
+    minutes = check.store.topics.lite_expirations.get(lite.parent, NEVER) if lite is not None else NEVER
+    if minutes <= 0 or time.time_ns() // 1_000_000 - _store_ms(check, last_record) <= minutes * 60_000:
+        return None
+    return "queue-of-expired-lite-topic", f"the lite topic expired after {minutes} minutes"
+
+
+def _store_ms(check: Check, offset: int) -> int:
+    maps = LogMaps(check.log.folder, check.log.file_size)
+    store_ms = maps.store_time(offset)
+    maps.close()
+    return store_ms

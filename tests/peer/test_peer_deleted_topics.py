@@ -1,0 +1,72 @@
+"""Topics that a whole broker 5.5.0 deletes, and makes again without a message: what it leaves is no damage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reput
+from peer import peer as program
+from peer.turns import Turn
+from support import golden
+from support.checked import assert_sound
+from support.search import takes_long
+from support.switches import lines_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.pipeline.check.report import Finding
+
+pytestmark = pytest.mark.peer
+
+KINDS = {"json": "", "separate": lines_of("separate"), "config-v2": lines_of("config-v2")}
+"""Golden stores, whose log has messages of the topics, with the switches of their broker."""
+
+
+@pytest.fixture(autouse=True)
+def _broker() -> None:
+    """Skip without Maven or Java."""
+    reason = program.available("broker")
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def administered(folder: Path, store: Path, kind: str, lines: list[dict[str, Any]]) -> None:
+    """Have a broker with a store do what the lines say, and close it."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    options = [word for line in (golden.CONFIG + KINDS[kind]).split() for word in ("--set", line)]
+    with Turn(program.turn_words("broker", store, home, *options), home) as turn:
+        turn.answer()
+        turn.ask(lines)
+        turn.close()
+
+
+def missing(store: Path) -> list[Finding]:
+    """The findings about queues that are not there."""
+    found = reput.check(store, spark=False).findings
+    return [one for one in found if one.rule in {"queue-missing", "queue-of-deleted-topic"}]
+
+
+@pytest.mark.parametrize(
+    "kind", ["json", pytest.param("separate", marks=takes_long), pytest.param("config-v2", marks=takes_long)]
+)
+def test_a_topic_that_a_broker_deleted_and_made_again_was_damage(kind: str, tmp_path: Path) -> None:
+    """Its queues are a note, with and without the topic; the groups of other topics keep their offsets."""
+    store = golden.unpack(kind, tmp_path)
+    assert not missing(store)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        queues = {f"orders/{queue.queue_id}" for queue in opened.queues("orders")}
+    made = {"new-topic": "orders", "queues": 4, "attributes": {}}
+    for lines in ([{"delete-topic": "orders"}, {"persist": []}], [made, {"persist": []}]):
+        administered(tmp_path, store, kind, lines)
+        assert_sound(store)
+        found = missing(store)
+        assert {one.detail.partition(":")[0] for one in found} == queues
+        assert {(one.rule, one.severity) for one in found} == {("queue-of-deleted-topic", "note")}
+    again = [{"topic": "orders", "queue": 1, "body": "new", "flag": 0, "sysFlag": 0, "properties": {"UNIQ_KEY": "U1"}}]
+    administered(tmp_path, store, kind, [*again, {"await": "dispatch"}, {"persist": []}])
+    assert_sound(store)
+    assert {one.detail.partition(":")[0] for one in missing(store)} == queues - {"orders/1"}
