@@ -254,8 +254,9 @@ class StoreConfig:
 
     def given(self, name: str) -> str:
         """Describe a setting as it was given: RocketMQ's name, the value, and where it comes from."""
-        source = (self.sources or {}).get(name, "the configuration")
-        return f"{_NAMES[name]}={getattr(self, name)} (from {source})"
+        source, value = (self.sources or {}).get(name, "the configuration"), getattr(self, name)
+        text = str(value).lower() if isinstance(value, bool) else value
+        return f"{_NAMES[name]}={text} (from {source})"
 
 
 def _unknown(name: str) -> str:

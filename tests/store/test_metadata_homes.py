@@ -96,7 +96,7 @@ def test_other_members_of_a_file_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "config", "setting"),
     [
-        ("config-v1-single", SEPARATE, "useSingleRocksDBForAllConfigs=False"),
+        ("config-v1-single", SEPARATE, "useSingleRocksDBForAllConfigs=false"),
         ("config-v2", StoreConfig(config_manager_version="v1"), "configManagerVersion=v1"),
         ("config-v1", StoreConfig(config_manager_version="v2"), "configManagerVersion=v2"),
         ("json", StoreConfig(config_manager_version="v2"), "configManagerVersion=v2"),
@@ -291,6 +291,16 @@ def test_absent_tables_are_named(tmp_path: Path) -> None:
     assert reput.info(store).metadata.absent == {"groups": str(store / "config" / "subscriptionGroups")}
     shown = CliRunner().invoke(info, [str(store)], standalone_mode=False).output
     assert "metadata    no groups: config/subscriptionGroups is not there\n" in shown
+
+
+def test_info_was_silent_about_offsets_that_a_broker_with_light_queues_does_not_read(tmp_path: Path) -> None:
+    """With enableLmq a broker looks in lmqConsumerOffset.json alone: `info` says where the offsets are instead."""
+    store = golden.unpack("json", tmp_path)
+    assert not reput.info(store).metadata.notes
+    found = reput.info(store, config=StoreConfig(enable_lmq=True)).metadata
+    (note,) = found.notes
+    assert "consumerOffset.json: offsets are read here, since there is no" in note
+    assert "lmqConsumerOffset.json, where a broker with enableLmq=true (from the configuration) looks" in note
 
 
 @pytest.mark.parametrize("name", ["config-v1", "config-v1-single"])

@@ -71,7 +71,9 @@ def _verdict(report: CheckReport) -> str:
     """Return the verdict, and the remedy."""
     if wrong := report.wrong_settings:
         correct = "a setting contradicts the files: correct it" if len(wrong) == 1 else "correct the settings above"
-        return f"{correct}. Judged by the size of its own files the store is {_verdict_on_files(report)}"
+        is_of_size = all(one.file != report.store for one in wrong)
+        judged = "Judged by the size of its own files" if is_of_size else "Apart from that"
+        return f"{correct}. {judged} the store is {_verdict_on_files(report)}"
     return _verdict_on_files(report)
 
 

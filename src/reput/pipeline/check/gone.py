@@ -9,6 +9,7 @@ from typing import NamedTuple
 from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
+from reput.formats.system_topics import SYSTEM_PREFIX
 from reput.log.read.maps import LogMaps
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
@@ -33,9 +34,10 @@ def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
     """Note a queue that a broker has deleted, though the log has records of it; return True if it has.
 
     A broker's configuration lists all topics but light queues. Lite topics are deleted when they expire: those whose
-    last record is older than their parent allows. A topic that was deleted may be made again; see `_was_made_again`. A
-    broker that starts makes the entries again of records after the last one that has an entry in any queue, those of
-    a deleted topic, too. So entries are gone on purpose up to a queue offset: the queue has all others, or none.
+    last record is older than their parent allows. A topic that was deleted may be made again; see
+    `_shows_a_deletion`. A broker that starts makes the entries again of records after the last one that has an entry
+    in any queue, those of a deleted topic, too. So entries are gone on purpose up to a queue offset: the queue has all
+    others, or none.
 
     Source: `AdminBrokerProcessor.deleteTopic`, `AbstractLiteLifecycleManager.cleanExpiredLiteTopic`,
     `ConsumeQueueStore.getDispatchFromPhyOffset`.
@@ -47,7 +49,9 @@ def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
     if why is None or not _lacks_its_begin_alone(check, gone):
         return False
     rule, text = why
-    check.report.remark(NOTE, rule, gone.place, 1, f"{key}: {text}, {gone.entries} of its messages are still in the log")
+    check.report.remark(
+        NOTE, rule, gone.place, 1, f"{key}: {text}, {gone.entries} of its messages are still in the log"
+    )
     return True
 
 
@@ -70,17 +74,21 @@ def _deleted(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] |
     rule = "queue-of-deleted-topic"
     if check.store.topics.was_deleted(key.topic):
         return rule, "the topic was deleted"
-    if _was_made_again(check, key, last_record):
+    if _shows_a_deletion(check, key, last_record):
+        again = " and made again" if key.topic in check.store.topics.names else ""
         return rule, (
-            "the topic was deleted and made again (a topic was made or changed after its last message here, no group "
-            "has an offset in this queue, and no queue of the topic has an older message; if nobody deleted the topic, "
+            f"the topic was deleted{again} (a topic was made or changed after its last message here, no group has an "
+            "offset in this queue, and no queue of the topic has an older message; if nobody deleted the topic, "
             "`reput rebuild --only queue` brings this queue back)"
         )
     return None
 
 
-def _was_made_again(check: Check, key: QueueKey, last_record: int) -> bool:
-    """Return True if the store shows all that a broker leaves of a topic which it deletes and makes again.
+def _shows_a_deletion(check: Check, key: QueueKey, last_record: int) -> bool:
+    """Return True if the store shows all that a broker leaves of a topic which it deletes, and perhaps makes again.
+
+    It is asked about topics that the broker has, or may have: one that keeps its topics in a database of version 2 does
+    not write all of them there.
 
     A deletion removes every queue of the topic and every committed offset in it, and each change of the topics dates
     their data version. So a queue is lost, and not deleted, if the last change came before its last record, if a group
@@ -90,8 +98,8 @@ def _was_made_again(check: Check, key: QueueKey, last_record: int) -> bool:
     Source: `AdminBrokerProcessor.deleteTopic`, `ConsumerOffsetManager.cleanOffsetByTopic`,
     `TopicConfigManager.deleteTopicConfig`, `DefaultMessageStore.deleteTopics`.
     """
-    store = check.store
-    if key.topic not in store.topics.names or not 0 <= _store_ms(check, last_record) <= store.topics.changed_ms:
+    store, topics = check.store, check.store.topics
+    if key.topic.startswith(SYSTEM_PREFIX.encode()) or not 0 <= _store_ms(check, last_record) <= topics.changed_ms:
         return False
     try:
         committed = store.highest_committed

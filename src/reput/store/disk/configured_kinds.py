@@ -67,8 +67,9 @@ def _loaded_kind(config: StoreConfig, name: str, loaded: Sequence[str]) -> str:
     kind = kind_of_store_type(value) or ""
     if kind not in loaded:
         own = "" if getattr(config, name) else " (the default)"
+        loads = config.combine_cq_loading_cq_types or f"{';'.join(STORE_TYPES)} (the default)"
         raise ConfigError(
-            f"{rocketmq_names()[name]}={value}{own}: combineCQLoadingCQTypes={config.combine_cq_loading_cq_types} does "
-            "not load it, and RocketMQ does not start"
+            f"{rocketmq_names()[name]}={value}{own}: combineCQLoadingCQTypes={loads} does not load it, and RocketMQ "
+            "does not start"
         )
     return kind

@@ -67,7 +67,8 @@ def metadata_state(metadata: Metadata) -> MetadataState:
             state.absent[table.value] = str(metadata.wanted(table))
             continue
         sources = _sources(metadata, table)
-        if len(sources) == 1 and not source.is_database and metadata.is_as_expected:
+        is_as_expected = metadata.is_as_expected and metadata.place(table) == metadata.wanted(table)
+        if len(sources) == 1 and not source.is_database and is_as_expected:
             state.tables[table.value] = [_state(source, table, counts=True)]
         else:
             state.tables[table.value] = _places(metadata, table, sources, state)

@@ -10,6 +10,7 @@ from itertools import islice
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.layout import NO_LIMIT
+from reput.formats.lite_topics import is_light
 from reput.formats.record import Verdict
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
@@ -131,7 +132,9 @@ def fill_report(
     _report_times(report, results)
     broker = run.store.topics
     configured = broker.names
-    deleted = [topic.topic for topic in report.topics if broker.was_deleted(topic.topic.encode())]
+    # A broker's configuration does not list light queues.
+    built = [topic.topic for topic in report.topics if not is_light(topic.topic)]
+    deleted = [topic for topic in built if broker.was_deleted(topic.encode())]
     if deleted:
         report.notes.append(
             f"not in {broker.place.name}, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
