@@ -42,6 +42,6 @@ def test_the_closest_name_comes_first() -> None:
 
 def test_odd_names_are_in_quotes() -> None:
     """A name that is empty, or has a line end, is seen as it is; a very long number is no trouble."""
-    assert unknown_topic("/s", "", []) == "/s: no topic ''. There are: none"
+    assert unknown_topic("/s", "", []) == "/s: no topic ''. There are none"
     assert unknown_topic("/s", "a\nb", ["ab"]) == "/s: no topic 'a\\nb'. Near it: ab"
     assert "Near it" in near("a" + "9" * 5000, ["a" + "8" * 5000])

@@ -21,7 +21,7 @@ def similar(name: str, names: Sequence[str]) -> list[str]:
 
 def near(name: str, names: Sequence[str]) -> str:
     """Return a sentence with the names that are close to `name`, or with the known names if none is close."""
-    return near_it(name, names) or f"There are: {some(names)}"
+    return near_it(name, names) or (f"There are: {some(names)}" if names else "There are none")
 
 
 def near_it(name: str, names: Sequence[str]) -> str:
