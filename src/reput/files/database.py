@@ -35,7 +35,13 @@ from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
 from reput.formats import rocksdb_table
 from reput.formats.rocksdb import is_database_file
-from reput.formats.rocksdb_manifest import BLOCK_SIZE, ends_within_a_change, manifest_name, tail_offset
+from reput.formats.rocksdb_manifest import (
+    BLOCK_SIZE,
+    ends_within_a_change,
+    manifest_name,
+    never_had_a_table,
+    tail_offset,
+)
 
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
@@ -218,6 +224,7 @@ class DatabaseReader(Closing):
         families: Column families that it must have.
         optional: Families that it may have; `families` lacks those that it does not have.
         remedy: What helps if it is damaged, the last sentence of such an error.
+        is_logged: Its writers put each change into the write-ahead log (WAL) before it is in a table.
 
     Raises:
         DamagedStoreError: Files are missing or damaged, or a family of `families` is missing.
@@ -225,9 +232,16 @@ class DatabaseReader(Closing):
     """
 
     def __init__(
-        self, folder: Path, families: Sequence[str], *, optional: Sequence[str] = (), remedy: str = REBUILD_QUEUES
+        self,
+        folder: Path,
+        families: Sequence[str],
+        *,
+        optional: Sequence[str] = (),
+        remedy: str = REBUILD_QUEUES,
+        is_logged: bool = False,
     ) -> None:
         self.folder = folder
+        self._is_logged = is_logged
         self._optional = tuple(optional)
         self._remedy = remedy
         _began(self)
@@ -247,6 +261,7 @@ class DatabaseReader(Closing):
             try:
                 self._expect_a_log(shown)
                 self._expect_whole_changes()
+                self._expect_named_tables(shown)
                 names = [*families, *self._found_optional()]
                 handle = self._opened(names)
             except DamagedStoreError:
@@ -287,6 +302,29 @@ class DatabaseReader(Closing):
             raise DamagedStoreError(
                 f"{self.folder}: cannot open: {name} ends in the middle of a change, so what came after the changes "
                 f"before it is lost. {self._remedy}"
+            )
+
+    def _expect_named_tables(self, names: set[str]) -> None:
+        """Refuse a database of tables whose MANIFEST, cut between two changes, names none: RocksDB takes it for empty.
+
+        A writer that is killed while it writes its first table leaves the like, with the WAL of what is in the table.
+        RocksDB removes that WAL when the MANIFEST names the table (`FlushJob::WriteLevel0Table`, then
+        `DBImpl::PurgeObsoleteFiles`). A writer without a WAL leaves nothing else, so its database is not refused.
+
+        Raises:
+            DamagedStoreError: There are tables, the MANIFEST names none, and the WAL is empty.
+        """
+        tables = sorted(name for name in names if name.endswith(".sst"))
+        manifest = manifest_name(fs.read_bytes(self.folder / "CURRENT", _NAME_MOST) or b"")
+        if not self._is_logged or not tables or not manifest:
+            return
+        # One of more bytes names tables, or has changes for years of starts.
+        content = fs.read_bytes(self.folder / manifest, BLOCK_SIZE) or b""
+        logs = [self.folder / name for name in names if name.endswith(".log")]
+        if never_had_a_table(content) and all(fs.exists(path) and not fs.size_of(path) for path in logs):
+            raise DamagedStoreError(
+                f"{self.folder}: cannot open: {manifest} names no table, the write-ahead log is empty, and there is "
+                f"{tables[0]}: its last changes are lost. {self._remedy}"
             )
 
     def _found_optional(self) -> list[str]:

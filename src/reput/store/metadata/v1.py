@@ -88,9 +88,8 @@ class V1Databases(MetadataSource):
             name = utf8_name(key, str(place))
             values[name] = decode(value, f"{place}: {name}")
 
-        with DatabaseReader(
-            place, (DEFAULT_FAMILY,), optional=[name for name in families if name != DEFAULT_FAMILY], remedy=REMEDY
-        ) as database:
+        optional = [name for name in families if name != DEFAULT_FAMILY]
+        with DatabaseReader(place, (DEFAULT_FAMILY,), optional=optional, remedy=REMEDY, is_logged=True) as database:
             found = database.families
             for key, value in found[families.data].walk() if families.data in found else ():
                 left_out.passed(lambda key=key, value=value: take(key, value))  # type: ignore[misc]

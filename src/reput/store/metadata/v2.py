@@ -47,7 +47,7 @@ class V2Database(MetadataSource):
         from reput.files.database import DatabaseReader
 
         place = self.place(table)
-        with DatabaseReader(place, (v2.FAMILY,), remedy=REMEDY) as database:
+        with DatabaseReader(place, (v2.FAMILY,), remedy=REMEDY, is_logged=True) as database:
             family = database.families[v2.FAMILY]
             unknown = list(_unknown(family, place))
             values, left_out = _data(family, place, table)
