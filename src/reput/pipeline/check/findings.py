@@ -108,8 +108,8 @@ def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[M
         first_missing = min((one.first_missing for one in entries if one.missing), default=-1)
         first_wrong = min((one.first_wrong for one in entries if one.wrong), default=-1)
         bounds = OffsetRange(int(table.first[table.rows[key]]), int(table.next[table.rows[key]]))
-        last = max(one.wrong_to for one in ones)
-        if note_gone_on_purpose(check, Gone(kind, key, folder, bounds, missing + wrong, last)):
+        there, last = bounds if fs.exists(folder) else None, max(one.wrong_to for one in ones)
+        if note_gone_on_purpose(check, Gone(kind, key, folder, there, missing + wrong, last)):
             continue
         if wrong:
             file, offset = _entry_place(folder, file_size, first_wrong)

@@ -18,7 +18,8 @@ from reput.pipeline.check.state import Check
 class Gone(NamedTuple):
     """Entries that a queue lacks: `entries` of a `kind` of queues, found at `place`.
 
-    `offsets`: the queue offsets of the queue's records in the log; None for a queue that has no entry at all.
+    `offsets`: the queue offsets of the queue's records in the log; None if the queue has no entry at all, which then
+    is not looked up.
     `last_record`: the log offset of the last record without an entry.
     """
 
