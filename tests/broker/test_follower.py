@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -14,6 +16,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, wait_until
+from reput.broker import follower
 from reput.broker.wire.codes import ResponseCode
 from support.checked import assert_sound
 
@@ -80,6 +83,23 @@ def test_a_follower_ends_when_its_broker_is_killed(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         gone, alive = psutil.wait_procs(children, timeout=60)
     assert (len(gone), alive) == (1, [])
+
+
+def test_a_follower_that_is_killed_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a follower is logged though a process that it has started keeps its pipes, as Spark's Java may."""
+    code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    start = subprocess.Popen
+    monkeypatch.setattr(follower.subprocess, "Popen", lambda _, **named: start([sys.executable, "-c", code], **named))
+    process = follower.FollowerProcess(tmp_path)
+    begun_s = time.monotonic()
+    try:
+        wait_until(lambda: process.failure)
+        assert time.monotonic() - begun_s < 30
+        assert process.failure is not None
+        assert "exit code 0" in process.failure
+    finally:
+        os.killpg(process._process.pid, signal.SIGKILL)
+        process.stop()
 
 
 @pytest.mark.parametrize(

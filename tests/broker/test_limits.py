@@ -30,6 +30,7 @@ from reput.files import fs
 from reput.formats import remoting as frames
 from reput.log.append import append_file
 from support.checked import assert_sound
+from support.disks import fill, mounted, remount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -334,6 +335,33 @@ def test_a_full_disk_refuses_sends_alone(tmp_path: Path, monkeypatch: pytest.Mon
         assert client.put("orders", b"%d" % stored).code == C.SUCCESS
         assert client.ask(R.GET_MAX_OFFSET, topic="orders", queueId=0).fields["offset"] == str(stored + 1)
     assert_sound(path)
+
+
+def test_a_disk_without_room_refuses_sends_alone(tmp_path: Path) -> None:
+    """On a file system without room sends are refused in RocketMQ's words, pulls go on, and with room sends, too."""
+    sizes = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 60_000}
+    config = reput.StoreConfig(**sizes, max_hash_slot_num=5000, max_index_num=20_000)
+    with mounted(tmp_path / "small", "16m") as folder:
+        path = folder / "store"
+        with reput.serve(path, topics=["orders"], config=config) as broker, Client(broker.address) as client:
+            assert client.put("orders", b"first").code == C.SUCCESS
+            client.make_group("readers")
+            fill(folder)
+            stored = 1
+            while (answer := client.put("orders", bytes(50_000))).code == C.SUCCESS:
+                stored += 1
+            assert (answer.code, "the broker's disk is full" in str(answer.remark)) == (C.SERVICE_NOT_AVAILABLE, True)
+            made = client.put("made-on-a-full-disk")
+            assert (made.code, "the broker's disk is full" in str(made.remark)) == (C.SERVICE_NOT_AVAILABLE, True)
+            assert bodies(client.pull("orders"))[0] == b"first"
+            commit = {"consumerGroup": "readers", "topic": "orders", "queueId": 0, "commitOffset": 1}
+            assert client.ask(R.UPDATE_CONSUMER_OFFSET, **commit).code == C.SUCCESS
+            (folder / "filler").unlink()
+            remount(folder, "size=64m")
+            wait_until(lambda: client.put("orders", b"last").code == C.SUCCESS)
+            assert bodies(client.pull("orders", offset=stored)) == [b"last"]
+            assert client.put("made-on-a-full-disk").code == C.SUCCESS
+        assert_sound(path, config)
 
 
 # --- clients that vanish -------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from reput.broker import serve
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
 from reput.broker.wire.bodies import QueueName
 from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.pipeline.spark.listener import ProgressListener
 from reput.store.metadata.tables import Table
-from support import golden
+from support import golden, stores
 from support.checked import assert_sound
 from support.metadata import metadata_of
 
@@ -136,6 +137,48 @@ def test_a_store_that_is_held_is_refused(tmp_path: Path) -> None:
             reput.serve(tmp_path / "store")
         with Client(broker.address) as client:
             assert client.put("orders").code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("stage", ["decode", "publish"])
+def test_a_broker_and_a_rebuild_refuse_one_another(tmp_path: Path, stage: str) -> None:
+    """A rebuild of a store that is served is refused by name, and a broker on a store under rebuild, too."""
+    path, seen = tmp_path / "store", []
+    with reput.serve(path, topics=["orders"], config=stores.SMALL) as broker, Client(broker.address) as client:
+        assert client.put("orders").code == ResponseCode.SUCCESS
+        with pytest.raises(reput.StoreLockedError, match=r"is at work on this store|this process"):
+            reput.rebuild(path, spark=False)
+        assert client.put("orders").code == ResponseCode.SUCCESS
+
+    class Serving(ProgressListener):
+        """Tries to serve the store at a stage of its rebuild."""
+
+        def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - as listeners have it
+            """Try it once."""
+            if name == stage and not seen:
+                with pytest.raises(reput.StoreLockedError) as found:
+                    reput.serve(path)
+                seen.append(str(found.value))
+
+    reput.rebuild(path, spark=False, config=stores.SMALL, listener=Serving())
+    assert "rebuild" in seen[0]
+    with reput.serve(path, config=stores.SMALL) as broker, Client(broker.address) as client:
+        assert client.put("orders").code == ResponseCode.SUCCESS
+    assert_sound(path, stores.SMALL)
+
+
+def test_a_damaged_configuration_is_refused(tmp_path: Path) -> None:
+    """A value of a wrong type in topics.json is named with its topic, and the store is released."""
+    with reput.serve(tmp_path / "store", topics=["orders"]):
+        pass
+    path = tmp_path / "store" / "config" / "topics.json"
+    for file in (path, path.with_name("topics.json.bak")):
+        text = file.read_text()
+        file.write_text(text.replace('"perm":6', '"perm":"all"'))
+    with pytest.raises(reput.DamagedStoreError, match=r"topics\.json.*perm is 'all'"):
+        reput.serve(tmp_path / "store")
+    path.write_text(text)
+    with reput.serve(tmp_path / "store"):
+        pass
 
 
 def test_a_damaged_topics_file_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from typing import IO, Any, Final
 
 log = logging.getLogger("reput.broker.follower")
 _STOP_S = 20.0
+_LAST_WORDS_S = 2.0
 _LINE_MAX: Final = 1 << 16
 
 
@@ -81,8 +83,10 @@ class FollowerProcess:
 
     def _watch(self) -> None:
         code = self._process.wait()
+        deadline_s = time.monotonic() + _LAST_WORDS_S
         for thread in self._threads:
-            thread.join()
+            # Spark's Java may keep the pipes for longer.
+            thread.join(max(0.0, deadline_s - time.monotonic()))
         if not self._is_stopping:
             self.failure = f"exit code {code}: {self._last_line}"
             log.error(
@@ -103,4 +107,4 @@ class FollowerProcess:
             except subprocess.TimeoutExpired:
                 log.warning("the follower of %s does not end within %.0f s, and is ended", self._store, _STOP_S)
                 end()
-        self._watcher.join()
+        self._watcher.join(_STOP_S)

@@ -230,6 +230,8 @@ class BrokerServer:
         self._note_closed()
         broker.locks.forget_expired()
         broker.statistics.sample()
+        broker.topics.keep()
+        broker.groups.keep()
         await self._loop.run_in_executor(None, broker.persist)
         if broker.wants_indexes or broker.store.behind_bytes > INDEX_BYTES:
             broker.wants_indexes = False

@@ -47,8 +47,8 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
         subscriptions = [one for one in wanted if one is not None]
         broker.groups.find_or_create(group)
         retry_topic = f"{RETRY_PREFIX}{group}"
-        if broker.topics.find(retry_topic) is None and len(retry_topic) <= MAX_NAME_LENGTH:
-            broker.topics.create(retry_topic, 1, 1)
+        if len(retry_topic) <= MAX_NAME_LENGTH:
+            broker.topics.make_own(retry_topic)
         broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions)
     return Answer()
 

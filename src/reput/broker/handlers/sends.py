@@ -17,7 +17,7 @@ from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.configuration import CLUSTER
 from reput.broker.state.statistics import MessageKind
-from reput.broker.wire.answers import Answer
+from reput.broker.wire.answers import Answer, unavailable
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats import client_batch
 from reput.formats import property_names as names
@@ -46,10 +46,10 @@ _CODES: Final = {
         ResponseCode.MESSAGE_ILLEGAL,
         f"the message is illegal, its properties are longer than {MAX_PROPERTIES_SIZE} bytes",
     ),
-    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now"),
-    PutStatus.DISK_FULL: (ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now. The disk is full"),
+    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, unavailable("the store takes no messages")),
+    PutStatus.DISK_FULL: (ResponseCode.SERVICE_NOT_AVAILABLE, unavailable("the broker's disk is full")),
     PutStatus.OS_PAGE_CACHE_BUSY: (
-        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
         "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
     ),
 }

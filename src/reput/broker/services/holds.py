@@ -60,6 +60,8 @@ class Holds:
         self._loop = loop
         self._held: dict[Hold, None] = {}
         self._held_bytes = 0
+        # By connection: thousands of clients may go at once.
+        self._of_connection: dict[object, dict[Hold, None]] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -72,6 +74,7 @@ class Holds:
         hold = Hold(pull, again, size)
         pull.request.is_held = True
         self._held[hold] = None
+        self._of_connection.setdefault(pull.request.connection, {})[hold] = None
         self._held_bytes += size
         hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._end, hold)
         # The store looks again after it has noted the waiter, so no arrival is lost in between.
@@ -88,6 +91,11 @@ class Holds:
         if hold not in self._held:
             return False
         del self._held[hold]
+        connection = hold.pull.request.connection
+        own = self._of_connection[connection]
+        del own[hold]
+        if not own:
+            del self._of_connection[connection]
         self._held_bytes -= hold.size
         if hold.timer is not None:
             hold.timer.cancel()
@@ -97,7 +105,7 @@ class Holds:
 
     def forget_connection(self, connection: object) -> None:
         """Drop the pulls of a connection that is gone."""
-        for hold in [one for one in self._held if one.pull.request.connection is connection]:
+        for hold in list(self._of_connection.get(connection, ())):
             self._forget(hold)
 
     def end_topic(self, topic: str) -> None:

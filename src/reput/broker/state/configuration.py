@@ -8,13 +8,14 @@ Source: `TopicConfigManager`, `SubscriptionGroupManager`, `TopicConfig`, `Subscr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from reput.broker.wire.codes import ResponseCode, refuse
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, NoSpaceError
 from reput.formats import data_version
 from reput.formats.system_topics import (
     CREATE_TOPIC,
@@ -34,6 +35,7 @@ from reput.formats.system_topics import (
 from reput.formats.topic_names import is_client_name, topic_fault
 from reput.store.metadata.configurations import Configurations
 
+log = logging.getLogger("reput.broker")
 CLUSTER: Final = "DefaultCluster"
 READ, WRITE, INHERIT = 4, 2, 1
 _READ_WRITE: Final = READ | WRITE
@@ -108,6 +110,7 @@ class TopicConfigs:
     def __init__(self, configurations: Configurations, place: Path, broker_name: str) -> None:
         _refuse_damaged(place, configurations, _topic_config("", 1, 1, 0))
         self._configurations = configurations
+        self._is_waiting = False
         self._deleting: set[str] = set()
         own = {
             **_SYSTEM_TOPICS,
@@ -173,6 +176,16 @@ class TopicConfigs:
         self._configurations.put(topic, {**values, **further})
         self._configurations.persist()
 
+    def make_own(self, topic: str) -> None:
+        """Make a group's own topic of one queue, if there is none."""
+        if self.find(topic) is None:
+            self._configurations.put(check_topic(topic), _topic_config(topic, 1, 1, _READ_WRITE))
+            self.keep()
+
+    def keep(self) -> None:
+        """Make durable what is not yet; without room on the disk it stays in memory until there is some."""
+        self._is_waiting = _keep(self._configurations, self._is_waiting)
+
     def find_or_create(self, topic: str, default_topic: str, wanted_queues: int) -> dict[str, Any]:
         """Return the configuration of a topic that somebody sends to; make the topic if it may be made.
 
@@ -207,6 +220,7 @@ class GroupConfigs:
     def __init__(self, configurations: Configurations, place: Path) -> None:
         _refuse_damaged(place, configurations, _group_config(""))
         self._configurations = configurations
+        self._is_waiting = False
 
     def __len__(self) -> int:
         return len(self._configurations.values)
@@ -249,8 +263,12 @@ class GroupConfigs:
             refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist")
         made = _group_config(group)
         self._configurations.put(group, made)
-        self._configurations.persist()
+        self.keep()
         return made
+
+    def keep(self) -> None:
+        """Make durable what is not yet; without room on the disk it stays in memory until there is some."""
+        self._is_waiting = _keep(self._configurations, self._is_waiting)
 
 
 def queue_count(config: Mapping[str, Any], *names: str) -> int:
@@ -281,6 +299,18 @@ def _refuse_damaged(place: Path, configurations: Configurations, known: Mapping[
             raise DamagedStoreError(
                 f"{place}: configuration {name!r:.130}: {fault}. Mend it, or restore it from a copy"
             )
+
+
+def _keep(configurations: Configurations, is_waiting: bool) -> bool:
+    """Make configurations durable; return True if the disk has no room for them, which is logged once."""
+    try:
+        configurations.persist()
+    except NoSpaceError as error:
+        # Consumers of a full disk go on.
+        if not is_waiting:
+            log.warning("configurations are in memory alone until there is room: %s", error)
+        return True
+    return False
 
 
 def _document(member: str, configurations: Configurations) -> dict[str, Any]:

@@ -19,11 +19,16 @@ class Answer(NamedTuple):
     pieces: Sequence[bytes | memoryview] = ()
 
 
+def unavailable(reason: str) -> str:
+    """Return why no message is taken, in RocketMQ's words (`SendMessageProcessor.handlePutMessageResult`)."""
+    return f"service not available now. It may be caused by one of the following reasons: {reason}"
+
+
 def answer_of_error(error: ReputError) -> Answer:
     """Return the answer to a request that met an error of the store."""
     if isinstance(error, TailFullError):
         return Answer(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, start flow control for a while: {error}")
     if isinstance(error, NoSpaceError):
-        return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}")
+        return Answer(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable(f"the broker's disk is full: {error}"))
     code = ResponseCode.INVALID_PARAMETER if isinstance(error, ConfigError) else ResponseCode.SYSTEM_ERROR
     return Answer(code, str(error))
