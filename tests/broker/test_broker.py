@@ -133,6 +133,34 @@ def test_a_batch_is_stored_whole(client: Client) -> None:
     assert client.ask(R.GET_MAX_OFFSET, topic="orders", queueId=2).fields["offset"] == "2"
 
 
+def test_a_batch_is_the_same_once_kernels_are_loaded(broker: reput.RunningBroker, client: Client) -> None:
+    """Batches are stored, and refused, alike before and after."""
+    plain, delayed = batch((b"a", "TAGS\x01x"), (b"b", "")), batch((b"a", ""), (b"b", "DELAY\x013"))
+    answers = []
+    for are_loaded in (False, True):
+        if are_loaded:
+            wait_until(lambda: broker._broker.has_kernels)
+        broker._broker.has_kernels = are_loaded
+        found = [client.ask(R.SEND_BATCH_MESSAGE, body, **send_fields("orders", m=True)) for body in (plain, delayed)]
+        answers.append([(one.code, one.remark, sorted(one.fields), len(one.fields.get("msgId", ""))) for one in found])
+    assert answers[0] == answers[1]
+    assert [one[0] for one in answers[1]] == [C.SUCCESS, C.MESSAGE_ILLEGAL]
+    got = records(client.pull("orders"))
+    assert [(one.body, one.properties.rstrip(b"\x02")) for one in got] == [(b"a", b"TAGS\x01x"), (b"b", b"")] * 2
+    assert got[0].born_host == got[2].born_host
+
+
+def test_a_header_is_checked_again_when_its_topic_changes(client: Client) -> None:
+    """A queue that a topic has no more is refused, though the same header was served before."""
+    fields = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": False, "perm": 6}
+    for queues, code in ((4, C.SUCCESS), (2, C.INVALID_PARAMETER), (4, C.SUCCESS)):
+        sizes = {"readQueueNums": queues, "writeQueueNums": queues}
+        assert client.ask(R.UPDATE_AND_CREATE_TOPIC, topic="orders", **sizes, **fields).code == C.SUCCESS
+        assert [client.put("orders", b"x", 3).code for _ in range(2)] == [code] * 2
+    answers = [client.put("orders", b"x", 3, properties=f"UNIQ_KEY\x01u{n}\x02").fields for n in range(2)]
+    assert [one["transactionId"] for one in answers] == ["u0", "u1"]
+
+
 def test_sends_of_one_read_are_stored_in_their_order(client: Client) -> None:
     """A hundred sends in one write are answered each, one that is refused does not harm the others."""
     requests: list[tuple[int, bytes, int, dict[str, Any]]] = [

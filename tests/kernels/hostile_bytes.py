@@ -20,13 +20,23 @@ import numpy as np
 import pyarrow as pa
 
 from reput.files.maps import MapTable
+from reput.formats.client_batch import InnerMessage
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
-from reput.kernels import field_kernels, filter_kernels, kernels, key_kernels, line_kernels, lookup_kernels
+from reput.kernels import (
+    client_kernels,
+    field_kernels,
+    filter_kernels,
+    kernels,
+    key_kernels,
+    line_kernels,
+    lookup_kernels,
+)
 from reput.kernels.compiled.tools.crc import crc32
 from reput.kernels.layouts.batch import Batch
+from reput.kernels.layouts.client_batch import SPLIT_LAYOUT, most_rows
 from reput.kernels.layouts.columns import (
     IN_QUEUE,
     Columns,
@@ -58,12 +68,15 @@ from reput.log.encode.encode import RecordEncoder
 from reput.log.encode.message import MessageRefusedError
 from reput.log.encode.queue_directory import EncodeBuffer, QueueDirectory
 from reput.log.encode.topics import TopicTable
+from support.encoders import encode_messages
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.hashes import java_hash
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 ROOM = GuardedRoom(1 << 14)
@@ -357,6 +370,34 @@ def run_batch(chance: Random) -> None:
         batch.encode(lambda *_: None, 0, 0, 1)
 
 
+def run_split(chance: Random, place: Callable[[bytes], NDArray[np.uint8]]) -> None:
+    """The kernel of clients' batches, over a body that is cut or spoilt, into columns of the sizes that it asks for."""
+    messages = [
+        InnerMessage(0, chance.randbytes(chance.randrange(40)), properties(chance)) for _ in range(chance.randrange(5))
+    ]
+    data = bytearray(encode_messages(messages))
+    for _ in range(chance.randrange(3) if data else 0):
+        at = chance.randrange(len(data))
+        data[at : at + 4] = chance.choice(LENGTHS).to_bytes(4)
+    whole = bytes(data[: chance.choice((len(data), chance.randrange(len(data) + 1)))])
+    rows, body = most_rows(len(whole)), place(whole)
+    body_offsets, text_offsets = (guarded_array(rows + 1, np.int64) for _ in range(2))
+    bodies, texts = (guarded_array(len(whole), np.uint8) for _ in range(2))
+    flags = guarded_array(rows, np.int32)
+    words = words_of(
+        SPLIT_LAYOUT,
+        data_at=address_of(body),
+        size=len(whole),
+        rows=0,
+        body_offsets_at=address_of(body_offsets),
+        bodies_at=address_of(bodies),
+        property_offsets_at=address_of(text_offsets),
+        properties_at=address_of(texts),
+        flags_at=address_of(flags),
+    )
+    client_kernels("compiled").split_batch(address_of(np.array(words, dtype=np.int64)))
+
+
 def bend(chance: Random, offsets: NDArray[np.integer[Any]], often: float) -> None:
     """Now and then, have an offset of a column point somewhere else."""
     if chance.random() < often:
@@ -423,6 +464,7 @@ def main(note: str, what: str, cases: int = 0) -> None:
             run_filters(chance, place(data), [at - 4 for at in positions])
             run_lines(chance, place(data), [at - 4 for at in positions])
             run_batch(chance)
+            run_split(chance, place)
 
 
 if __name__ == "__main__":

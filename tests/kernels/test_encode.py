@@ -24,7 +24,7 @@ from reput.kernels.layouts.batch import (
     Texts,
 )
 from reput.kernels.layouts.records import address_of
-from reput.log.encode import column_batch, queue_directory
+from reput.log.encode import column_batch, laid_out, queue_directory
 from reput.log.encode.column_batch import ColumnBatch
 from reput.log.encode.encode import RecordEncoder
 from reput.log.encode.message import MessageRefusedError
@@ -41,7 +41,7 @@ FIRST = (5, 0, 1 << 20, 0)
 @pytest.fixture(params=TWINS)
 def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The twin whose kernels the batches of columns take."""
-    for module in (column_batch, queue_directory):
+    for module in (laid_out, queue_directory):
         monkeypatch.setattr(module, "encode_kernels", lambda: kernels.encode_kernels(request.param))
     return str(request.param)
 
@@ -112,7 +112,7 @@ class Batched:
 
     def lay_out(self) -> tuple[int, BatchRefusal]:
         """The first message that cannot be stored (-1: none), and why: NONE for its topic."""
-        run, scratch = column_batch.encode_kernels().lay_out, self.batch._scratch
+        run, scratch = laid_out.encode_kernels().lay_out, self.batch._scratch
         while (answer := run(scratch.at)) == NEW_QUEUE:
             row = int(scratch.record[Batch.done])
             try:
@@ -264,7 +264,7 @@ def test_hostile_offsets_are_refused(column: str, row: int, offset: int) -> None
     seen = []
     for kind in TWINS:
         with pytest.MonkeyPatch.context() as patch:
-            for module in (column_batch, queue_directory):
+            for module in (laid_out, queue_directory):
                 patch.setattr(module, "encode_kernels", lambda kind=kind: kernels.encode_kernels(kind))
             seen.append(Batched(table.set_column(place, column, hostile), are_joined=False).lay_out())
     assert seen[0] == seen[1]

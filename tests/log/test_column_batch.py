@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.log.encode import column_batch, queue_directory
+from reput.log.encode import column_batch, laid_out, queue_directory
 from reput.log.encode.message import Message, PutStatus
 from reput.log.encode.queue_directory import QueueDirectory
 from support.appends import open_log, read_log
@@ -59,7 +59,7 @@ def table_of(data: st.DataObject, batch: list[dict[str, Any]]) -> pa.Table:
 
 def use(patch: pytest.MonkeyPatch, kind: str) -> None:
     """Take the kernels of this kind."""
-    for module in (column_batch, queue_directory):
+    for module in (laid_out, queue_directory):
         patch.setattr(module, "encode_kernels", lambda: kernels.encode_kernels(kind))
 
 

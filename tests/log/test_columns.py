@@ -325,11 +325,11 @@ def test_many_queues(tmp_path: Path) -> None:
 def test_the_plain_kernels_store_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch on plain Python changes no byte."""
     from reput import kernels
-    from reput.log.encode import column_batch
+    from reput.log.encode import laid_out
 
     files = []
     for kind in ("reference", "compiled"):
-        monkeypatch.setattr(column_batch, "encode_kernels", lambda kind=kind: kernels.encode_kernels(kind))
+        monkeypatch.setattr(laid_out, "encode_kernels", lambda kind=kind: kernels.encode_kernels(kind))
         with open_log(tmp_path / kind, last_store_timestamp=1 << 50) as log:
             log.append_columns(good(tags=["x", None, ""], keys=[["k", "l"], [], None]))
         files.append(next((tmp_path / kind).iterdir()).read_bytes())

@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.errors import DiskFullError, NoSpaceError, PutError
-from reput.formats.properties import decode_properties
+from reput.formats.properties import decode_properties, text_properties
 from reput.log.encode.batch import stored_nothing
-from reput.log.encode.message import Message, MessageRefusedError, PropertyEncoder, PutResult, PutStatus
+from reput.log.encode.message import (
+    EncodedProperties,
+    Message,
+    MessageRefusedError,
+    PropertyEncoder,
+    PutResult,
+    PutStatus,
+)
 
 texts = st.text(st.characters(exclude_characters="\x01\x02 ", codec="utf-8"), min_size=1, max_size=20)
 names = texts.filter(lambda name: name not in {"TAGS", "KEYS", "UNIQ_KEY", "INNER_NUM"})
@@ -127,3 +134,24 @@ def test_raise_for_status(status: PutStatus) -> None:
         for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
             assert type(error) is (DiskFullError if status is PutStatus.DISK_FULL else PutError)
             assert (error.status, error.reason, str(error)) == (status, "because", f"{status.value}: because")
+
+
+TEXT_PAIRS = st.lists(st.tuples(*[st.text("ab\x01\x02é\ud800", max_size=3) | st.sampled_from(["INNER_NUM", "x"])] * 2))
+
+
+@given(TEXT_PAIRS, st.booleans())
+def test_encoded_properties_are_those_of_the_mapping(pairs: list[tuple[str, str]], is_ended: bool) -> None:
+    """Text that is taken as it is gives the bytes, and the properties, that the mapping of its pairs gives."""
+    text = "\x02".join(f"{name}\x01{value}" for name, value in pairs) + ("\x02" if is_ended else "")
+    made = EncodedProperties.of(text)
+    if made is not None:
+        assert PropertyEncoder().encode(Message("t", b"", properties=made)) == made.data
+        assert PropertyEncoder().encode(Message("t", b"", properties=dict(made))) == made.data
+        assert dict(made) == text_properties(made.data)
+
+
+def test_text_that_must_be_looked_at_is_not_taken() -> None:
+    """Text with a name twice, with an empty name or value, with half a character, or with a name of the store's."""
+    for text in ("", "a", "a\x01", "\x01b", "a\x01b\x01c", "a\x01b\x02a\x01c", "a\x01\ud800", "INNER_NUM\x015"):
+        assert EncodedProperties.of(text) is None, text
+    assert EncodedProperties.of("a\x01b") == {"a": "b"}

@@ -123,3 +123,21 @@ def test_lag(tmp_path: Path) -> None:
         assert 10 <= lag.ms < 10_000
         store.reput(spark=False)
         assert store.lag() == (0, 0, 0)
+
+
+def test_puts_ask_about_their_own_queues_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand waiters of other queues, puts look at the queues that they put to, and wake these."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
+        monkeypatch.setattr(store, "_notify_arrivals", lambda: None)
+        woken: list[str] = []
+        for queue_id in range(1000):
+            store.on_arrival("other", queue_id, 0, lambda: woken.append("other"))
+        for queue_id in range(3):
+            store.on_arrival("own", queue_id, 0, lambda: woken.append("own"))
+        asked: list[tuple[str, int]] = []
+        true = store.view.max_offset
+        monkeypatch.setattr(store.view, "max_offset", lambda *queue: (asked.append(queue), true(*queue))[1])
+        store.put_messages((reput.Message("own", b"x") for _ in range(2)), [0, 1])
+        store.put_message(reput.Message("own", b"x"), 2)
+        assert sorted(asked) == [("own", queue_id) for queue_id in range(3)]
+        assert woken == ["own"] * 3

@@ -167,6 +167,7 @@ class RunningBroker(Closing):
             warm_filter_kernels()
         warm_store_kernels()
         self._store.expect_many()
+        self._broker.has_kernels = True
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

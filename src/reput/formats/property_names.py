@@ -11,6 +11,9 @@ from typing import Final
 
 from reput.formats import properties
 
+NAME_END: Final = properties.NAME_END.decode()
+PROPERTY_END: Final = properties.PROPERTY_END.decode()
+
 CHECK_IMMUNITY_S: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES: Final = properties.CHECK_TIMES.decode()
 CLUSTER: Final = "CLUSTER"

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from reput.formats.fastjson import write_fastjson
-from reput.formats.layout import Field, Layout
+from reput.formats.layout import INT32_MAX, Field, Layout
 
 MAX_FRAME_SIZE: Final = 16 << 20
 """The largest frame, its length included (`com.rocketmq.remoting.frameMaxLength`)."""
@@ -77,7 +77,9 @@ _PREFIX, _HEAD, _FIELDS, _NAME, _VALUE = (layout.struct for layout in LAYOUTS)
 _LENGTH_SIZE = PREFIX.offsets["header"]
 _OTHER = LANGUAGES.index("OTHER")
 _HEADER_MASK = 0xFFFFFF
-_INT32 = range(-(1 << 31), 1 << 31)
+_LANGUAGE_NUMBERS = {name: number for number, name in enumerate(LANGUAGES)}
+_INT32_MIN = -INT32_MAX - 1
+_quoted = json.encoder.encode_basestring
 # V4_0_0; each release has a snapshot before it, and ten follow one another until the next minor version.
 _FIRST_VERSION, _LAST_VERSION = 213, 611
 
@@ -85,9 +87,21 @@ _FIRST_VERSION, _LAST_VERSION = 213, 611
 def _json_reader() -> Callable[[bytes], Any]:
     """Return orjson's reader where it is installed, which takes a third of the time of json's."""
     if find_spec("orjson") is None:
-        return json.loads
+        return _plain_json
     loads: Callable[[bytes], Any] = import_module("orjson").loads
     return loads
+
+
+_scan: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
+
+
+def _plain_json(data: bytes) -> Any:
+    """Return the value of a JSON text; `json.loads` takes two thirds more time for one in UTF-8 without blanks."""
+    try:
+        value, end = _scan(data.decode(), 0)
+    except (StopIteration, UnicodeDecodeError):
+        return json.loads(data)
+    return value if end == len(data) else json.loads(data)
 
 
 read_json = _json_reader()
@@ -171,19 +185,17 @@ def encode_head(frame: RemotingFrame, body_size: int) -> bytes:
 
 
 def _json_header(frame: RemotingFrame) -> bytes:
-    values: dict[str, Any] = {
-        "code": frame.code,
-        "flag": frame.flag,
-        "language": LANGUAGES[frame.language],
-        "opaque": frame.opaque,
-        "serializeTypeCurrentRPC": "JSON",
-        "version": frame.version,
-    }
+    # As `write_fastjson` writes it. From its parts it takes a third of the time.
+    text = (
+        f'{{"code":{frame.code:d},"flag":{frame.flag},"language":"{LANGUAGES[frame.language]}","opaque":{frame.opaque},'
+        f'"serializeTypeCurrentRPC":"JSON","version":{frame.version}'
+    )
     if frame.remark is not None:
-        values["remark"] = frame.remark
+        text += f',"remark":{_quoted(frame.remark)}'
     if frame.fields:
-        values["extFields"] = dict(frame.fields)
-    return write_fastjson(values)
+        fields = [f"{_quoted(name)}:{_quoted(value)}" for name, value in frame.fields.items()]
+        text += f',"extFields":{{{",".join(fields)}}}'
+    return (text + "}").encode("utf-8", "surrogatepass")
 
 
 def _binary_header(frame: RemotingFrame) -> bytes:
@@ -282,14 +294,16 @@ def _read_json_header(header: bytes) -> RemotingFrame:
         raise FrameError(f"a header that is no JSON: {header[:40]!r}") from error
     if not isinstance(values, dict):
         raise FrameError(f"a header that is no JSON object: {header[:40]!r}")
-    numbers = [values.get(name, 0) for name in ("code", "opaque", "flag", "version")]
-    if not all(type(number) is int and number in _INT32 for number in numbers):
-        raise FrameError(f"code, opaque, flag and version are {numbers!r:.80}: they are whole numbers of 32 bits")
-    code, opaque, flag, version = numbers
-    fields, remark, language = values.get("extFields"), values.get("remark"), values.get("language")
+    get = values.get
+    code, opaque, flag, version = get("code", 0), get("opaque", 0), get("flag", 0), get("version", 0)
+    for number in (code, opaque, flag, version):
+        if type(number) is not int or not _INT32_MIN <= number <= INT32_MAX:
+            numbers = [code, opaque, flag, version]
+            raise FrameError(f"code, opaque, flag and version are {numbers!r:.80}: they are whole numbers of 32 bits")
+    fields, remark, language = get("extFields"), get("remark"), get("language")
     if not (fields is None or isinstance(fields, dict)) or not (remark is None or isinstance(remark, str)):
         raise FrameError(f"extFields or remark of a wrong type: {header[:40]!r}")
-    number = LANGUAGES.index(language) if language in LANGUAGES else _OTHER
+    number = _LANGUAGE_NUMBERS.get(language, _OTHER) if isinstance(language, str) else _OTHER
     try:
         texts = _texts(fields or {})
     except RecursionError:

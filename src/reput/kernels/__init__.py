@@ -176,6 +176,18 @@ def encode_kernels(kind: str) -> EncodeKernels:
     return EncodeKernels(module.lay_out, module.write_records, module.add_queue, body_crc)
 
 
+class ClientKernels(NamedTuple):
+    """The kernel that splits clients' batches; its signature is in `reput.kernels.reference.client_batch`."""
+
+    split_batch: Callable[[int], int]
+
+
+@_KernelChoice
+def client_kernels(kind: str) -> ClientKernels:
+    """Return the kernel of clients' batches of that kind."""
+    return _all_of(ClientKernels, "client_batch", kind)
+
+
 class LookupKernels(NamedTuple):
     """The kernels that answer a look-up in one call; signatures are in `reput.kernels.reference.lookup`."""
 

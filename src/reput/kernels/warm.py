@@ -9,6 +9,7 @@ from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
 from reput.kernels import (
     backlog_kernels,
+    client_kernels,
     encode_kernels,
     field_kernels,
     filter_kernels,
@@ -19,6 +20,7 @@ from reput.kernels import (
     table_kernels,
 )
 from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
+from reput.kernels.layouts.client_batch import SPLIT_LAYOUT
 from reput.kernels.layouts.columns import Columns, DecodeRules, ItemRange, PullRules
 from reput.kernels.layouts.fields import (
     COUNT_PAIRS,
@@ -34,7 +36,7 @@ from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
 from reput.kernels.layouts.lines import LineProgram, line_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.records import address_of, words_of
 from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlock, TableState
 from reput.kernels.pack import pack_entries
 
@@ -62,6 +64,7 @@ def warm_store_kernels() -> None:
     warm_select_kernel()
     warm_backlog_kernels()
     warm_encode_kernels()
+    warm_client_kernels()
     lookup_kernels()
 
 
@@ -117,6 +120,16 @@ def warm_encode_kernels() -> None:
     run.add_queue(at, 0, at, 0, 0)
     run.lay_out(at)
     run.write_records(at, 0, 0, 0, 0, at)
+
+
+def warm_client_kernels() -> None:
+    """Call the kernel of clients' batches once, with a batch of no messages."""
+    offsets = np.zeros((2, 1), dtype=np.int64)
+    at = address_of(offsets)
+    fields = {"body_offsets_at": at, "property_offsets_at": at + offsets.itemsize}
+    words = words_of(SPLIT_LAYOUT, **dict.fromkeys(SPLIT_LAYOUT.offsets, 0) | fields)
+    split = np.array(words, dtype=np.int64)
+    client_kernels().split_batch(address_of(split))
 
 
 def warm_field_kernels() -> None:

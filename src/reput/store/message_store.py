@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from reput.log.append.append import LogAppender
     from reput.log.append.flush import FlushService
+    from reput.log.encode.client_batch import SentBatch
     from reput.log.encode.message import Message, PutManyResult, PutResult
     from reput.store.disk.layout import StoreLayout
     from reput.store.metadata.homes import MetadataHomes
@@ -309,13 +311,35 @@ class LocalStore(ProgressCalls, Reading):
         if self.is_tail_full:
             self._wait_for_tail()
         if hasattr(messages, "schema"):
-            result = appender.append_columns(messages)
-        else:
-            result = appender.append_many(messages, queue_id)
+            return self._settled(appender.append_columns(messages), self._arrivals.queues())
+        messages = messages if isinstance(messages, Sequence) else list(messages)
+        result = appender.append_many(messages, queue_id)
+        ids = repeat(queue_id) if isinstance(queue_id, int) else queue_id
+        return self._settled(result, ((one.topic, own) for one, own in zip(messages, ids, strict=False)))
+
+    def put_client_batch(self, sent: SentBatch) -> PutManyResult | None:
+        """Store a batch as a RocketMQ client has sent it, in order in one file of the log, all or none.
+
+        Returns:
+            The answer; None, and nothing is stored, if the batch must be looked at message by message: its body does
+            not hold whole messages, or a property may change how a message is stored.
+
+        The call raises the errors of `put_message`.
+        """
+        appender = self._writer().appender
+        if self.is_tail_full:
+            self._wait_for_tail()
+        result = appender.append_client_batch(sent)
+        return None if result is None else self._settled(result, {(sent.topic, sent.queue_id)})
+
+    def _settled(self, result: PutManyResult, queues: Iterable[tuple[str, int]]) -> PutManyResult:
+        """Return the answer to a put to these queues when it is durable, if it must be; wake who waits for them."""
         if self._sync_flush and self._flush:
             result = self._flush.settle(result)
-        if self._arrivals:
-            self._notify_arrivals()
+        if self._waiting and result.status.is_stored:
+            for topic, queue_id in set(queues):
+                if self._arrivals.waits(topic, queue_id):
+                    self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
         return result
 
     def _writer(self) -> StoreWriter:
@@ -480,10 +504,12 @@ class LocalStore(ProgressCalls, Reading):
     # --- background, closing -------------------------------------------------------------------
 
     def _keep_house(self, writing: StoreWriter) -> None:
+        notified = -1
         while self._is_called():
             try:
                 writing.catch_up()
-                if self._arrivals:
+                # Who waits from now on looks by himself first.
+                if self._arrivals and notified != (notified := self.view.follower.offset):
                     self._notify_arrivals()
                 self.progress.persist_if_due(time.time_ns() // 1_000_000)
                 writing.keep_up()

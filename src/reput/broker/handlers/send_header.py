@@ -6,13 +6,12 @@ Source: `SendMessageRequestHeaderV2`, `AbstractSendMessageProcessor.msgCheck`, `
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
+from reput.broker.state.known_headers import SendHeader, key_of
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
-from reput.formats.properties import text_properties
-from reput.formats.property_names import DELAY
+from reput.formats.property_names import DELAY, NAME_END, PROPERTY_END
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
 from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
@@ -39,22 +38,29 @@ _LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
 _KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | COMPRESSION_MASK
 """The bits of sysFlag that a sender sets; the others are the store's."""
 
-
-class SendHeader(NamedTuple):
-    """The header of a send, of either version."""
-
-    topic: str
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
-    properties: Mapping[str, str]
-    reconsume_times: int
-    is_batch: bool
+_MS_DIGITS = 13
+"""Digits of a time in ms, from 2001 to 2286."""
 
 
 def header_of(broker: Broker, request: Request) -> SendHeader:
     """Return the header of a send whose topic is there now; a new topic is made as the header asks."""
+    code, fields = request.frame.code, request.fields
+    if code != RequestCode.SEND_MESSAGE_V2:
+        return _checked_header(broker, request)
+    key = key_of(fields)
+    known, born = broker.known_headers.find(key), fields.get("g", "")
+    if known is not None and len(born) == _MS_DIGITS and born.isdecimal() and born.isascii():
+        topic, queue_id, sys_flag, _, flag, _, reconsume_times, is_batch = known
+        properties = fields.get("i", "")
+        return SendHeader(topic, queue_id, sys_flag, int(born), flag, properties, reconsume_times, is_batch)
+    header = _checked_header(broker, request)
+    # A retry topic's messages go elsewhere after some tries; without a queue each message gets another one.
+    if not header.topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)) and str(header.queue_id) == fields.get("e"):
+        broker.known_headers.add(key, header)
+    return header
+
+
+def _checked_header(broker: Broker, request: Request) -> SendHeader:
     code = request.frame.code
     names = _LONG_NAMES if code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
     request.text(names["producerGroup"])
@@ -78,7 +84,7 @@ def header_of(broker: Broker, request: Request) -> SendHeader:
         )
     if queue_id < 0:
         queue_id = random.randrange(queues)
-    properties = text_properties(request.fields.get(names["properties"], "").encode("utf-8", "replace"))
+    properties = request.fields.get(names["properties"], "")
     header = SendHeader(
         topic,
         queue_id,
@@ -110,7 +116,9 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
         return header
     topic = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
     broker.statistics.dead_letters[group, header.topic] += 1
-    return header._replace(topic=topic, queue_id=0, properties={**header.properties, DELAY: "-1"})
+    given = header.properties
+    properties = f"{given}{PROPERTY_END if given else ''}{DELAY}{NAME_END}-1"
+    return header._replace(topic=topic, queue_id=0, properties=properties)
 
 
 def own_topic(broker: Broker, topic: str, queues: int) -> str:

@@ -12,18 +12,20 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reput.broker.handlers.send_header import SendHeader, header_of
+from reput.broker.handlers.send_header import header_of
 from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.configuration import CLUSTER
+from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer, unavailable
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats import client_batch
 from reput.formats import property_names as names
 from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
-from reput.formats.property_names import DELAY, SHARDING_KEY, UNIQUE_KEY
-from reput.log.encode.message import Message, PutStatus
+from reput.formats.property_names import DELAY, NAME_END, PROPERTY_END, SHARDING_KEY, UNIQUE_KEY
+from reput.log.encode.client_batch import SentBatch
+from reput.log.encode.message import EncodedProperties, Message, PutStatus
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -36,6 +38,9 @@ SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAG
 REGION: Final = "DefaultRegion"
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
 _ADDED: Final = {names.REGION: REGION, names.TRACE_ON: "true", names.CLUSTER: CLUSTER}
+_ADDED_TEXT: Final = "".join(f"{name}{NAME_END}{value}{PROPERTY_END}" for name, value in _ADDED.items())
+_PLACED: Final = frozenset({DELAY, *TIMES, names.TRANSACTION_PREPARED})
+"""Properties with which a message may be stored in another topic first."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TOGETHER_BYTES: Final = 4 << 20
 _CODES: Final = {
@@ -91,21 +96,24 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
         refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
     header = header_of(broker, request)
     if not header.is_batch:
-        properties = {**header.properties, **_ADDED}
-        if UNIQUE_KEY not in properties:
-            properties[UNIQUE_KEY] = broker.unique_keys.make()
-        message = _message(request, header, request.body, header.flag, properties)
+        text = header.properties
+        properties = EncodedProperties.of(
+            f"{text}{PROPERTY_END if text and text[-1] != PROPERTY_END else ''}{_ADDED_TEXT}"
+        )
+        if properties is not None and UNIQUE_KEY in properties and _PLACED.isdisjoint(properties):
+            message = _message(request, header, request.body, header.flag, properties)
+            kind = MessageKind.FIFO if SHARDING_KEY in properties else MessageKind.NORMAL
+            further = {"transactionId": properties[UNIQUE_KEY]}
+            return Send(request, message, header.queue_id, header.queue_id, kind, further)
+        given = {**text_properties(text.encode("utf-8", "replace")), **_ADDED}
+        if UNIQUE_KEY not in given:
+            given[UNIQUE_KEY] = broker.unique_keys.make()
+        message = _message(request, header, request.body, header.flag, given)
         return _send(broker, request, message, header.queue_id)
     if len(request.body) > broker.max_message_size:
         words = f"a batch of {len(request.body)} bytes: at most {broker.max_message_size} (maxMessageSize)"
         refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {words}")
-    inner = client_batch.decode_messages(request.body)
-    if inner is None:
-        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
-    messages = [_message(request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
-    if any(_NOT_IN_A_BATCH & (message.properties or {}).keys() or is_transactional(message) for message in messages):
-        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed or transactional messages")
-    store_batch = partial(_store_batch, broker, messages, header.queue_id)
+    store_batch = partial(_store_batch, broker, request, header)
     if broker.is_sync_flush:
         broker.in_thread(request, store_batch)
     else:
@@ -128,13 +136,36 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
     return Send(request, placed, own_queue_id, queue_id, kind, further)
 
 
-def _store_batch(broker: Broker, messages: Sequence[Message], queue_id: int) -> Answer:
-    result = broker.store.put_messages(messages, queue_id)
+def _store_batch(broker: Broker, request: Request, header: SendHeader) -> Answer:
+    result = None
+    if broker.has_kernels:
+        sent = SentBatch(
+            header.topic,
+            header.queue_id,
+            request.body,
+            header.sys_flag,
+            header.born_timestamp,
+            request.connection.peer,
+        )
+        result = broker.store.put_client_batch(sent)
+    if result is None:
+        result = broker.store.put_messages(_messages_of(request, header), header.queue_id)
     if not result.status.is_stored:
         return _refusal(broker, result.status, result.reason)
-    broker.statistics.put(messages[0].topic, MessageKind.NORMAL, len(messages), int(result.sizes.sum()))
-    ids = ",".join(map(broker.message_id, result.physical_offsets.tolist()))
-    return _stored(result.status, ids, queue_id, int(result.queue_offsets[0]))
+    broker.statistics.put(header.topic, MessageKind.NORMAL, len(result.sizes), int(result.sizes.sum()))
+    ids = broker.message_ids(result.physical_offsets)
+    return _stored(result.status, ids, header.queue_id, int(result.queue_offsets[0]))
+
+
+def _messages_of(request: Request, header: SendHeader) -> list[Message]:
+    """Return the messages of a batch; refuse a batch that holds others than plain ones."""
+    inner = client_batch.decode_messages(request.body)
+    if inner is None:
+        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: the body is no batch of messages")
+    messages = [_message(request, header, one.body, one.flag, text_properties(one.properties)) for one in inner]
+    if any(_NOT_IN_A_BATCH & (message.properties or {}).keys() or is_transactional(message) for message in messages):
+        refuse(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: a batch has no delayed or transactional messages")
+    return messages
 
 
 def store_sends(broker: Broker, sends: Sequence[Send]) -> None:

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from reput.broker.state.configuration import GroupConfigs, TopicConfigs
 from reput.broker.state.consumers import Consumers
+from reput.broker.state.known_headers import KnownHeaders
 from reput.broker.state.locks import QueueLocks
 from reput.broker.state.producers import Producers
 from reput.broker.state.statistics import Statistics
@@ -28,6 +31,8 @@ from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from reput.broker.wire.connection import Connection
     from reput.broker.wire.requests import Request
     from reput.embedded import MessageStore
@@ -50,6 +55,7 @@ class BrokerState:
 
     Attributes:
         wants_indexes: True if the durable indexes are to be built soon: the store takes no messages without them.
+        has_kernels: True once the compiled kernels are loaded; to load them takes longer than clients should wait.
     """
 
     def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
@@ -63,11 +69,13 @@ class BrokerState:
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)
         self.locks = QueueLocks()
+        self.known_headers = KnownHeaders(self.topics)
         self.statistics = Statistics()
         self.unique_keys = UniqueKeys(host.address)
         self.max_message_size = store.config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self.wants_indexes = False
+        self.has_kernels = False
         self._host = host.encode()
         self._loop = loop
         self._working = 0
@@ -90,6 +98,13 @@ class BrokerState:
     def message_id(self, offset: int) -> str:
         """Return the id of the message at a log offset."""
         return encode_message_id(self._host, offset)
+
+    def message_ids(self, offsets: NDArray[np.int64]) -> str:
+        """Return the ids of the messages at log offsets, with commas between."""
+        ids = np.empty((len(offsets), 2 * len(self._host)), dtype=np.uint8)
+        ids[:, : len(self._host)] = np.frombuffer(self._host, dtype=np.uint8)
+        ids[:, len(self._host) :] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
+        return ids.tobytes().hex(",", ids.shape[1]).upper()
 
     # --- work ----------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ _NEEDED: Final = (
     "select.select_entries",
     "backlog.take_chains",
     "encode.write_records",
+    "client_batch.split_batch",
     "lookup.find_key",
     "filter.join_codes",
 )

@@ -61,12 +61,12 @@ BATCH_LAYOUT = Layout(
         Field("size", _INT, "bytes of the records that lay_out has done"),
         Field("touched", _INT, "rows at `touched_at`"),
         Field("refusal", _INT, "why lay_out refused message `done`: a BatchRefusal"),
-        # What all batches of a writer have in common.
-        Field("max_body", _INT, "most bytes of a body"),
-        Field("append_crc", _INT, "1: each record ends with the CRC property"),
         Field("sys_flag", _INT, "sysFlag of records without one of their own"),
         Field("born_host_at", _INT, "the born host as a record holds it"),
         Field("born_host_size", _INT, "its bytes"),
+        # What all batches of a writer have in common.
+        Field("max_body", _INT, "most bytes of a body"),
+        Field("append_crc", _INT, "1: each record ends with the CRC property"),
         Field("tail_at", _INT, "store host, tries and prepared offset as a record holds them"),
         Field("tail_size", _INT, "their bytes"),
         # The directory of queues.

@@ -48,12 +48,14 @@ from reput.log.encode.message import (
     check_message,
     illegal,
 )
+from reput.log.encode.queue_directory import QueueDirectory
 from reput.log.encode.topics import TopicState, TopicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.files.watermarks import Watermarks
+    from reput.log.encode.client_batch import ClientBatches, SentBatch
     from reput.log.encode.column_batch import ColumnBatches
 
 _OK = PutStatus.PUT_OK
@@ -141,6 +143,7 @@ class LogAppender(Closing):
         self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
         self._crc = encode_kernels().body_crc
         self._columns: ColumnBatches | None = None
+        self._client_batches: ClientBatches | None = None
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
@@ -379,12 +382,7 @@ class LogAppender(Closing):
             return stored_nothing(refusal.status, refusal.reason)
 
     def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
-        """Store messages given as Arrow columns (see `reput.log.encode.columns`), consecutive in one file, all or none.
-
-        Raises:
-            ClosedError: The log is closed.
-            FlushError: An earlier flush failed.
-        """
+        """Store messages given as Arrow columns (see `reput.log.encode.columns`), as `append_many` does."""
         try:
             return self._append_prepared(self._column_batch(table))
         except MessageRefusedError as refusal:
@@ -393,10 +391,27 @@ class LogAppender(Closing):
     def _column_batch(self, table: pa.Table | pa.RecordBatch) -> CheckedBatch:
         if self._columns is None:
             from reput.log.encode.column_batch import ColumnBatches
-            from reput.log.encode.queue_directory import QueueDirectory
 
             self._columns = ColumnBatches(QueueDirectory(self._topics, self._records, self._max_body))
         return self._columns.batch(table)
+
+    def append_client_batch(self, sent: SentBatch) -> PutManyResult | None:
+        """Store a batch as a client has sent it, as `append_many` does.
+
+        The answer is None, and nothing is stored, if `append_many` must look at its messages.
+        """
+        try:
+            batch = self._client_batch(sent)
+            return None if batch is None else self._append_prepared(batch)
+        except MessageRefusedError as refusal:
+            return stored_nothing(refusal.status, refusal.reason)
+
+    def _client_batch(self, sent: SentBatch) -> CheckedBatch | None:
+        if self._client_batches is None:
+            from reput.log.encode.client_batch import ClientBatches
+
+            self._client_batches = ClientBatches(QueueDirectory(self._topics, self._records, self._max_body))
+        return self._client_batches.batch(sent)
 
     def _append_prepared(self, batch: CheckedBatch) -> PutManyResult:
         with self._lock:

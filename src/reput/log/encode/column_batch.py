@@ -5,22 +5,16 @@ The kernels read columns of the common types as they are. `reput.log.encode.colu
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from reput.formats import properties as props
-from reput.formats.consume_queue import MAX_QUEUE_ID
-from reput.kernels import encode_kernels
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, BatchRefusal, Texts
-from reput.log.encode.batch import Write, numbers_of, raise_numbers
+from reput.kernels.layouts.batch import Batch, Texts
 from reput.log.encode.columns import as_table, normalized
-from reput.log.encode.message import MessageRefusedError, PutManyResult, PutStatus, illegal
-from reput.log.encode.queue_directory import BatchScratch, QueueDirectory, piece_of
-from reput.log.encode.topics import NO_OFFSET
+from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
+from reput.log.encode.queue_directory import QueueDirectory
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
 _BINARIES = {**_TEXTS, pa.binary(): 4, pa.large_binary(): 8}
@@ -44,18 +38,6 @@ _PLACES = {
     "born_timestamp": Batch.born_at,
 }
 _NO_NULLS = {"topic", "body", "queue_id", "flag"}
-_CALL_FIELDS = Batch.max_body
-"""Fields that belong to one batch; the others come from the directory's template."""
-_pack_fields = struct.Struct(f"={_CALL_FIELDS}q").pack_into
-_REASONS = {
-    BatchRefusal.BODY_TOO_LONG: "its body is over {max_body} bytes (maxMessageSize)",
-    BatchRefusal.PROPERTIES_TOO_LONG: f"its properties, the CRC's included, are over {props.MAX_PROPERTIES_SIZE} bytes",
-    BatchRefusal.BAD_TAGS: "its tags hold the characters 0x01 or 0x02",
-    BatchRefusal.BAD_KEY: "its key is empty or holds a space, 0x01 or 0x02 (several keys: a list)",
-    BatchRefusal.BAD_UNIQUE_KEY: "its unique key holds the characters 0x01 or 0x02",
-    BatchRefusal.BAD_OFFSETS: "its Arrow columns point outside their data",
-    BatchRefusal.BAD_QUEUE_ID: "queue id {queue_id}: give 0 to {max_queue_id}",
-}
 
 
 class _ColumnFields(NamedTuple):
@@ -132,7 +114,7 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
 
 def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
     """Return the record's fields for the columns; None if a column has nulls and may not."""
-    fields = [0] * _CALL_FIELDS
+    fields = [0] * CALL_FIELDS
     fields[Batch.rows] = table.num_rows
     for number, (place, width, is_text, has_no_nulls) in enumerate(plan):
         array = table.column(number)
@@ -158,92 +140,15 @@ def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
     return fields
 
 
-class ColumnBatch:
-    """A batch of columns on its way into the log, as a `CheckedBatch` is. `table` keeps Arrow's buffers."""
+class ColumnBatch(LaidOutBatch):
+    """A batch of Arrow columns. `table` keeps Arrow's buffers."""
 
     def __init__(self, directory: QueueDirectory, table: pa.RecordBatch, fields: list[int]) -> None:
-        self.size = 0
-        self._directory, self._table = directory, table
-        self._rows = rows = table.num_rows
-        self._scratch: BatchScratch = directory.scratch(rows)
-        results = np.empty((3, rows), dtype=np.int64)
-        self._sizes, self._places, self._numbers = results
+        results = np.empty((3, table.num_rows), dtype=np.int64)
         # This takes a fifth of the time that the array takes to return its address.
-        at = pa.py_buffer(results).address
-        fields[Batch.queue_at], fields[Batch.touched_at] = self._scratch.queues_at, self._scratch.touched_at
-        fields[Batch.size_at], fields[Batch.place_at], fields[Batch.number_at] = at, at + 8 * rows, at + 16 * rows
-        fields[Batch.stamp] = next(directory.stamps)
-        _pack_fields(self._scratch.record.data, 0, *fields)
+        super().__init__(directory, fields, results, pa.py_buffer(results).address)
+        self._table = table
 
-    def lay_out(self) -> bool:
-        """Check and measure the messages; return False if the directory has no row left for one of their queues.
-
-        Raises:
-            MessageRefusedError: One of the messages cannot be stored; the reason says which.
-        """
-        run, scratch, answer = encode_kernels().lay_out, self._scratch, NEW_QUEUE
-        while answer == NEW_QUEUE:
-            answer = run(scratch.at)
-            if answer == NEW_QUEUE and not self._add_queue(int(scratch.record[Batch.done])):
-                break
-        self.size = int(scratch.record[Batch.size])
-        if answer == LAID_OUT:
-            return True
-        refusal = self._refusal() if answer == REFUSED else None
-        scratch.leave()
-        if refusal is not None:
-            raise refusal
-        return False
-
-    def _add_queue(self, row: int) -> bool:
-        try:
-            name = self._table.column("topic")[row].as_buffer().to_pybytes().decode()
-            return self._directory.add(name, self._queue_id(row))
-        except (MessageRefusedError, UnicodeDecodeError) as refusal:
-            raise illegal(f"message {row} of the batch: {refusal}") from None
-
-    def _queue_id(self, row: int) -> Any:
-        return self._table.column("queue_id")[row].as_py() if "queue_id" in self._table.schema.names else 0
-
-    def _refusal(self) -> MessageRefusedError:
-        row, why = int(self._scratch.record[Batch.done]), BatchRefusal(int(self._scratch.record[Batch.refusal]))
-        status = PutStatus.MESSAGE_ILLEGAL
-        if why is BatchRefusal.PROPERTIES_TOO_LONG:
-            status = PutStatus.PROPERTIES_SIZE_EXCEEDED
-        max_body = int(self._scratch.record[Batch.max_body])
-        queue_id = self._queue_id(row) if why is BatchRefusal.BAD_QUEUE_ID else 0
-        reason = _REASONS[why].format(max_body=max_body, queue_id=queue_id, max_queue_id=MAX_QUEUE_ID)
-        return MessageRefusedError(status, f"message {row} of the batch: {reason}")
-
-    def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
-        """Write the records and number them; see `CheckedBatch`."""
-        directory, scratch = self._directory, self._scratch
-        touched = scratch.touched[: int(scratch.record[Batch.touched])]
-        queues = [directory.queues[row] for row in touched.tolist()]
-        before = numbers_of(queues)
-        following = before
-        if NO_OFFSET in before:
-            following = [directory.topics.next_offset(topic, queue_id, offset) for topic, queue_id in queues]
-        directory.next_offsets[touched] = following
-        self._write(write, position, offset, now_ms)
-        result = PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
-        numbers = directory.next_offsets[touched].tolist()
-        scratch.leave()
-        raise_numbers(queues, numbers, before)
-        return result
-
-    def _write(self, write: Write, position: int, offset: int, now_ms: int) -> None:
-        directory, rows, run = self._directory, self._rows, encode_kernels().write_records
-        first, begin = 0, 0
-        while first < rows:
-            last, end = rows, self.size
-            if end - begin > directory.piece_bytes:
-                # As many records as the piece holds. One record may be larger than the piece.
-                places = self._places[first:]
-                last = first + max(1, int(np.searchsorted(places, begin + directory.piece_bytes, "right")) - 1)
-                end = int(self._places[last]) if last < rows else end
-            piece = directory.piece if end - begin <= directory.piece_bytes else piece_of(end - begin)
-            if run(self._scratch.at, first, last, now_ms, offset + begin, piece.address) == CHANGED:
-                raise illegal("a column was changed while it was stored: change none until the call returns")
-            write(position + begin, piece.memory[: end - begin])
-            first, begin = last, end
+    def _queue_of(self, row: int) -> tuple[bytes, Any]:
+        topic = self._table.column("topic")[row].as_buffer().to_pybytes()
+        return topic, self._table.column("queue_id")[row].as_py() if "queue_id" in self._table.schema.names else 0

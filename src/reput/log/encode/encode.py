@@ -33,6 +33,8 @@ from reput.log.encode.topics import TopicState
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _MOST_SHAPES = 1 << 13
 """Most shapes that are kept. A shape takes some 600 bytes of memory, and saves a fifth of a put."""
+_MOST_FRAMES = 1 << 10
+"""Most born hosts whose frames are kept. A frame takes 5 us to make."""
 _SIZE_AND_MAGIC = struct.Struct(">" + HEAD.codes(before="body_crc"))
 _HEAD_AFTER_MAGIC = HEAD.codes(since="body_crc")
 _STORED = BEFORE_BODY_V4.codes("store_timestamp", "store_host")
@@ -100,6 +102,7 @@ class RecordEncoder:
         self._store_host = store_host
         self.append_crc = append_crc
         self._frame = self._make_frame(store_host, 0, 0)
+        self._frames: dict[Host, Frame] = {}
         self._crc = encode_kernels().body_crc
         self.shapes: dict[int, dict[int, RecordShape]] = {}
         """By the body's length, then by `topic.key` plus the properties' length."""
@@ -149,12 +152,20 @@ class RecordEncoder:
         if message.born_host is None and not message.reconsume_times and not message.prepared_transaction_offset:
             return self._frame
         born_host = self._store_host if message.born_host is None else message.born_host
+        is_first = not message.reconsume_times and not message.prepared_transaction_offset
+        if is_first and (known := self._frames.get(born_host)) is not None:
+            return known
         if len(born_host.address) not in {4, 16}:
             raise illegal(f"the born host's address has {len(born_host.address)} bytes: give 4 or 16")
         try:
-            return self._make_frame(born_host, message.reconsume_times, message.prepared_transaction_offset)
+            made = self._make_frame(born_host, message.reconsume_times, message.prepared_transaction_offset)
         except struct.error as error:
             raise illegal(f"born port, reconsume times or prepared offset out of range: {error}") from None
+        if is_first:
+            if len(self._frames) >= _MOST_FRAMES:
+                self._frames = {}
+            self._frames[born_host] = made
+        return made
 
     def _make_frame(self, born_host: Host, reconsume_times: int, prepared_offset: int) -> Frame:
         born = born_host.encode()

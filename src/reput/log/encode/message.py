@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, NamedTuple, Self, SupportsIndex
 
 from reput.errors import ConfigError, DiskFullError, PutError
 from reput.formats.properties import MAX_PROPERTIES_SIZE
@@ -24,6 +24,8 @@ from reput.formats.property_names import (
     INNER_MULTI_QUEUE_OFFSET,
     INNER_NUM,
     KEYS,
+    NAME_END,
+    PROPERTY_END,
     TAGS,
     UNIQUE_KEY,
     WAIT,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_OWN_NAMES = frozenset({CRC32, INNER_NUM, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET})
+"""Names that the store gives, or that make a put take another path."""
 _CACHE_MAX = 4096
 _SHORT = 4096
 """Tags and keys of this many characters in all always fit, at four bytes each."""
@@ -234,6 +238,37 @@ def illegal(reason: str) -> MessageRefusedError:
     return MessageRefusedError(PutStatus.MESSAGE_ILLEGAL, reason)
 
 
+class EncodedProperties(dict[str, str]):
+    """Properties of a message with `data`, their bytes in a record. Nobody changes them.
+
+    `of` makes them from text that is in that form already, so that a put need not encode them again.
+    """
+
+    __slots__ = ("data",)
+
+    data: bytes
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """Return the properties of a text; None for one that a record does not hold as it is.
+
+        Such a text has a property without a name or a value, one name twice, half a character, or a name that has a
+        meaning for the store.
+        """
+        if text[-1:] != PROPERTY_END:
+            text += PROPERTY_END
+        pieces = text[:-1].split(PROPERTY_END)
+        try:
+            # A piece with more or fewer than one separator is a ValueError.
+            made = cls([piece.split(NAME_END) for piece in pieces])
+            made.data = text.encode()
+        except ValueError:
+            return None
+        if len(made) < len(pieces) or "" in made or "" in made.values() or not _OWN_NAMES.isdisjoint(made):
+            return None
+        return made
+
+
 class PropertyEncoder:
     """Encodes the properties of messages; repeated tags are encoded once.
 
@@ -253,6 +288,10 @@ class PropertyEncoder:
             MessageRefusedError: No reader could decode them again, or they are too long.
             OwnPathError: The message takes more than one number.
         """
+        if type(message.properties) is EncodedProperties and not (message.tags or message.keys or message.unique_key):
+            data = message.properties.data
+            if len(data) < self._short:
+                return data
         tags = self._tags.get(message.tags)
         if tags is None:
             tags = self._tags_property(message.tags)

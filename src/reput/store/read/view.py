@@ -168,7 +168,8 @@ class StoreView:
             name = bytes_of("topic", topic)
             if not is_topic_folder_name(name):
                 raise ConfigError(f"topic {topic!r}: not a valid name of a topic")
-            if not isinstance(queue_id, SupportsIndex):
+            # To ask a protocol takes 20 us.
+            if type(queue_id) is not int and not isinstance(queue_id, SupportsIndex):
                 raise ConfigError(f"topic {topic}, queue {queue_id!r:.80}: give a number")
             if not 0 <= queue_id <= MAX_QUEUE_ID:
                 raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {MAX_QUEUE_ID}")
