@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from reput.store.metadata.tables import Table
 from support import golden, stores
 from support.checked import assert_sound
 from support.metadata import metadata_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_temporary_store_goes_with_its_broker() -> None:
@@ -80,6 +78,31 @@ def test_kernels_are_compiled_before_a_broker_listens(tmp_path: Path, cached: bo
     with reput.serve(tmp_path / "store") as broker, Client(broker.address) as client:
         assert client.put("orders").code == ResponseCode.SUCCESS
     assert ready == ([] if cached else [False])
+
+
+def test_clients_do_not_wait_for_the_compiled_kernels(tmp_path: Path) -> None:
+    """While the kernels are loaded, here without end, a broker stores messages and gives them out, filtered too."""
+    code = (
+        "import sys, threading\n"
+        "import reput\n"
+        "from broker.remoting import Client, bodies\n"
+        "from reput.broker import serve\n"
+        "serve.RunningBroker._warm_kernels = lambda _: ended.wait()\n"
+        "ended = threading.Event()\n"
+        f"with reput.serve({str(tmp_path / 'store')!r}, topics={{'orders': 1}}) as broker:\n"
+        "    with Client(broker.address) as client:\n"
+        "        client.put('orders', b'a', properties='TAGS\\x01t\\x02n\\x015\\x02')\n"
+        "        client.put('orders', b'b')\n"
+        "        for further in ({}, {'subscription': 't'}, {'subscription': 'n > 3', 'expressionType': 'SQL92'}):\n"
+        "            print(bodies(client.pull('orders', **further)))\n"
+        "    print('numba' in sys.modules)\n"
+        "    ended.set()\n"
+    )
+    folder = Path(__file__).parents[1]
+    words = [sys.executable, "-c", code]
+    run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.splitlines() == ["[b'a', b'b']", "[b'a']", "[b'a']", "False"]
+    assert_sound(tmp_path / "store")
 
 
 def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
 from reput import kernels
-from reput.kernels import COMPILED, REFERENCE, SMALL_BYTES, SWITCH, expect_work, kind_in_use, small_work
+from reput.kernels import (
+    COMPILED,
+    REFERENCE,
+    SMALL_BYTES,
+    SWITCH,
+    PlainMeanwhile,
+    expect_work,
+    kind_in_use,
+    lasting_kind,
+    small_work,
+)
 from support import golden, stores
 from support.checked import assert_sound
 
@@ -65,6 +76,43 @@ def test_a_named_kind_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", sys)
     with small_work():
         assert kind_in_use() == COMPILED
+
+
+@pytest.mark.usefixtures("_without_numba")
+def test_the_plain_ones_serve_while_a_thread_loads_the_others() -> None:
+    """Only the thread that loads has the compiled ones, until it is done; what is kept for long waits for them."""
+    assert lasting_kind() is None
+    PlainMeanwhile.begin()
+    loading, done = threading.Event(), threading.Event()
+    kinds: list[str] = []
+
+    def load() -> None:
+        with PlainMeanwhile.loading():
+            kinds.append(kind_in_use())
+            loading.set()
+            done.wait()
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    loading.wait()
+    during = kind_in_use(), lasting_kind()
+    done.set()
+    thread.join()
+    assert (kinds, during) == ([COMPILED], (REFERENCE, COMPILED))
+    assert kind_in_use() == COMPILED
+
+
+@pytest.mark.usefixtures("_without_numba")
+def test_much_work_does_not_wait_for_the_thread_that_loads() -> None:
+    """After SMALL_BYTES of log, or when loading is given up, the compiled ones serve."""
+    PlainMeanwhile.begin()
+    expect_work(SMALL_BYTES - 1)
+    assert kind_in_use() == REFERENCE
+    expect_work(1)
+    assert kind_in_use() == COMPILED
+    PlainMeanwhile.begin()
+    PlainMeanwhile.end()
+    assert kind_in_use() == COMPILED
 
 
 def contents(path: Path) -> dict[tuple[str, int], list[bytes]]:

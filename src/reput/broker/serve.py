@@ -33,7 +33,7 @@ from reput.files.scratch import ScratchFolder
 from reput.formats.prometheus import CONTENT_TYPE
 from reput.formats.record import Host
 from reput.formats.topic_names import topic_fault
-from reput.kernels import small_work
+from reput.kernels import PlainMeanwhile, small_work
 from reput.kernels.compiled.cache import are_cached
 
 log = logging.getLogger("reput.broker")
@@ -110,10 +110,13 @@ class RunningBroker(Closing):
             # To compile takes longer than clients wait for an answer, and would hold up the broker's loop.
             log.warning("compiling the kernels, once for this machine; `reput prepare` does so beforehand")
             self._load_kernels()
+        # Clients that come at once do not wait for the compiled kernels.
+        PlainMeanwhile.begin()
         self._thread.start()
         try:
             self._ready.result()
         except BaseException:
+            PlainMeanwhile.end()
             self.close()
             raise
         self.warm()
@@ -160,6 +163,10 @@ class RunningBroker(Closing):
         threading.Thread(target=self._load_kernels, name="reput-broker-kernels", daemon=True).start()
 
     def _load_kernels(self) -> None:
+        with PlainMeanwhile.loading():
+            self._warm_kernels()
+
+    def _warm_kernels(self) -> None:
         from reput.kernels.warm import warm_filter_kernels, warm_store_kernels
 
         if not are_cached():

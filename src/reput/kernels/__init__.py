@@ -6,16 +6,18 @@ arrays and are tested against each other. The import of this package imports nei
 Loading the compiled kernels takes longer than answering a small question with the plain ones. So a command that expects
 a small question asks it inside `small_work()`. There the plain kernels serve until more than SMALL_BYTES of log are to
 be decoded, and then the compiled ones. A table of queues stays with the kind that began it (`Columns.kind`).
+A process that must answer while a thread loads the compiled kernels works in the same way: see `PlainMeanwhile`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reput.errors import ConfigError
 
@@ -46,6 +48,47 @@ class _SmallWork:
     left = 0
 
 
+class PlainMeanwhile:
+    """Lets the plain kernels serve the whole process while a thread loads the compiled ones.
+
+    As with `small_work`, nothing changes if REPUT_KERNELS names a kind or if numba is loaded already, and after
+    SMALL_BYTES of log everybody waits for the compiled ones all the same.
+    """
+
+    left = 0
+    """The bytes of log that the plain kernels may still decode."""
+    loaders: ClassVar[set[int]] = set()
+    """The threads that load the compiled ones."""
+
+    @classmethod
+    def begin(cls) -> None:
+        """Let the plain kernels serve until `loading` ends, or `end` is called."""
+        if SWITCH not in os.environ and "numba" not in sys.modules:
+            cls.left = SMALL_BYTES
+
+    @classmethod
+    def end(cls) -> None:
+        """Let the compiled kernels serve all threads."""
+        cls.left = 0
+
+    @classmethod
+    @contextmanager
+    def loading(cls) -> Iterator[None]:
+        """Load the compiled kernels inside the block; they serve the calling thread, and after the block all others."""
+        thread = threading.get_ident()
+        cls.loaders.add(thread)
+        try:
+            yield
+        finally:
+            cls.loaders.discard(thread)
+            cls.end()
+
+    @classmethod
+    def serves(cls) -> bool:
+        """Return True while the plain kernels serve the calling thread."""
+        return cls.left > 0 and threading.get_ident() not in cls.loaders
+
+
 @contextmanager
 def small_work() -> Iterator[None]:
     """Expect little work inside the block; see the module's docstring.
@@ -63,13 +106,14 @@ def small_work() -> Iterator[None]:
 
 
 def is_small_work() -> bool:
-    """Return True while the plain kernels serve."""
-    return _SmallWork.left > 0
+    """Return True while the plain kernels serve the calling thread."""
+    return _SmallWork.left > 0 or PlainMeanwhile.serves()
 
 
 def expect_work(size: int) -> None:
     """Announce that this number of bytes of log is decoded now."""
     _SmallWork.left = max(0, _SmallWork.left - size)
+    PlainMeanwhile.left = max(0, PlainMeanwhile.left - size)
 
 
 def kind_in_use() -> str:
@@ -79,6 +123,11 @@ def kind_in_use() -> str:
         ConfigError: REPUT_KERNELS names a kind that does not exist.
     """
     return _kind(None)
+
+
+def lasting_kind() -> str | None:
+    """Return the kind of kernels that are kept for long: not the plain ones because others are loaded meanwhile."""
+    return None if _SmallWork.left > 0 or not PlainMeanwhile.serves() else COMPILED
 
 
 def _kind(kind: str | None) -> str:

@@ -45,10 +45,14 @@ class Waiting(NamedTuple):
 
 
 class _KnownQueues(NamedTuple):
-    """A decoder's table of queues as it was when entries came last: its first `rows` rows do not change any more."""
+    """A decoder's table of queues as it was when entries came last: its first `rows` rows do not change any more.
+
+    `kind`: the kind of kernels that made it, which alone finds its rows.
+    """
 
     rows: int
     table: QueueTable
+    kind: str
     addresses: NDArray[np.int64]
     address: int
 
@@ -56,7 +60,7 @@ class _KnownQueues(NamedTuple):
     def of(cls, columns: Columns) -> _KnownQueues:
         table = columns.queue_table
         addresses = table.addresses()
-        return cls(columns.queues, table, addresses, address_of(addresses))
+        return cls(columns.queues, table, columns.kind, addresses, address_of(addresses))
 
     def keys(self, rows: NDArray[np.int64]) -> list[QueueKey]:
         """Return the keys of some rows. Queues of one topic share its bytes."""
@@ -120,7 +124,7 @@ class Backlog:
         known, newest = self._known, self._newest
         if known is None:
             return -1
-        row = backlog_kernels().find_row(key.topic, key.queue_id, known.rows, known.address)
+        row = backlog_kernels(known.kind).find_row(key.topic, key.queue_id, known.rows, known.address)
         return row if 0 <= row < len(newest) and newest[row] >= 0 else -1
 
     def take(self, key: QueueKey) -> Waiting | None:

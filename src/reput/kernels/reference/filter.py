@@ -28,7 +28,7 @@ _MOST_DIGITS = 18
 _EXACT_MANTISSA = 1 << 53
 
 
-def _properties_of(data: bytes, position: int) -> tuple[int, int]:
+def _properties_of(data: memoryview, position: int) -> tuple[int, int]:
     nowhere = 0, -1
     if position < 0 or position + MIN_RECORD_SIZE > len(data):
         return nowhere
@@ -54,11 +54,12 @@ def _properties_of(data: bytes, position: int) -> tuple[int, int]:
 
 def find_values(places: PropertyPlaces, names: TextList, found: FoundTexts) -> None:
     """Find properties by name, and write the value of each name in each message to `found`."""
-    data, wanted = places.data.tobytes(), _split(names)
+    # The buffer may be a log file of 1 GiB, of which a few records are looked at.
+    data, wanted = places.data.data, _split(names)
     found.at[:], found.size[:] = 0, -1
     for n, begin in enumerate(places.at.tolist()):
         piece, length = _properties_of(data, begin) if places.in_records else (begin, int(places.size[n]))
-        for part in data[piece : piece + max(length, 0)].split(PROPERTY_END):
+        for part in bytes(data[piece : piece + max(length, 0)]).split(PROPERTY_END):
             for name, value in decode_properties(part).items():
                 for k in [k for k, each in enumerate(wanted) if each == name]:
                     found.at[k, n], found.size[k, n] = piece + len(name) + 1, len(value)
@@ -188,9 +189,9 @@ def _checked_texts(texts: Texts) -> list[bytes | None]:
 
 def texts_of(texts: Texts) -> list[bytes | None]:
     """Return the texts themselves, None for no text."""
-    data = texts.data.tobytes()
+    data = texts.data.data
     places = zip(texts.at.tolist(), texts.size.tolist(), strict=True)
-    return [data[begin : begin + length] if length >= 0 else None for begin, length in places]
+    return [bytes(data[begin : begin + length]) if length >= 0 else None for begin, length in places]
 
 
 def _split(texts: TextList) -> list[bytes]:

@@ -10,7 +10,7 @@ from reput.arguments import Renamed, named_arguments, since_ms, take_renamed, un
 from reput.errors import ConfigError
 from reput.files.forks import NotPickled
 from reput.formats.layout import INT64_MAX
-from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
+from reput.kernels import SMALL_BYTES, expect_work, lasting_kind, lookup_kernels
 from reput.kernels.layouts.lookup import ASK, BUFFER_FULL, COUNT_BITS, COUNT_MASK
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store.read import keys
@@ -42,7 +42,7 @@ class Reading(NotPickled):
         self._read(view)
 
     def _choose_kernels(self) -> None:
-        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels(lasting_kind())
 
     def expect_many(self) -> None:
         """Expect questions about many messages: from now on the compiled kernels serve, inside `small_work`, too."""
