@@ -51,7 +51,10 @@ def test_a_manifest_cut_between_changes_read_as_no_metadata(name: str, place: st
     store = golden.unpack(name, tmp_path)
     manifest = manifest_of(store / place)
     whole = changes(manifest.read_bytes())
-    first = next(number for number, one in enumerate(whole) if bytes([NAMES_A_TABLE]) in one[7:])
+    first = next((number for number, one in enumerate(whole) if bytes([NAMES_A_TABLE]) in one[7:]), None)
+    if first is None:
+        assert any(log.stat().st_size for log in (store / place).glob("*.log")), "a broker that was killed early"
+        return
     table = next(table for table in Table if metadata_of(store).place(table) == store / place)
     assert metadata_of(store).read(table).values
     for count in range(4, first + 1):

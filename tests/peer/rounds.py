@@ -5,6 +5,7 @@ python -m peer.rounds --rounds 20 --seed 7 --kind double --peer broker
 
 After each turn reput opens a copy of the store, and `check` has to be clean. A copy for RocketMQ and one for reput are
 asked about every queue, by offset, time and key, and have to answer alike. What was acknowledged has to be there.
+Beside a whole broker both also commit offsets of groups, and have to find the other's.
 A line for each turn says what was done; the first line has the seed, which repeats a run but for its instants.
 """
 
@@ -61,6 +62,7 @@ QUEUES = 3
 TOPICS = ("orders", "payments", "订单-topic")
 BATCHES = "batches"
 SESSIONS, USERS = "sessions", ("user-1", "会话")
+GROUPS = ("billing", "审计")
 LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%订单")
 TAGS = ("paid", "sent", "退款")
 LOST_ITEMS = {"index-item-missing"}
@@ -107,6 +109,8 @@ KINDS = {
     # These are of 5.5.1 alone.
     "separate-double": Kind(lines_of("separate-double"), peers=("store",)),
     "selective": Kind(lines_of("selective"), peers=("store",), lite_topics=(SESSIONS,)),
+    # Where a broker has its topics and offsets; store code alone has neither.
+    **{name: Kind(lines_of(name), peers=("broker",)) for name in ("config-v1-single", "config-v2")},
     **{
         name: Kind(lines_of(name))
         for name in ("lmq", "rocksdb", "separate", "lmq-rocksdb", "index-both", "index-rocksdb")
@@ -148,6 +152,12 @@ def answer(store: reput.MessageStore, asked: dict[str, Any]) -> dict[str, Any]:
     if "await" in asked:
         store.reput(spark=False)
         return {"dispatched": True}
+    if "commit" in asked:
+        store.commit_offset(*asked["commit"])
+        return asked
+    if "persist" in asked:
+        store.progress.persist()
+        return asked
     ((kind, of),) = asked.items()
     return {kind: of, **QUESTIONS[kind](store, of)}
 
@@ -164,6 +174,7 @@ QUESTIONS: dict[str, Callable[[reput.MessageStore, list[Any]], dict[str, Any]]] 
     "get": pulled,
     "key": lambda store, of: {"phys": store.query_message(*of, exact=False).physical_offsets},
     "time": lambda store, of: {"lower": store.offset_by_time(*of)},
+    "offset": lambda store, of: {"at": store.query_offset(*of)},
 }
 
 
@@ -242,6 +253,7 @@ class Rounds:
         if self.of_kind.attributes:
             topics_json(self.store, self.of_kind.attributes)
         self.stored: list[Stored] = []
+        self.committed: dict[tuple[str, str, int], int] = {}
         self.number = 0
         self.is_index_cut = False
         """True once RocketMQ has recovered a crash, for which it takes away its newest IndexFile."""
@@ -306,6 +318,10 @@ class Rounds:
                         self.take(asked.pop(0), turn.answer())
                     turn.send({"await": "dispatch"})
                     turn.answer()
+            if self.has_groups:
+                while asked:
+                    self.take(asked.pop(0), turn.answer())
+                self.commit(turn)
             if how == "closed":
                 while asked:
                     self.take(asked.pop(0), turn.answer())
@@ -315,6 +331,19 @@ class Rounds:
                 for line, found in zip(asked, turn.kill_now(), strict=False):
                     self.take(line, found)
         return f"{how} after {count}"
+
+    @property
+    def has_groups(self) -> bool:
+        """True if all who write the store keep offsets of groups: store code alone does not."""
+        return self.peers == ("broker",)
+
+    def commit(self, turn: Turn) -> None:
+        """Commit offsets of groups, and have them persisted."""
+        rng = self.rng
+        places = {(rng.choice(GROUPS), rng.choice(TOPICS), rng.randrange(QUEUES)) for _ in range(3)}
+        offsets = {place: rng.randrange(1 << rng.choice((3, 20, 53))) for place in sorted(places)}
+        turn.ask([*({"commit": [*place, at]} for place, at in offsets.items()), {"persist": []}])
+        self.committed |= offsets
 
     def take(self, asked: dict[str, Any], answered: dict[str, Any]) -> None:
         """Note that a message was acknowledged."""
@@ -330,6 +359,8 @@ class Rounds:
             with reput.MessageStore.open(ours, config, create=True, limits=BROKER_LIMITS) as store:
                 self.find_stored(store)
                 questions = list(self.questions(store))
+                for place, at in self.committed.items():
+                    assert store.query_offset(*place) == at, f"{place} was committed as {at}"
                 wanted = [answer(store, question) for question in questions]
                 with open_turn(side, theirs, self.kind, self.folder / "home") as turn:
                     turn.answer()
@@ -373,6 +404,7 @@ class Rounds:
                 yield {"get": [topic, queue_id, offset, rng.choice((1, 7, 32))]}
             for offset in {begin, end - 1, *(rng.randrange(begin, end) for _ in range(3))} if begin < end else ():
                 yield {"time": [topic, queue_id, store.store_time(topic, queue_id, offset)]}
+        yield from ({"offset": list(place)} for place in self.committed)
         for one in rng.sample(self.stored, min(60, len(self.stored))):
             keys = [one.asked["properties"]["UNIQ_KEY"], *one.asked["properties"].get("KEYS", "").split()]
             yield {"key": [one.asked["topic"], rng.choice(keys), ANSWERS_MOST]}
