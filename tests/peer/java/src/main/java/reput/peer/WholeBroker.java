@@ -112,11 +112,11 @@ public final class WholeBroker extends Turn {
         return "127.0.0.1:" + server.getListenPort();
     }
 
-    /** A port that is free, and so is the one two below it, which a broker also takes. */
+    /** A free port below those that Linux gives to clients; the one two below it is free, too, for a broker takes both. */
     private static int freePort() throws IOException {
         InetAddress loopback = InetAddress.getLoopbackAddress();
         while (true) {
-            int port = ThreadLocalRandom.current().nextInt(20_000, 60_000);
+            int port = ThreadLocalRandom.current().nextInt(20_000, 32_000);
             try (ServerSocket one = new ServerSocket(); ServerSocket other = new ServerSocket()) {
                 one.bind(new InetSocketAddress(loopback, port));
                 other.bind(new InetSocketAddress(loopback, port - 2));
