@@ -369,7 +369,7 @@ class Rounds:
                     (theirs_, ours_)
                     for theirs_, ours_ in zip(found, wanted, strict=True)
                     if not is_alike(store, theirs_, ours_, is_cut=is_cut)
-                    and not (side == "old" and skips_a_file(self.store, theirs_, ours_))
+                    and not (side == "old" and searches_another_file(self.store, theirs_, ours_))
                 ]
             assert not different, f"{len(different)} answers differ, first RocketMQ's: {different[:3]}"
             assert_sound(ours, config)
@@ -429,11 +429,12 @@ def is_alike(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[str, 
     return theirs == ours
 
 
-def skips_a_file(left: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Return True if RocketMQ 4.9 begins a search by time in a later file than the one that has the answer.
+def searches_another_file(left: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Return True if RocketMQ 4.9 searches by time in another file than the one that has the answer.
 
     It takes the first file that was not changed before that time, else the last one. The time of a mapped file is that
-    of the first change since a flush, so it may be before the times of its last entries.
+    of the first change since a flush, so it may be before the times of its last entries: then the search begins too
+    late. A file that is full may be changed after the time of its last entry: then the search ends with that entry.
 
     Source: `ConsumeQueue.getOffsetInQueueByTime` and `MappedFileQueue.getMappedFileByTime` of 4.9.7.
     """
@@ -441,8 +442,10 @@ def skips_a_file(left: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> bo
         return False
     topic, queue_id, asked_ms = theirs["time"]
     files = sorted((left / paths.CONSUME_QUEUE / topic / str(queue_id)).iterdir())
-    begins = next((file for file in files if file.stat().st_mtime_ns // 1_000_000 >= asked_ms), files[-1])
-    return bool(ours["lower"] < theirs["lower"] == int(begins.name) // ENTRY_SIZE)
+    searched = next((file for file in files if file.stat().st_mtime_ns // 1_000_000 >= asked_ms), files[-1])
+    first = int(searched.name) // ENTRY_SIZE
+    last = first + searched.stat().st_size // ENTRY_SIZE - 1
+    return bool(ours["lower"] < theirs["lower"] == first or last == theirs["lower"] < ours["lower"])
 
 
 def is_blank(store: reput.MessageStore, begin: int, end: int) -> bool:

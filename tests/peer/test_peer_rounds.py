@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from peer import peer as program
-from peer.rounds import Rounds, skips_a_file
+from peer.rounds import Rounds, searches_another_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,21 @@ def test_a_search_by_time_of_4_9_began_in_a_later_file(tmp_path: Path) -> None:
         file.touch()
         os.utime(file, ns=(changed_ms * 1_000_000, changed_ms * 1_000_000))
     theirs, ours = {"time": ["orders", 1, 411], "lower": 100}, {"lower": 89}
-    assert skips_a_file(tmp_path, theirs, ours)
-    assert not skips_a_file(tmp_path, theirs | {"lower": 95}, ours)
-    assert not skips_a_file(tmp_path, theirs | {"time": ["orders", 1, 390]}, ours)
-    assert not skips_a_file(tmp_path, {"log": []}, ours)
+    assert searches_another_file(tmp_path, theirs, ours)
+    assert not searches_another_file(tmp_path, theirs | {"lower": 95}, ours)
+    assert not searches_another_file(tmp_path, theirs | {"time": ["orders", 1, 390]}, ours)
+    assert not searches_another_file(tmp_path, {"log": []}, ours)
+
+
+def test_a_search_by_time_of_4_9_ended_in_an_earlier_file(tmp_path: Path) -> None:
+    """RocketMQ 4.9 stops at the last entry of a full file that was changed after the time asked for."""
+    folder = tmp_path / "consumequeue" / "orders" / "1"
+    folder.mkdir(parents=True)
+    for start, changed_ms in ((0, 775), (2000, 914)):
+        file = folder / f"{start:020}"
+        file.write_bytes(bytes(2000))
+        os.utime(file, ns=(changed_ms * 1_000_000, changed_ms * 1_000_000))
+    theirs, ours = {"time": ["orders", 1, 309], "lower": 99}, {"lower": 103}
+    assert searches_another_file(tmp_path, theirs, ours)
+    assert not searches_another_file(tmp_path, theirs | {"lower": 98}, ours)
+    assert not searches_another_file(tmp_path, theirs | {"time": ["orders", 1, 800]}, ours)
