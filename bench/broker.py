@@ -3,7 +3,8 @@
 One client process for each side and round sends from 1 and 16 threads, asynchronously and in batches of 100, waits for
 single messages by long polling, and consumes what the batches sent. Bodies have 128 bytes. Both brokers flush
 asynchronously. Started: from the start of the process to the first answer about a topic's route. Memory: what the
-process has resident after the load, mapped files of the store included, and without them (anonymous).
+process has resident after the load, mapped files of the store included, and without them (anonymous). `cpu_us`: the
+broker's processor time a message, which other work on the machine changes least.
 
 Environment:
     QUICK         1: short: whether it works, not how fast it is
@@ -30,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import machine
 import psutil
 from machine import say
-from page import ratio_line
+from page import ratio_line, write_page
 from workload import REPOSITORY
 
 from broker.clients.brokers import Serving, make_topics, talking_rocketmq
@@ -50,6 +52,15 @@ if TYPE_CHECKING:
 
 SETTINGS = ("QUICK", "SECONDS", "CONSUMED", "HELD", "PEER_HEAP")
 TOPICS = {"load-send": 8, "load-batch": 8, "load-poll": 2}
+COUNTED = (
+    "One Java client (5.5.0) a round and side, on the same machine; bodies of 128 bytes; both flush asynchronously.",
+    "send_1, send_16: synchronous sends from 1 and 16 threads; async: 256 under way; batch: batches of 100.",
+    "rate: messages a second; p50, p99: of a send, or from a send to the listener of a consumer that waits (poll).",
+    "cpu_us: the broker's processor time a message. That of poll and consume has what comes before them, too.",
+    "held_p99_ms: from a send to the answer of the pull that waits for it, of 1,000 pulls that are held at once.",
+    "start_s: from the start of the process to the first answer about a route.",
+    "rss_mib: memory after the load, mapped files of the store included; anonymous_mib: without them.",
+)
 START_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 600
 
@@ -70,16 +81,15 @@ def main() -> int:
             with tempfile.TemporaryDirectory(prefix="broker-", dir=parent) as folder:
                 measured.append(measure(side, Path(folder), quick))
             say(f"round {number} of {rounds}: {side}: {json.dumps(measured[-1])}")
-    medians = {side: _medians(values) for side, values in found.items()}
+    about = machine.environment("bench-broker", SETTINGS, rounds)
     report = {
-        "environment": machine.environment("bench-broker", SETTINGS, rounds),
+        "environment": about | {name: machine.version(name) for name in ("orjson", "uvloop")},
         "rounds": found,
-        "medians": medians,
+        "medians": {side: _medians(values) for side, values in found.items()},
     }
     results = Path(os.environ.get("RESULTS_DIR", parent if quick else REPOSITORY / "bench" / "results"))
     results.mkdir(parents=True, exist_ok=True)
-    (results / "broker-2c.json").write_text(json.dumps(report, indent=2) + "\n")
-    _print(medians)
+    _report(results / "broker-2c", report)
     return 0
 
 
@@ -91,7 +101,7 @@ def measure(side: str, folder: Path, quick: bool) -> dict[str, Any]:
     with (_peer if side == "peer" else _reput)(folder) as (serving, process, start_s):
         make_topics(serving, {**TOPICS, "load-held": held})
         values: dict[str, Any] = {"start_s": start_s}
-        for line in _client(serving, folder, seconds, consumed):
+        for line in _client(serving, process.pid, folder, seconds, consumed):
             name = line.pop("name")
             values |= {f"{name}_{key}": value for key, value in line.items() if value}
         values["held_p99_ms"] = _held_ms(serving, held)
@@ -134,14 +144,30 @@ def _answered(serving: Serving, begin: float) -> float:
     raise RuntimeError(f"{serving.name} does not answer")
 
 
-def _client(serving: Serving, folder: Path, seconds: str, consumed: str) -> list[dict[str, Any]]:
+def _client(serving: Serving, broker: int, folder: Path, seconds: str, consumed: str) -> Iterator[dict[str, Any]]:
+    """Run the client; yield a line a measurement, with the broker's processor time for each message."""
     program = peer.PROGRAMS["client"]
     words = ["java", "-Xmx1g", f"-Duser.home={folder}", f"-Drocketmq.client.logRoot={folder}", "-cp", program.classpath]
     words += ["reput.clients.Load", serving.namesrv, "load-", seconds, consumed]
-    done = subprocess.run(words, capture_output=True, timeout=RUN_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the client of {serving.name} failed: {done.stderr.decode(errors='replace')[-4000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"name"')]
+    errors = folder / "client-stderr"
+    with errors.open("wb") as stderr, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr) as process:
+        end = threading.Timer(RUN_TIMEOUT_S, process.kill)
+        end.start()
+        assert process.stdout is not None
+        before_s = _processor_s(broker)
+        for text in process.stdout:
+            if text.startswith(b'{"name"'):
+                now_s, line = _processor_s(broker), json.loads(text)
+                yield line | {"cpu_us": round((now_s - before_s) / line.pop("count") * 1e6, 2)}
+                before_s = now_s
+        end.cancel()
+    if process.returncode != 0:
+        raise RuntimeError(f"the client of {serving.name} failed: {errors.read_text(errors='replace')[-4000:]}")
+
+
+def _processor_s(process_id: int) -> float:
+    times = psutil.Process(process_id).cpu_times()
+    return float(times.user + times.system)
 
 
 def _held_ms(serving: Serving, count: int) -> float:
@@ -165,14 +191,24 @@ def _medians(values: list[dict[str, Any]]) -> dict[str, float]:
     return {name: statistics.median(one[name] for one in values) for name in values[0]}
 
 
-def _print(medians: dict[str, dict[str, float]]) -> None:
+def _ratios(medians: dict[str, dict[str, float]]) -> dict[str, float]:
     theirs, ours = medians["peer"], medians["reput"]
-    for name, value in theirs.items():
-        say(f"{name:16} peer {value:>12,} reput {ours[name]:>12,}")
-
     names = {"send": "send_16_rate", "send_batch": "batch_rate", "consume": "consume_rate", "p99": "send_16_p99_us"}
     ratios = {short: ours[name] / theirs[name] for short, name in names.items()}
-    ratios |= {"start_s": ours["start_s"], "rss": ours["rss_mib"] / theirs["rss_mib"]}
+    return ratios | {"start_s": ours["start_s"], "rss": ours["rss_mib"] / theirs["rss_mib"]}
+
+
+def _report(stem: Path, report: dict[str, Any]) -> None:
+    """Save JSON and page, and print the medians and their ratios."""
+    stem.with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
+    theirs, ours = report["medians"]["peer"], report["medians"]["reput"]
+    table = [["", "RocketMQ", "reput", "x"]]
+    for name, value in theirs.items():
+        table.append([name, f"{value:,}", f"{ours[name]:,}", f"{ours[name] / value:.2f}"])
+        say(f"{name:16} peer {value:>12,} reput {ours[name]:>12,}")
+    ratios = _ratios(report["medians"])
+    title = "RocketMQ's broker and `reput serve`, with the same Java client"
+    write_page(stem, title, report["environment"], COUNTED, table, [ratios])
     sys.stdout.write(f"{ratio_line(ratios)}\n")
 
 

@@ -21,10 +21,12 @@ def write_page(
     counted: Iterable[str],
     table: Sequence[Sequence[str]],
     ratios: Iterable[Mapping[str, float]],
-    picture: str,
+    picture: str = "",
     words: int = 1,
 ) -> None:
-    """Write `stem`.md: what was measured where, what is counted, the table (its headings first), ratios and plot.
+    """Write `stem`.md: what was measured where, what is counted, the table (its headings first), ratios and the plot.
+
+    Without words for a picture there is no plot.
 
     The first `words` columns of the table are text, the others are numbers.
     """
@@ -45,5 +47,5 @@ def write_page(
     ]
     for found in ratios:
         text += [f"`{ratio_line(found)}`", ""]
-    text += [f"![{picture}]({stem.name}.png)", ""]
+    text += [f"![{picture}]({stem.name}.png)", ""] if picture else []
     stem.with_suffix(".md").write_text("\n".join(text))
