@@ -32,7 +32,7 @@ example: setup  ## from a broker's files to a plot with Spark; STORE=PATH takes 
 	@$(WITH_JAVA) $(PYTHON) examples/broker_to_plot.py $(if $(STORE),"$(STORE)")
 
 .PHONY: test
-test: setup lint pytest  ## style, types and all tests
+test: setup lint pytest  ## style, types and all tests but for cases that take long
 
 .PHONY: pytest
 pytest:

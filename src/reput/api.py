@@ -57,7 +57,7 @@ def rebuild(
     """Rebuild the ConsumeQueues and IndexFiles of a store from its CommitLog.
 
     The new indexes are built beside the old ones and swapped in when they are proved whole.
-    Until then, and after any error, the old ones are untouched.
+    Until the swap the old ones are untouched.
 
     Args:
         path: The store's root folder (storePathRootDir).
@@ -84,7 +84,7 @@ def rebuild(
     Raises:
         ConfigError: A setting contradicts the store's files, and `force_setting` is off.
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
-        ReputError: Another error of `reput.errors`; nothing was changed.
+        ReputError: Another error of `reput.errors`. Unless it says that the new indexes are live, nothing was changed.
     """
     from reput.pipeline.build.rebuild.options import RebuildOptions
     from reput.pipeline.build.rebuild.prepare import refuse_early

@@ -59,12 +59,3 @@ def test_lines_of_pages_are_sentences(page: Path) -> None:
 def test_two_sentences_in_a_line_are_seen(line: str, found: bool) -> None:
     """The rule above sees a second sentence, and nothing else."""
     assert bool(SECOND_SENTENCE.search(NO_SENTENCE.sub("()", line))) == found
-
-
-def test_modules_that_pages_name_are_there() -> None:
-    """Each module that the architecture page or the glossary names is in the package."""
-    for page in ("architecture.md", "glossary.md"):
-        named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", (ROOT / "docs" / page).read_text("utf-8")))
-        assert named
-        package = ROOT / "src" / "reput"
-        assert not [name for name in named if not any((top / name).exists() for top in (package, ROOT))]

@@ -171,7 +171,7 @@ def test_every_folder_is_on_the_page() -> None:
     assert sorted(re.findall(r"^\| `(\w+\.py)` \|", section, re.MULTILINE)) == modules
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
+@pytest.mark.parametrize("page", ["architecture.md", "contributing.md", "glossary.md"])
 def test_modules_on_the_page_are_there(page: str) -> None:
     """Each path of a module on the page is one of the package, or of the repository."""
     tops = (Path(reput.__file__).parent, ROOT)

@@ -1,5 +1,6 @@
 """Spark data source `format("rocketmq")`: reads a store's files as a table or a stream, and appends to a store.
 
 `options` parses what a reader asks for; `cut` finds the ranges to read; `scan` reads them in tasks; `sink` writes.
-The modules beside the folders plan a read (`plan`, `tasks`) and face Spark (`source`, `stream`, `writer`).
+The modules beside the folders plan a read (`plan`, `tasks`), face Spark (`source`, `stream`, `writer`), and read
+without it (`local_scan`, `export`).
 """

@@ -1,4 +1,4 @@
-"""All calls of reput to the operating system about files, so that a test can make each of them fail.
+"""The calls of reput that change files, and most that read them, so that a test can make each of them fail.
 
 Callers write `fs.pwrite(...)`, never `from ... import pwrite`: a replaced function then reaches all of them. An OSError
 leaves this folder as the ReputError that names the path and the remedy.

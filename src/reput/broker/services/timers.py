@@ -272,9 +272,9 @@ class Timers:
             files = self._open()
         # The clock may be set back; what the wheel has given out is over.
         self._write_time_ms = max(self._write_time_ms, _now_ms() // PRECISION_MS * PRECISION_MS)
-        is_idle = self._take_in(files) & self._give_out(files)
+        takes_none, gives_none = self._take_in(files), self._give_out(files)
         self._note_reached()
-        if not is_idle:
+        if not (takes_none and gives_none):
             return 0.0
         until_ms = self._write_time_ms + int(_LONGEST_WAIT_S * 1000)
         next_ms = files.first_used(self._read_time_ms, until_ms)

@@ -56,12 +56,12 @@ class RocksdbCheck:
 
 def _check_rocksdb(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     try:
-        _hold_against_log(check, stitched, table)
+        _compare_with_log(check, stitched, table)
     except DamagedStoreError as error:
         check.report.damage("rocksdb-unreadable", str(check.layout.queue_database), None, 1, str(error))
 
 
-def _hold_against_log(check: Check, stitched: Stitched, table: SplitQueues) -> None:
+def _compare_with_log(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     stretches = plan_stretches(check.job, stitched.results, table)
     task = partial(compare_stretch, check.job, str(check.layout.queue_database))
     found = check.engine.run(task, stretches, check.listener.advance)

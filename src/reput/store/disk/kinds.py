@@ -104,5 +104,5 @@ def kinds_in_any_folder(layout: StoreLayout) -> list[AnyKind]:
 
 
 def every_present_kind(layout: StoreLayout) -> list[AnyKind]:
-    """Return the same, and the kinds that the store may have beside them."""
+    """Return the present kinds, and those that the store may have beside them."""
     return [*present_kinds(layout), *kinds_beside(layout)]
