@@ -62,5 +62,7 @@ def test_topics_are_made_while_the_broker_runs(tmp_path: Path) -> None:
             broker.create_topic("../up")
         with pytest.raises(reput.ConfigError, match="queues"):
             broker.create_topic("made", 0)
+        with pytest.raises(reput.ConfigError, match="whole numbers"):
+            broker.create_topic("made", "4")  # type: ignore[arg-type]
     with pytest.raises(reput.ClosedError):
         broker.create_topic("late")

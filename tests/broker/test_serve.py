@@ -49,6 +49,21 @@ def test_nothing_heavy_is_loaded_before_it_listens(tmp_path: Path) -> None:
     assert run.stdout.split() == ["loaded"]
 
 
+def test_brokers_that_begin_and_end_at_once_load_kernels_one_by_one(tmp_path: Path) -> None:
+    """Brokers of one process that start together, and end before their kernels are loaded, work without an error."""
+    code = (
+        "import threading, reput\n"
+        "def one(name):\n"
+        f"    with reput.serve({str(tmp_path)!r} + name, topics=['orders']):\n"
+        "        pass\n"
+        "threads = [threading.Thread(target=one, args=(f'/{number}',)) for number in range(3)]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert "Traceback" not in run.stderr
+
+
 def test_the_command_is_ready_within_a_second(tmp_path: Path) -> None:
     """The command takes less than a second of the processor until routes are answered, and loads nothing heavy."""
     code = (

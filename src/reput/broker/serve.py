@@ -141,6 +141,7 @@ class RunningBroker(Closing):
             ConfigError: The topic cannot have that name, or that number of queues.
             ClosedError: The broker is closed.
         """
+        _refuse_topic(topic, queues)
         made: Future[None] = Future()
 
         def make() -> None:

@@ -138,6 +138,10 @@ def _kind(kind: str | None) -> str:
     return kind
 
 
+_LOADING = threading.RLock()
+"""Held while kernels are loaded: two threads that import numba at once find it half imported."""
+
+
 class _KernelChoice(Generic[K]):
     """Kernels of each kind, loaded on first use."""
 
@@ -155,7 +159,9 @@ class _KernelChoice(Generic[K]):
         kind = _kind(kind)
         found = self._loaded.get(kind)
         if found is None:
-            found = self._loaded[kind] = self._load(kind)
+            with _LOADING:
+                found = self._loaded.get(kind) or self._load(kind)
+                self._loaded[kind] = found
         return found
 
     def cache_clear(self) -> None:
