@@ -53,7 +53,6 @@ SETTINGS = ("QUICK", "MESSAGES", "READ", "OPEN_GB", "BATCH", "THREADS", "PEER_HE
 QUEUES_PER_TOPIC = 8
 UNDER_WAY = 256
 """Messages of one thread that are not known to be durable yet."""
-RAISED_LIMITS = ("maxTransferCountOnMessageInMemory=500", "maxTransferBytesOnMessageInMemory=4194304")
 PUTS = {
     "put": ("put, 64 queues", 64),
     "topics_64": ("put, 64 topics", 64 * QUEUES_PER_TOPIC),

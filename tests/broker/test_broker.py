@@ -392,8 +392,6 @@ def test_queues_are_locked_for_one_client(client: Client) -> None:
 
 # --- bad input -----------------------------------------------------------------------------------
 
-JSON_CODES = (R.HEART_BEAT, R.LOCK_BATCH_MQ, R.UNLOCK_BATCH_MQ, R.CHECK_CLIENT_CONFIG)
-
 
 def test_an_unknown_code_is_refused(client: Client) -> None:
     """Codes without a handler are answered 3 with the peer's words."""

@@ -58,6 +58,7 @@ def following(store: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
+            assert "error" not in json.loads(line), line
             if json.loads(line)["messages"] == 50:
                 break
         yield process

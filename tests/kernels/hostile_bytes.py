@@ -119,7 +119,7 @@ def hostile_log(chance: Random) -> bytes:
             body=chance.randbytes(chance.randrange(80)),
             properties=properties(chance),
             sys_flag=chance.randrange(1 << 11),
-            magic=chance.choice((-626843481, -626843477)) if False else -626843477,
+            magic=-626843477,
         )
     if chance.random() < 0.3:
         # A short last record: its fields reach the end soonest.

@@ -72,7 +72,6 @@ class Run:
         self.rng = rng
         self.clock = clock
         self.model = Model(rng)
-        self.history: list[str] = []
         self.store = reput.MessageStore.open(path, config, create=True)
 
     @property
