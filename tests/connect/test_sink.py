@@ -51,8 +51,8 @@ def test_a_schema_that_does_not_fit(types: dict[str, str], topic: str | None, te
 
 HEADER = pa.struct({"key": pa.string(), "value": pa.binary()})
 NOT_TEXT = [
-    ("key", pa.array([b"k", b"\xff\xfe"]), "column keys .or key.: a value is no UTF-8"),
-    ("headers", pa.array([[("a", b"\xff")], None], pa.list_(HEADER)), "column headers: a value is no UTF-8"),
+    ("key", pa.array([b"k", b"\xff\xfe"]), "column keys .or key.: a value is not UTF-8"),
+    ("headers", pa.array([[("a", b"\xff")], None], pa.list_(HEADER)), "column headers: a value is not UTF-8"),
     ("tags", pa.array([b"a", b"\xff"], pa.binary()).view(pa.string()), "column tags: Invalid UTF8"),
     ("headers", pa.array([[("a", b"x"), (None, b"x")], []], pa.list_(HEADER)), "column headers: a key is null"),
 ]

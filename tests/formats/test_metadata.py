@@ -97,14 +97,14 @@ def test_any_bytes_as_values(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (b"", "is no table of offsets"),
-        (b"null", "is no table of offsets"),
-        (b'{"offsetTable":[]}', "is no table of offsets"),
-        (b'{"offsetTable":{"x":1}}', "'x' is no queue id"),
-        (b'{"offsetTable":{"4294967296":1}}', "'4294967296' is no queue id"),
-        (b'{"offsetTable":{"0":1.5}}', "queue 0: '1.5' is no queue offset"),
-        (b'{"offsetTable":{"0":true}}', "queue 0: 'True' is no queue offset"),
-        (b'{"offsetTable":{"0":9223372036854775808}}', "is no queue offset"),
+        (b"", "is not a table of offsets"),
+        (b"null", "is not a table of offsets"),
+        (b'{"offsetTable":[]}', "is not a table of offsets"),
+        (b'{"offsetTable":{"x":1}}', "'x' is not a queue id"),
+        (b'{"offsetTable":{"4294967296":1}}', "'4294967296' is not a queue id"),
+        (b'{"offsetTable":{"0":1.5}}', "queue 0: '1.5' is not a queue offset"),
+        (b'{"offsetTable":{"0":true}}', "queue 0: 'True' is not a queue offset"),
+        (b'{"offsetTable":{"0":9223372036854775808}}', "is not a queue offset"),
     ],
 )
 def test_v1_values_that_are_none(value: bytes, text: str) -> None:

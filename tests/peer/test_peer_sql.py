@@ -38,7 +38,7 @@ OURS_ALONE = (
     "there are no functions",
     "are allowed",
     "no filter holds",
-    "this is no number",
+    "this is not a number",
     "inside one another",
 )
 NUMBERS = """

@@ -63,5 +63,5 @@ def decode_version(data: bytes | None, where: str) -> DataVersion | None:
         return None
     value = parse_fastjson(data)
     if not isinstance(value, dict) or not all(type(value.get(name, 0)) is int for name in _NAMES):
-        raise DamagedStoreError(f"{where}: its data version {data[:60]!r} is no JSON of three numbers")
+        raise DamagedStoreError(f"{where}: its data version {data[:60]!r} is not JSON with three numbers")
     return version_of(value)

@@ -42,7 +42,7 @@ def decode_delay_offsets(data: bytes, where: str) -> DelayOffsets:
     table = (value.get("offsetTable") or {}) if isinstance(value, dict) else None
     if not isinstance(table, dict) or any(parse_whole(level, 32) is None for level in table):
         raise DamagedStoreError(
-            f"{where}: damaged: {data[:40]!r} is no JSON with a table of levels. A broker that starts reads "
+            f"{where}: damaged: {data[:40]!r} is not JSON with a table of levels. A broker that starts reads "
             f"{BACKUP_NAME} then; restore the file from a copy"
         )
     offsets = {int(level): offset for level, offset in table.items() if type(offset) is int and offset >= 0}

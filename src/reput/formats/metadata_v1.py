@@ -84,15 +84,15 @@ def decode_offsets(data: bytes, where: str) -> dict[int, int]:
     value = parse_fastjson(data)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
-        raise DamagedStoreError(f"{where}: its value {data[:40]!r} is no table of offsets")
+        raise DamagedStoreError(f"{where}: its value {data[:40]!r} is not a table of offsets")
     queues = {}
     for queue, offset in table.items():
         number = parse_whole(str(offset), 64) if type(offset) in {int, str} else None
         if number is None:
-            raise DamagedStoreError(f"{where}: queue {queue[:20]}: {str(offset)[:40]!r} is no queue offset")
+            raise DamagedStoreError(f"{where}: queue {queue[:20]}: {str(offset)[:40]!r} is not a queue offset")
         queue_id = parse_whole(queue, 32)
         if queue_id is None:
-            raise DamagedStoreError(f"{where}: {queue[:20]!r} is no queue id")
+            raise DamagedStoreError(f"{where}: {queue[:20]!r} is not a queue id")
         queues[queue_id] = number
     return queues
 
@@ -110,5 +110,5 @@ def decode_configuration(data: bytes, where: str) -> dict[str, Any]:
     """
     value = parse_fastjson(data)
     if not isinstance(value, dict):
-        raise DamagedStoreError(f"{where}: its value {data[:40]!r} is no JSON object")
+        raise DamagedStoreError(f"{where}: its value {data[:40]!r} is not a JSON object")
     return value

@@ -194,7 +194,7 @@ def decode_offset_key(key: bytes, where: str) -> CommittedKey:
         or key[after : after + 1] != _SEPARATOR
         or len(key) != after + 1 + _QUEUE_ID.size
     ):
-        raise DamagedStoreError(f"{where}: key {key[:60]!r} is no key of a group, a topic and a queue")
+        raise DamagedStoreError(f"{where}: key {key[:60]!r} is not a key of a group, a topic and a queue")
     return CommittedKey(group, topic, _QUEUE_ID.unpack(key[after + 1 :])[0])
 
 

@@ -42,7 +42,7 @@ def decode_order_info(data: bytes, where: str) -> Iterator[PopRecord]:
     value = parse_fastjson(data)
     table = (value.get("table") or {}) if isinstance(value, dict) else None
     if not isinstance(table, dict):
-        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is no JSON with a table of pops")
+        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is not JSON with a table of pops")
     for key, queues in table.items():
         names = split_key(key)
         if names is None or not isinstance(queues, dict):
@@ -51,7 +51,7 @@ def decode_order_info(data: bytes, where: str) -> Iterator[PopRecord]:
             queue_id = parse_whole(queue, 32)
             if queue_id is None or not isinstance(info, dict) or not _is_info(info):
                 raise DamagedStoreError(
-                    f"{where}: damaged: {key[:80]}, queue {queue[:20]}: {str(info)[:80]!r} is no pop"
+                    f"{where}: damaged: {key[:80]}, queue {queue[:20]}: {str(info)[:80]!r} is not a pop"
                 )
             yield from _not_acked(*names, queue_id, info)
 

@@ -210,7 +210,7 @@ def decode_deleted(data: bytes, where: str) -> tuple[Deleted, ...]:
         raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {remedy}")
     for one in found:
         if not paths.is_topic_folder_name(one.key.topic) or one.key.queue_id < 0 or one.offset < 0:
-            raise DamagedStoreError(f"{where}: names {one.key}, which is no queue. {remedy}")
+            raise DamagedStoreError(f"{where}: names {one.key}, which is not a queue. {remedy}")
     return found
 
 

@@ -291,9 +291,9 @@ def _read_json_header(header: bytes) -> RemotingFrame:
     try:
         values = read_json(header)
     except (ValueError, RecursionError) as error:
-        raise FrameError(f"a header that is no JSON: {header[:40]!r}") from error
+        raise FrameError(f"a header that is not JSON: {header[:40]!r}") from error
     if not isinstance(values, dict):
-        raise FrameError(f"a header that is no JSON object: {header[:40]!r}")
+        raise FrameError(f"a header that is not a JSON object: {header[:40]!r}")
     get = values.get
     code, opaque, flag, version = get("code", 0), get("opaque", 0), get("flag", 0), get("version", 0)
     for number in (code, opaque, flag, version):
@@ -351,4 +351,4 @@ def _piece(header: bytes, at: int, size: int) -> tuple[str, int]:
     try:
         return header[at : at + size].decode(), at + size
     except UnicodeDecodeError as error:
-        raise FrameError(f"a text that is no UTF-8: {header[at : at + min(size, 40)]!r}") from error
+        raise FrameError(f"a text that is not UTF-8: {header[at : at + min(size, 40)]!r}") from error

@@ -128,7 +128,7 @@ class EntryTable:
     def _offset_of(self, key: QueueKey, raw: bytes, value: bytes) -> int:
         place = fmt.decode_entry_key(raw)
         if place is None or len(value) != fmt.VALUE_SIZE:
-            raise self._damaged(f"{key}: {raw.hex()} is no key of an entry, or its value has {len(value)} bytes")
+            raise self._damaged(f"{key}: {raw.hex()} is not a key of an entry, or its value has {len(value)} bytes")
         return place[1]
 
     def packed(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:

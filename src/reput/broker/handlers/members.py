@@ -59,7 +59,7 @@ def _listed(values: dict[str, Any], name: str) -> list[Any]:
     if found is None:
         return []
     if not isinstance(found, list):
-        refuse(ResponseCode.SYSTEM_ERROR, f"the heartbeat's {name} is no list")
+        refuse(ResponseCode.SYSTEM_ERROR, f"the heartbeat's {name} is not a list")
     return found
 
 

@@ -98,5 +98,5 @@ class Request:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            refuse(ResponseCode.SYSTEM_ERROR, f"the body is no JSON object: {self.body[:40]!r}")
+            refuse(ResponseCode.SYSTEM_ERROR, f"the body is not a JSON object: {self.body[:40]!r}")
         return value

@@ -186,7 +186,7 @@ def _texts(array: Any, column: str) -> Any:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise ConfigError(f"column {column}: a value is no UTF-8, and a message's properties are texts") from error
+        raise ConfigError(f"column {column}: a value is not UTF-8, and a message's properties are texts") from error
 
 
 def _refuse_no_text(array: Any, column: str) -> None:

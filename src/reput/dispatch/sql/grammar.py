@@ -257,7 +257,7 @@ class SelectorParser(parser.Parser):
                 self._refuse("a filter takes no 0.0, and no numbers that no double can hold; write 0 for zero", token)
             return value
         if not _WHOLE.fullmatch(image):
-            self._refuse("this is no number", token)
+            self._refuse("this is not a number", token)
         if self._curr.token_type == TokenType.VAR and self._curr.text in ("l", "L") and self._is_connected():
             if image == "0":
                 self._refuse("write 0 without an L")

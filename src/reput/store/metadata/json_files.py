@@ -151,7 +151,7 @@ def load_configurations(path: Path, table: Table) -> Loaded[dict[str, Any]]:
 def _decoded(data: bytes, where: str) -> dict[str, Any]:
     value = parse_fastjson(data)
     if len(data) > _SIZE_LIMIT or not isinstance(value, dict):
-        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is no JSON object of at most {_SIZE_LIMIT} bytes")
+        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is not a JSON object of at most {_SIZE_LIMIT} bytes")
     return value
 
 

@@ -56,4 +56,4 @@ def utf8_name(name: bytes, where: str) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError:
-        raise DamagedStoreError(f"{where}: {name[:60]!r} is no name") from None
+        raise DamagedStoreError(f"{where}: {name[:60]!r} is not a name") from None
