@@ -254,7 +254,7 @@ def test_a_ledger_that_is_none(tmp_path: Path) -> None:
     """Bytes that are no ledger are an error, and names in one do not lead out of the folder."""
     for data in (b"", b"[]", b"{}", b'{"state": "begun", "batch": "x", "files": [], "offset": 0, "query": ""}'):
         (tmp_path / "ledger").write_bytes(data)
-        with pytest.raises(DamagedStoreError, match="no ledger"):
+        with pytest.raises(DamagedStoreError, match="not the ledger"):
             read_ledger(tmp_path)
     with pytest.raises(DamagedStoreError, match="staged messages are gone"):
         list(ledgers.staged_messages(tmp_path, ["../ledger"]))

@@ -123,7 +123,7 @@ def test_hostile_intent(kind: str, victim: Victim) -> None:
     path = victim.store / paths.REPUT / own.INTENT_NAME
     path.write_bytes(HOSTILE_INTENTS[kind])
     before = stores.digest(victim.store, inodes=True)
-    with pytest.raises(DamagedStoreError, match=r"intent: .*(remove it|do not use)|Remove the file intent"):
+    with pytest.raises(DamagedStoreError, match=r"intent: .*([Rr]emove it|do not use)|Remove the file intent"):
         stores.rebuild(victim.store)
     assert stores.digest(victim.store, inodes=True) == before
     path.unlink()
@@ -150,7 +150,7 @@ def test_hostile_frontier(kind: str, victim: Victim) -> None:
     """A frontier that reput cannot have written is refused before any work, with the remedy."""
     path = victim.store / paths.REPUT / own.FRONTIER_NAME
     path.write_bytes(HOSTILE_FRONTIERS[kind])
-    with pytest.raises(DamagedStoreError, match=r"frontier.*: .*remove it and run `reput rebuild`"):
+    with pytest.raises(DamagedStoreError, match=r"frontier.*: .*[Rr]emove it and run `reput rebuild`"):
         stores.rebuild(victim.store)
     assert stores.indexes(victim.store) == victim.old
     path.unlink()
@@ -163,7 +163,7 @@ def test_hostile_watermarks(data: bytes, victim: Victim) -> None:
     """A watermarks file of another size or another program is refused, not mapped and believed."""
     path = victim.store / paths.REPUT / own.WATERMARKS_NAME
     path.write_bytes(data)
-    with pytest.raises(DamagedStoreError, match=r"watermarks.*remove it"):
+    with pytest.raises(DamagedStoreError, match=r"watermarks.*Remove it"):
         stores.rebuild(victim.store)
     assert stores.indexes(victim.store) == victim.old
 

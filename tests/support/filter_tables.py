@@ -192,7 +192,7 @@ REFUSED = [
     ("a + 2 > 5", "character 3 ('+ 2"),
     ("a like 'x'", 'character 3 ("like'),
     ("upper(a) = 'X'", "there are no functions"),
-    ("a = 012", "no number"),
+    ("a = 012", "not a number"),
     ("a = 1; b = 2", "without a semicolon"),
     ('"a" = 1', "character 1"),
     ("é = 1", "character 1"),
