@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from reput.errors import AccessError, NoSpaceError, ReputError
 from reput.files import fs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -151,3 +148,23 @@ def test_an_array_is_saved_again_beside_who_reads_it(tmp_path: Path, monkeypatch
     fs.save_array(path)
     assert (mapped.view("i8") == array).all()
     assert [one.name for one in tmp_path.iterdir()] == ["part"]
+
+
+def test_forgotten_pages_leave_memory_and_come_back(tmp_path: Path) -> None:
+    """A map that was read and forgotten takes no memory of this process, and shows the same bytes, and later ones."""
+    path, size = tmp_path / "file", 32 << 20
+    path.write_bytes(b"\x07" * size)
+    array = fs.map_file(path, size)
+    assert array.sum() == 7 * size
+    before = resident_file_bytes()
+    fs.forget_pages_of(array)
+    assert before - resident_file_bytes() > size // 2
+    with path.open("r+b") as file:
+        file.write(b"\x09")
+    assert array.sum() == 7 * size + 2
+
+
+def resident_file_bytes() -> int:
+    """Return the memory of this process that is mapped from files, in memory file systems too."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return sum(int(status[name].split()[0]) << 10 for name in ("RssFile", "RssShmem"))

@@ -16,7 +16,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -352,6 +352,14 @@ def forget_pages(mapped: mmap.mmap, begin: int, end: int) -> None:
     end = end // mmap.PAGESIZE * mmap.PAGESIZE
     if end > begin and hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
+def forget_pages_of(array: NDArray[np.uint8]) -> None:
+    """Drop the pages of a whole map of `map_file` from this process's memory; the next read finds them in the file."""
+    base: Any = array.base
+    memory = base.obj if isinstance(base, memoryview) else base
+    if isinstance(memory, mmap.mmap):
+        forget_pages(memory, 0, len(memory))
 
 
 def reserve(descriptor: int, offset: int, length: int) -> None:

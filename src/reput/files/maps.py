@@ -44,6 +44,13 @@ class MapCache:
                 del self._maps[next(iter(self._maps))]
         return array
 
+    def forget_pages(self) -> None:
+        """Drop the pages of all maps from this process's memory; the next read finds them in the files."""
+        with self._lock:
+            arrays = list(self._maps.values())
+        for array in arrays:
+            fs.forget_pages_of(array)
+
     def clear(self) -> None:
         """Drop all maps; maps in use live on with their users."""
         with self._lock:

@@ -221,6 +221,10 @@ class LogMaps:
             return -1
         return store_time_in(array.data, position)
 
+    def forget_pages(self) -> None:
+        """Let the system have the memory of what was read; the next read takes a page fault for each 64 KiB."""
+        self._maps.forget_pages()
+
     def close(self) -> None:
         """Forget the maps; results in use keep theirs."""
         self._maps.clear()

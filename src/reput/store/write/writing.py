@@ -74,6 +74,7 @@ class StoreWriter:
         self._announce()
         self.flush_service = FlushService(self.appender, self._on_flushed)
         self._next_checkpoint = time.monotonic() + _CHECKPOINT_S
+        self._serves = False
         self._clean_s = self.appender.settings.clean_resource_interval / 1000
         self._next_clean = time.monotonic() + self._clean_s
 
@@ -122,8 +123,9 @@ class StoreWriter:
         marks["writer"] = os.getpid()
 
     def serve_clients(self) -> None:
-        """Let other processes know that this writer serves RocketMQ clients."""
+        """Let other processes know that this writer serves RocketMQ clients; what they have read leaves its memory."""
         self._owned.watermarks["holder"] = own.HOLDER_SERVER
+        self._serves = True
 
     # --- flushing ------------------------------------------------------------------------------
 
@@ -225,6 +227,8 @@ class StoreWriter:
         if now >= self._next_checkpoint:
             self._next_checkpoint = now + _CHECKPOINT_S
             self.write_checkpoint()
+            if self._serves:
+                self.view.log.forget_pages()
         if now >= self._next_clean:
             self._next_clean = now + self._clean_s
             self.expiry.run(self.durable_frontier(), asked=self.config.asks_to_delete)
