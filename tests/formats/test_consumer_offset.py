@@ -245,13 +245,6 @@ def test_any_end_cut_off() -> None:
             decode(OF_5_5[:size], "file")
 
 
-def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file over the limit is refused before it is read."""
-    monkeypatch.setattr(consumer_offset, "SIZE_LIMIT", 10)
-    with pytest.raises(DamagedStoreError, match="over 10 bytes"):
-        decode(OF_5_5, "file")
-
-
 @pytest.mark.parametrize("blank", [b" ", b'"\\', b"\t\n"])
 def test_long_runs_end_soon(blank: bytes) -> None:
     """A megabyte of blanks or escapes with nothing after it is read once, not once from each of its bytes."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.errors import DamagedStoreError
+from reput.files.backed_up import backup_of
 from reput.formats import consumer_filter
 from reput.store.progress.consumer_filters import ConsumerFilters
 from support.bloom import BloomFilter
@@ -71,7 +72,7 @@ def test_damaged_file(filters: FilterRegistry, tmp_path: Path) -> None:
     again = ConsumerFilters.load(tmp_path, BLOOM)
     assert len(again.all()) == 1
     assert "not JSON" in again.notes[0]
-    (tmp_path / consumer_filter.BACKUP_NAME).unlink()
+    backup_of(path).unlink()
     with pytest.raises(DamagedStoreError, match=r"consumerFilter\.json: not JSON.*Put a good copy"):
         ConsumerFilters.load(tmp_path, BLOOM)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
 from reput.files import fs
+from reput.files.backed_up import backup_of
 from reput.formats import consumer_filter
 from reput.formats.consumer_filter import SQL92, FilterData
 from reput.store.progress.consumer_filters import ConsumerFilters
@@ -81,7 +82,7 @@ class FilterRegistry(ConsumerFilters):
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / consumer_filter.FILE_NAME
         if path.exists():
-            (self._folder / consumer_filter.BACKUP_NAME).write_bytes(path.read_bytes())
+            backup_of(path).write_bytes(path.read_bytes())
         fs.write_whole(path, encode(self.all()), fs.owner_of(self._folder))
 
 

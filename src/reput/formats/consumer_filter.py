@@ -19,8 +19,8 @@ from reput.errors import DamagedStoreError
 from reput.formats.layout import INT64_MAX
 
 FILE_NAME = "consumerFilter.json"
-BACKUP_NAME = f"{FILE_NAME}.bak"
 SIZE_LIMIT = 64 << 20
+"""The maximum bytes of a file to be read."""
 TAG, SQL92 = "TAG", "SQL92"
 """The kinds of filters (`ExpressionType`)."""
 _MOST_BITS = 1 << 18
@@ -46,8 +46,6 @@ def decode(data: bytes, where: str) -> list[FilterData]:
     Raises:
         DamagedStoreError: the bytes are no such file; the error says where and why.
     """
-    if len(data) > SIZE_LIMIT:
-        raise DamagedStoreError(f"{where}: over {SIZE_LIMIT} bytes, so no list of filters")
     try:
         value = json.loads(data.rstrip(b"\0"))
     except (ValueError, RecursionError) as error:

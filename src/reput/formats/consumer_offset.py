@@ -31,7 +31,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from reput.errors import DamagedStoreError
 from reput.formats import data_version
 from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.data_version import DataVersion, version_of
@@ -149,8 +148,6 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     Raises:
         DamagedStoreError: they are no such file; names `where`, the byte, and what was expected there.
     """
-    if len(data) > SIZE_LIMIT:
-        raise DamagedStoreError(f"{where}: over {SIZE_LIMIT} bytes; this is no {FILE_NAME}")
     plain = _decode_plain(data)
     if plain is not None:
         return plain

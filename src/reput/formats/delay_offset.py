@@ -20,7 +20,6 @@ from reput.formats.fastjson import indented, parse_fastjson
 from reput.formats.java_numbers import parse_whole
 
 FILE_NAME = "delayOffset.json"
-BACKUP_NAME = f"{FILE_NAME}.bak"
 SIZE_LIMIT = 1 << 20
 """The maximum bytes of a file to be read."""
 
@@ -41,10 +40,7 @@ def decode_delay_offsets(data: bytes, where: str) -> DelayOffsets:
     value = parse_fastjson(data)
     table = (value.get("offsetTable") or {}) if isinstance(value, dict) else None
     if not isinstance(table, dict) or any(parse_whole(level, 32) is None for level in table):
-        raise DamagedStoreError(
-            f"{where}: damaged: {data[:40]!r} is not JSON with a table of levels. A broker that starts reads "
-            f"{BACKUP_NAME} then; restore the file from a copy"
-        )
+        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is not JSON with a table of levels")
     offsets = {int(level): offset for level, offset in table.items() if type(offset) is int and offset >= 0}
     return DelayOffsets(offsets, version_of(value.get(data_version.MEMBER)))
 

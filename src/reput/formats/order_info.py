@@ -27,7 +27,6 @@ from reput.formats.java_numbers import parse_whole
 from reput.formats.pop_database import PopRecord
 
 FILE_NAME = "consumerOrderInfo.json"
-BACKUP_NAME = f"{FILE_NAME}.bak"
 SIZE_LIMIT = 256 << 20
 """The maximum bytes of a file to be read."""
 _BITS = 64

@@ -55,7 +55,7 @@ class DelayLevels:
         self._waiters: dict[int, Waiter] = {}
         self._is_stopped = False
         for note in self._progress.notes:
-            log.error("%s. Delayed messages that are still there are delivered again", note)
+            log.error("%s", note)
 
     @property
     def table(self) -> Mapping[int, int]:

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
+from reput.files.backed_up import BackedUpFile, BackedUpKind, backup_of
 from reput.formats import consumer_offset, data_version
 from reput.formats import metadata_v1 as v1
 from reput.formats.consumer_offset import ConsumerOffsets
@@ -33,11 +34,6 @@ _WITHOUT = {
     Table.OFFSETS: "every group begins again",
 }
 _Parsed = TypeVar("_Parsed")
-
-
-def backup_of(path: Path) -> Path:
-    """Return the path of a file's backup."""
-    return path.with_name(f"{path.name}.bak")
 
 
 class JsonFiles(MetadataSource):
@@ -96,7 +92,11 @@ class JsonFiles(MetadataSource):
             DamagedStoreError: the file is damaged, and its backup is missing or damaged too.
         """
         path = self.place(table)
-        found = load_offsets(path) if table is Table.OFFSETS else load_configurations(path, table)
+        found: Loaded[Any] = (
+            load_offsets(offsets_file(path))
+            if table is Table.OFFSETS
+            else load_configurations(configurations_file(path, table), table)
+        )
         return Content(path, found.values, found.version, tuple(found.notes))
 
     def version_at_start(self, table: Table) -> DataVersion | None:
@@ -110,7 +110,7 @@ class JsonFiles(MetadataSource):
 
 
 class Loaded(NamedTuple, Generic[_Parsed]):
-    """A file as it was read. `data`: its bytes if they are good; `is_damaged`: it has others.
+    """A table as it was read.
 
     `content` is the whole content, for topics and groups the members that reput does not know. `is_of_backup`: all that
     comes from the backup.
@@ -119,74 +119,48 @@ class Loaded(NamedTuple, Generic[_Parsed]):
     values: dict[str, Any]
     version: DataVersion | None
     content: _Parsed
-    data: bytes | None
-    is_damaged: bool
     is_of_backup: bool
     notes: list[str]
 
 
-def load_offsets(path: Path) -> Loaded[ConsumerOffsets]:
-    """Read a file of offsets, or its .bak if it is missing or damaged.
+def offsets_file(path: Path) -> BackedUpFile[ConsumerOffsets]:
+    """Return a file of offsets."""
+    return BackedUpFile(path, _kind(Table.OFFSETS, consumer_offset.decode, ConsumerOffsets({})))
+
+
+def configurations_file(path: Path, table: Table) -> BackedUpFile[dict[str, Any]]:
+    """Return a file of topics or groups."""
+    return BackedUpFile(path, _kind(table, _decoded, {}))
+
+
+def _kind(table: Table, decode: Callable[[bytes, str], _Parsed], nothing: _Parsed) -> BackedUpKind[_Parsed]:
+    return BackedUpKind(decode, nothing, _SIZE_LIMIT, _OLDER[table], _WITHOUT[table])
+
+
+def load_offsets(file: BackedUpFile[ConsumerOffsets]) -> Loaded[ConsumerOffsets]:
+    """Read a file of offsets.
 
     Raises:
         DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
     """
-    taken = _taken(path, Table.OFFSETS, ConsumerOffsets({}), consumer_offset.decode)
-    return Loaded(taken.parsed.whole_table, taken.parsed.data_version, *taken)
+    found = file.load()
+    return Loaded(found.content.whole_table, found.content.data_version, *found)
 
 
-def load_configurations(path: Path, table: Table) -> Loaded[dict[str, Any]]:
-    """Read a file of topics or groups, or its .bak if it is missing or damaged.
+def load_configurations(file: BackedUpFile[dict[str, Any]], table: Table) -> Loaded[dict[str, Any]]:
+    """Read a file of topics or groups.
 
     Raises:
         DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
     """
-    nothing: dict[str, Any] = {}
-    taken = _taken(path, table, nothing, _decoded)
-    others = dict(taken.parsed)
+    content, is_of_backup, notes = file.load()
+    others = dict(content)
     values, version = others.pop(MEMBERS[table], None), version_of(others.pop(data_version.MEMBER, None))
-    return Loaded(values if isinstance(values, dict) else {}, version, others, *taken[1:])
+    return Loaded(values if isinstance(values, dict) else {}, version, others, is_of_backup, notes)
 
 
 def _decoded(data: bytes, where: str) -> dict[str, Any]:
     value = parse_fastjson(data)
-    if len(data) > _SIZE_LIMIT or not isinstance(value, dict):
-        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is not a JSON object of at most {_SIZE_LIMIT} bytes")
+    if not isinstance(value, dict):
+        raise DamagedStoreError(f"{where}: damaged: {data[:40]!r} is not a JSON object")
     return value
-
-
-class _Taken(NamedTuple, Generic[_Parsed]):
-    parsed: _Parsed
-    data: bytes | None
-    is_damaged: bool
-    is_of_backup: bool
-    notes: list[str]
-
-
-def _taken(path: Path, table: Table, nothing: _Parsed, decode: Callable[[bytes, str], _Parsed]) -> _Taken[_Parsed]:
-    """Return what a file or its backup has; `nothing` if both are missing or empty."""
-    found, data, wrong = _decoded_file(path, decode)
-    if found is not None:
-        return _Taken(found, data, False, False, [])
-    backup = backup_of(path)
-    older, older_data, wrong_too = _decoded_file(backup, decode)
-    if older is not None:
-        return _Taken(older, None, bool(data), True, [f"{wrong}. {_OLDER[table].format(backup)}"])
-    if data or older_data:
-        raise DamagedStoreError(
-            f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: {_WITHOUT[table]}"
-        )
-    # A broker that was killed, or lost power, in its first write leaves an empty file.
-    notes = [] if data is None else [f"{wrong}; {wrong_too}: {_WITHOUT[table]}"]
-    return _Taken(nothing, None, False, False, notes)
-
-
-def _decoded_file(path: Path, decode: Callable[[bytes, str], _Parsed]) -> tuple[_Parsed | None, bytes | None, str]:
-    """Return the content of a file, its bytes, and the problem if there is no content."""
-    data = fs.read_bytes(path, _SIZE_LIMIT + 1)
-    if not data:
-        return None, data, f"{path}: {'is missing' if data is None else 'is empty'}"
-    try:
-        return decode(data, str(path)), data, ""
-    except DamagedStoreError as error:
-        return None, data, str(error)

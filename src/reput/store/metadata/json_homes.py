@@ -1,8 +1,4 @@
-"""JSON files as homes of tables.
-
-Each write replaces the file at once, and its backup before it, so each is whole at any instant. A damaged file is kept
-under another name. Members that reput does not know are kept.
-"""
+"""JSON files as homes of tables; `files.backed_up` has the rules. Members that reput does not know are kept."""
 
 from __future__ import annotations
 
@@ -11,14 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reput.files import fs
+from reput.files.backed_up import BackedUpFile
 from reput.formats import consumer_offset, data_version
 from reput.formats.consumer_offset import LMQ_QUEUE_ID, ConsumerOffsets
 from reput.formats.data_version import DataVersion
 from reput.formats.fastjson import write_fastjson_file
 from reput.formats.lite_topics import is_light
 from reput.store.metadata.home import HomeContent, TableHome, Values
-from reput.store.metadata.json_files import MEMBERS, Loaded, backup_of, load_configurations, load_offsets
+from reput.store.metadata.json_files import (
+    MEMBERS,
+    Loaded,
+    configurations_file,
+    load_configurations,
+    load_offsets,
+    offsets_file,
+)
 from reput.store.metadata.tables import Table
 
 
@@ -35,20 +38,21 @@ class JsonHome(TableHome):
     def __init__(
         self, path: Path, *, clock_ms: Callable[[], int], elsewhere: HomeContent | None = None, least_counter: int = 0
     ) -> None:
-        self._path = path
+        self._file = self._file_at(path)
         self._clock_ms = clock_ms
         self._elsewhere = elsewhere
         self._least_counter = least_counter
-        self._written: bytes | None = None
-        self._damaged = False
 
     def load(self) -> HomeContent:
         """Return the table of the file, or of its backup."""
         if self._elsewhere is not None:
             return self._elsewhere
         found = self._load()
-        self._written, self._damaged = found.data, found.is_damaged
         return HomeContent(found.values, found.version, found.is_of_backup, found.notes)
+
+    @abstractmethod
+    def _file_at(self, path: Path) -> BackedUpFile[Any]:
+        """Return the file."""
 
     @abstractmethod
     def _load(self) -> Loaded[Any]:
@@ -61,25 +65,8 @@ class JsonHome(TableHome):
     def write(self, values: Values, version: DataVersion) -> DataVersion:
         """Replace the file."""
         version = version._replace(counter=max(version.counter, self._least_counter))
-        data = self._encoded(values, version)
-        folder = self._path.parent
-        if not fs.exists(folder):
-            fs.make_dirs(folder, fs.owner_of(folder.parent))
-        owner = fs.owner_of(folder)
-        if self._damaged and fs.exists(self._path):
-            fs.rename(self._path, self._free_name())
-        self._damaged = False
-        if self._written is not None:
-            fs.write_whole(backup_of(self._path), self._written, owner)
-        fs.write_whole(self._path, data, owner)
-        self._written = data
+        self._file.replace(self._encoded(values, version), self._clock_ms())
         return version
-
-    def _free_name(self) -> Path:
-        now_ms = self._clock_ms()
-        while fs.exists(path := self._path.with_name(f"{self._path.name}.damaged-{now_ms}")):
-            now_ms += 1
-        return path
 
 
 class OffsetsFile(JsonHome):
@@ -87,13 +74,16 @@ class OffsetsFile(JsonHome):
 
     _pull_offsets: Values | None = None
 
+    def _file_at(self, path: Path) -> BackedUpFile[Any]:
+        return offsets_file(path)
+
     @property
     def has_light_groups(self) -> bool:  # type: ignore[override]
         """True for the file of a broker with `enableLmq`."""
-        return self._path.name == consumer_offset.LMQ_FILE_NAME
+        return self._file.path.name == consumer_offset.LMQ_FILE_NAME
 
     def _load(self) -> Loaded[Any]:
-        found = load_offsets(self._path)
+        found = load_offsets(self._file)
         self._pull_offsets = found.content.pull_offsets
         return found
 
@@ -128,12 +118,15 @@ class ConfigurationsFile(JsonHome):
         elsewhere: HomeContent | None = None,
         least_counter: int = 0,
     ) -> None:
-        super().__init__(path, clock_ms=clock_ms, elsewhere=elsewhere, least_counter=least_counter)
         self._table = table
+        super().__init__(path, clock_ms=clock_ms, elsewhere=elsewhere, least_counter=least_counter)
         self._others: dict[str, Any] = {"forbiddenTable": {}} if table is Table.GROUPS else {}
 
+    def _file_at(self, path: Path) -> BackedUpFile[Any]:
+        return configurations_file(path, self._table)
+
     def _load(self) -> Loaded[Any]:
-        found = load_configurations(self._path, self._table)
+        found = load_configurations(self._file, self._table)
         self._others |= found.content
         return found
 

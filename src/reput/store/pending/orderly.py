@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
-from reput.files import fs
+from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import order_info
 from reput.formats.order_info import decode_order_info
 from reput.formats.pop_database import PopRecord
@@ -21,14 +21,23 @@ def held_in_order(config: Path, damage: list[str]) -> Iterator[PopRecord]:
         config: the store's folder `config`.
         damage: gets what cannot be read.
     """
-    for name in (order_info.FILE_NAME, order_info.BACKUP_NAME):
-        data = fs.read_bytes(config / name, order_info.SIZE_LIMIT)
-        if not data:
-            continue
-        try:
-            found = list(decode_order_info(data, str(config / name)))
-        except DamagedStoreError as error:
-            damage.append(str(error))
-            continue
-        yield from found
+    try:
+        found = BackedUpFile(config / order_info.FILE_NAME, _KIND).load()
+    except DamagedStoreError as error:
+        damage.append(str(error))
         return
+    damage += found.notes
+    yield from found.content
+
+
+def _decoded(data: bytes, where: str) -> list[PopRecord]:
+    return list(decode_order_info(data, where))
+
+
+_KIND: BackedUpKind[list[PopRecord]] = BackedUpKind(
+    _decoded,
+    [],
+    order_info.SIZE_LIMIT,
+    "Messages that orderly consumers hold were read from {}, which is older",
+    "messages that orderly consumers hold are then unknown",
+)

@@ -14,13 +14,19 @@ from pathlib import Path
 from typing import Self
 
 from reput.dispatch.bloom import BloomFilter
-from reput.errors import DamagedStoreError
-from reput.files import fs
+from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import consumer_filter
 from reput.formats.consumer_filter import FilterData
 from reput.store.progress.progress import wall_clock_ms
 
 _DEAD_AT_LOAD_MS = 30 * 1000
+_KIND: BackedUpKind[list[FilterData]] = BackedUpKind(
+    consumer_filter.decode,
+    [],
+    consumer_filter.SIZE_LIMIT,
+    "Consumers' filters were read from {}, which is older",
+    "all groups register again, and bitmaps are not used until then",
+)
 
 
 class ConsumerFilters:
@@ -52,7 +58,9 @@ class ConsumerFilters:
             DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
         """
         registry = cls(config_folder, bloom, clock_ms=clock_ms)
-        for one in registry._read():
+        found = BackedUpFile(config_folder / consumer_filter.FILE_NAME, _KIND).load()
+        registry.notes += found.notes
+        for one in found.content:
             if (one.bits, len(one.bit_positions)) != (bloom.bits, bloom.hashes):
                 registry.notes.append(
                     f"{config_folder / consumer_filter.FILE_NAME}: made for another Bloom filter ({one.bits} bits, "
@@ -71,30 +79,3 @@ class ConsumerFilters:
     def all(self) -> list[FilterData]:
         """Return all filters, dead and alive, by topic and group."""
         return [self._filters[key] for key in sorted(self._filters)]
-
-    def _read(self) -> list[FilterData]:
-        path, backup = self._folder / consumer_filter.FILE_NAME, self._folder / consumer_filter.BACKUP_NAME
-        try:
-            return _decoded(path)
-        except FileNotFoundError:
-            wrong = f"{path}: is missing or empty"
-        except DamagedStoreError as error:
-            wrong = str(error)
-        try:
-            found = _decoded(backup)
-        except FileNotFoundError:
-            if not fs.read_bytes(path, 1):
-                return []
-            raise DamagedStoreError(
-                f"{wrong}, and there is no {backup.name}. Put a good copy in its place, or move it away: all groups "
-                "register again, and bitmaps are not used until then"
-            ) from None
-        self.notes.append(f"{wrong}. Consumers' filters were read from {backup}, which is older")
-        return found
-
-
-def _decoded(path: Path) -> list[FilterData]:
-    data = fs.read_bytes(path, consumer_filter.SIZE_LIMIT + 1)
-    if not data:
-        raise FileNotFoundError(path)
-    return consumer_filter.decode(data, str(path))

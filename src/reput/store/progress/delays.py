@@ -1,6 +1,6 @@
 """Progress of the delay levels: config/delayOffset.json says how far each has been delivered; it has a backup.
 
-Source: `ScheduleMessageService`, `ConfigManager`.
+Source: `ScheduleMessageService`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import Self
 
 from reput.errors import DamagedStoreError
-from reput.files import fs
+from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import delay_offset
 from reput.formats.data_version import NO_VERSION, DataVersion
 from reput.formats.delay_offset import DelayOffsets, decode_delay_offsets, encode_delay_offsets
 from reput.store.progress.progress import wall_clock_ms
+
+_KIND = BackedUpKind(
+    decode_delay_offsets,
+    DelayOffsets({}),
+    delay_offset.SIZE_LIMIT,
+    "Offsets of delay levels were read from {}, which is older: delayed messages may be delivered again",
+    "delayed messages that are still there are delivered again",
+)
 
 
 class DelayProgress:
@@ -31,11 +39,9 @@ class DelayProgress:
 
     def __init__(self, folder: Path, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.notes: list[str] = []
-        self._path = folder / delay_offset.FILE_NAME
-        self._backup = folder / delay_offset.BACKUP_NAME
+        self._file = BackedUpFile(folder / delay_offset.FILE_NAME, _KIND)
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
-        self._written: bytes | None = None
         self._table: dict[int, int] = {}
         self._version: DataVersion | None = None
         self._is_changed = False
@@ -44,19 +50,13 @@ class DelayProgress:
     def load(cls, folder: Path, clock_ms: Callable[[], int] = wall_clock_ms) -> Self:
         """Read the file, or its backup; nothing is known without either."""
         progress = cls(folder, clock_ms)
-        for path in (progress._path, progress._backup):
-            data = fs.read_bytes(path, delay_offset.SIZE_LIMIT)
-            if data is None:
-                continue
-            try:
-                found = decode_delay_offsets(data, str(path))
-            except DamagedStoreError as error:
-                progress.notes.append(str(error))
-                continue
-            progress._table, progress._version = dict(found.offset_table), found.data_version
-            if path == progress._path:
-                progress._written = data
-            break
+        try:
+            found = progress._file.load()
+        except DamagedStoreError as error:
+            progress.notes.append(str(error))
+            return progress
+        progress.notes += found.notes
+        progress._table, progress._version = dict(found.content.offset_table), found.content.data_version
         return progress
 
     @property
@@ -84,22 +84,13 @@ class DelayProgress:
         with self._lock:
             if not self._is_changed:
                 return
-            self._version = (self._version or NO_VERSION).next(self._clock_ms())
+            now_ms = self._clock_ms()
+            self._version = (self._version or NO_VERSION).next(now_ms)
             data = encode_delay_offsets(DelayOffsets(dict(self._table), self._version))
             self._is_changed = False
         try:
             make_durable()
-            self._replace(data)
+            self._file.replace(data, now_ms)
         except BaseException:
             self._is_changed = True
             raise
-
-    def _replace(self, data: bytes) -> None:
-        folder = self._path.parent
-        if not fs.exists(folder):
-            fs.make_dirs(folder, fs.owner_of(folder.parent))
-        owner = fs.owner_of(folder)
-        if self._written is not None:
-            fs.write_whole(self._backup, self._written, owner)
-        fs.write_whole(self._path, data, owner)
-        self._written = data
