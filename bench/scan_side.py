@@ -20,7 +20,7 @@ import reput
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_BODY
-from reput.kernels.layouts.columns import Columns, State, Stop
+from reput.kernels.layouts.columns import Columns, StateAt, Stop
 from reput.log.read.decode import DecodeSettings, RangeDecoder
 from reput.log.read.files import list_log_files
 
@@ -92,9 +92,9 @@ def decode(store: str) -> int:
             decoder = RangeDecoder(buffer, file.start, DecodeSettings(CHECK_BODY, False, ()), columns)
             position, stop = 0, Stop.REACHED_END
             while position < file.size and stop is Stop.REACHED_END:
-                columns.state[[State.records, State.items, State.further]] = 0
+                columns.state[[StateAt.records, StateAt.items, StateAt.further]] = 0
                 stop = decoder.decode(position, min(file.size, position + PIECE_BYTES))
-                position = int(columns.state[State.position])
+                position = int(columns.state[StateAt.position])
                 records += columns.records
     return records
 

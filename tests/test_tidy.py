@@ -505,7 +505,7 @@ def test_circles_are_seen() -> None:
 def test_a_class_name_is_one_thing() -> None:
     """No two classes and names of types share a name; an underscore makes no other one.
 
-    A type may be assigned in several modules. Fields of a layout belong to their kernel.
+    A type may be assigned in several modules.
     """
     homes: dict[str, set[str]] = {}
     for path in modules():
@@ -520,18 +520,22 @@ def types_named(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.ClassDef):
             yield node.name, f"class in line {node.lineno}"
     for node in tree.body:
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        if not isinstance(node, ast.Assign):
             continue
-        name, what = node.targets[0].id, ast.unparse(node.value)
-        is_same = what.rpartition(".")[2] == name  # a class under its own name
-        if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name) and not what.endswith("_LAYOUT.words") and not is_same:
-            yield name, what
+        left, right = node.targets[0], node.value
+        are_many = isinstance(left, ast.Tuple) and isinstance(right, ast.Tuple)
+        for one, given in zip(left.elts, right.elts, strict=True) if are_many else [(left, right)]:
+            name, what = ast.unparse(one), ast.unparse(given)
+            is_same = what.rpartition(".")[2] == name  # a class under its own name
+            if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name) and not is_same:
+                yield name, what
 
 
 def test_types_are_seen() -> None:
-    """The rule above knows classes, and types that are assigned, from constants and layouts."""
-    text = "class A: pass\n_Bc = dict[str, int]\nCD = 1\nEf = EF_LAYOUT.words\nGh = other.Gh\ndef f():\n    Ij = int"
-    assert list(types_named(ast.parse(text))) == [("A", "class in line 1"), ("_Bc", "dict[str, int]")]
+    """The rule above knows classes, types that are assigned, and a layout's words, from constants."""
+    text = "class A: pass\n_Bc = dict[str, int]\nCD = 1\nEf, G = E_LAYOUT.words, 1\nGh = a.Gh\ndef f():\n    Ij = int"
+    types = [("A", "class in line 1"), ("_Bc", "dict[str, int]"), ("Ef", "E_LAYOUT.words")]
+    assert list(types_named(ast.parse(text))) == types
 
 
 def test_only_files_touches_the_file_system() -> None:

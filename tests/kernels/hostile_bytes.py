@@ -35,7 +35,7 @@ from reput.kernels import (
     lookup_kernels,
 )
 from reput.kernels.compiled.tools.crc import crc32
-from reput.kernels.layouts.batch import Batch
+from reput.kernels.layouts.batch import BatchAt
 from reput.kernels.layouts.client_batch import SPLIT_LAYOUT, most_rows
 from reput.kernels.layouts.columns import (
     IN_QUEUE,
@@ -44,12 +44,12 @@ from reput.kernels.layouts.columns import (
     FurtherEntries,
     FurtherRecords,
     ItemRange,
-    State,
+    StateAt,
     Stop,
 )
 from reput.kernels.layouts.fields import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from reput.kernels.layouts.filter import FoundTexts, NumberTest, PropertyPlaces, TextList
-from reput.kernels.layouts.keys import KEY_STATE_LAYOUT, MOST_KEY_BYTES, KeyOutput, KeySources, KeyState, key_state
+from reput.kernels.layouts.keys import KEY_STATE_LAYOUT, MOST_KEY_BYTES, KeyOutput, KeySources, KeyStateAt, key_state
 from reput.kernels.layouts.lines import ROWS, LinePiece, LineProgram, Stopped
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.lookup import (
@@ -58,7 +58,7 @@ from reput.kernels.layouts.lookup import (
     KEY_TOPIC_LAYOUT,
     QUEUE_LAYOUT,
     WATCH_LAYOUT,
-    Answers,
+    AnswersAt,
 )
 from reput.kernels.layouts.pack import EntrySources, Packed
 from reput.kernels.layouts.records import address_of, words_of
@@ -187,9 +187,9 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
             use(columns)
             use_further(log, columns)
             use_keys(log, columns)
-            if position == columns.state[State.position]:
+            if position == columns.state[StateAt.position]:
                 break
-            position = int(columns.state[State.position])
+            position = int(columns.state[StateAt.position])
             columns.clear()
 
 
@@ -262,7 +262,7 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
 def guarded_answers(chance: Random) -> NDArray[np.int64]:
     """An answer buffer for a few places, before a guard page."""
     words = guarded_array(FIRST_PLACE + chance.randrange(8), np.int64)
-    words[Answers.free], words[Answers.end] = FIRST_PLACE, len(words)
+    words[AnswersAt.free], words[AnswersAt.end] = FIRST_PLACE, len(words)
     return words
 
 
@@ -354,11 +354,11 @@ def run_batch(chance: Random) -> None:
     record, directory = scratch.record, BATCHES.directory
     scratch.queues, scratch.touched = (guarded_array(rows, np.int32) for _ in range(2))
     outputs = batch._sizes, batch._places, batch._numbers = [guarded_array(rows, np.int64) for _ in range(3)]
-    places = (Batch.queue_at, Batch.touched_at, Batch.size_at, Batch.place_at, Batch.number_at)
+    places = (BatchAt.queue_at, BatchAt.touched_at, BatchAt.size_at, BatchAt.place_at, BatchAt.number_at)
     for word, array in zip(places, (scratch.queues, scratch.touched, *outputs), strict=True):
         record[word] = address_of(array)
-    record[Batch.done] = record[Batch.size] = record[Batch.touched] = 0
-    record[Batch.stamp] = next(directory.stamps)
+    record[BatchAt.done] = record[BatchAt.size] = record[BatchAt.touched] = 0
+    record[BatchAt.stamp] = next(directory.stamps)
     assert batch.lay_out()
     for offsets, valid in held:
         bend(chance, offsets, 0.2)
@@ -431,7 +431,7 @@ def use_further(log: LogBytes, columns: Columns) -> None:
     asked = FurtherRecords(record, position, queue_id)
     begin = 0
     while begin < records:
-        columns.state[State.further] = 0
+        columns.state[StateAt.further] = 0
         stop, begin = twin.further_queues(log, begin, asked, columns.queue_table, columns.state, out)
         if stop != Stop.REACHED_END:
             begin += 1
@@ -441,8 +441,8 @@ def use_keys(log: LogBytes, columns: Columns) -> None:
     """The keys of all that was decoded, for the index database, into an output of few places."""
     state = guarded_array(len(KEY_STATE_LAYOUT.fields), np.int64)
     state[:] = key_state()
-    while state[KeyState.record] < columns.records:
-        state[KeyState.keys] = 0
+    while state[KeyStateAt.record] < columns.records:
+        state[KeyStateAt.keys] = 0
         assert key_kernels("compiled").gather_keys(log, KeySources.of(columns), KEYS, state) <= 3
 
 

@@ -16,7 +16,7 @@ from reput.kernels.layouts.columns import (
     INNER_BATCH,
     MULTI_DISPATCH,
     Columns,
-    State,
+    StateAt,
     Stop,
 )
 from support import golden
@@ -145,8 +145,8 @@ def test_transactions_decide_where_a_message_goes(twin: str) -> None:
 
     assert values_of(decoded, "flags") == [IN_QUEUE | indexed, indexed, IN_QUEUE | indexed, 0]
     assert [len(items_of(decoded, record)) for record in range(4)] == [2, 2, 2, 0]
-    assert decoded.state(State.prepared) == 1
-    assert decoded.state(State.rolled_back) == 1
+    assert decoded.state(StateAt.prepared) == 1
+    assert decoded.state(StateAt.rolled_back) == 1
 
 
 @both
@@ -159,10 +159,10 @@ def test_messages_with_more_entries_are_counted(twin: str) -> None:
     log.message("orders", sys_flag=0x80, more={"INNER_MULTI_DISPATCH": "a", "INNER_MULTI_QUEUE_OFFSET": "3"})
     decoded = decode(twin, bytes(log))
 
-    assert decoded.state(State.inner_batches) == 2
-    assert decoded.state(State.first_inner_batch) == log.placed[1].offset
-    assert decoded.state(State.multi_dispatches) == 2
-    assert decoded.state(State.first_multi_dispatch) == log.placed[2].offset
+    assert decoded.state(StateAt.inner_batches) == 2
+    assert decoded.state(StateAt.first_inner_batch) == log.placed[1].offset
+    assert decoded.state(StateAt.multi_dispatches) == 2
+    assert decoded.state(StateAt.first_multi_dispatch) == log.placed[2].offset
     more = [flags & (INNER_BATCH | MULTI_DISPATCH) for flags in values_of(decoded, "flags")]
     assert more == [0, INNER_BATCH, MULTI_DISPATCH, INNER_BATCH | MULTI_DISPATCH]
 
@@ -175,11 +175,11 @@ def test_times_that_run_backwards_are_counted(twin: str) -> None:
         log.message("orders", store_timestamp=time)
     decoded = decode(twin, bytes(log))
 
-    assert decoded.state(State.time_regressions) == 2
-    assert decoded.state(State.first_time_regression) == log.placed[2].offset
-    assert decoded.state(State.first_store_timestamp) == 500
-    assert decoded.state(State.last_store_timestamp) == 550
-    assert decoded.state(State.max_store_timestamp) == 700
+    assert decoded.state(StateAt.time_regressions) == 2
+    assert decoded.state(StateAt.first_time_regression) == log.placed[2].offset
+    assert decoded.state(StateAt.first_store_timestamp) == 500
+    assert decoded.state(StateAt.last_store_timestamp) == 550
+    assert decoded.state(StateAt.max_store_timestamp) == 700
 
 
 @both
@@ -320,8 +320,8 @@ def test_a_full_stop_leaves_whole_records(twin: str) -> None:
 
     assert stop is Stop.ITEMS_FULL
     assert (columns.records, columns.items) == (1, 2)
-    assert columns.state[State.position] == log.placed[1].offset
-    assert columns.state[State.prepared] == columns.state[State.inner_batches] == 1
+    assert columns.state[StateAt.position] == log.placed[1].offset
+    assert columns.state[StateAt.prepared] == columns.state[StateAt.inner_batches] == 1
 
 
 @both
@@ -346,7 +346,7 @@ def test_a_bad_topic_is_told_even_when_full(twin: str) -> None:
     columns = Columns(0, 0, 1)
 
     assert decode_once(twin, bytes(log), Call(), columns) is Stop.NOT_A_RECORD
-    assert columns.state[State.verdict] == Verdict.BAD_TOPIC
+    assert columns.state[StateAt.verdict] == Verdict.BAD_TOPIC
     assert columns.queues == 0
 
 
@@ -447,7 +447,7 @@ def test_twins_agree_on_golden_logs(store: str) -> None:
         assert decoded.stop not in FULL
         assert decoded.verdict in (Verdict.BLANK, Verdict.ZERO)
         records += decoded.columns.records
-        batches += decoded.state(State.inner_batches)
+        batches += decoded.state(StateAt.inner_batches)
 
     assert records == len(golden.records(golden.shared(store)))
     assert bool(batches) == (store == "batch")

@@ -19,9 +19,9 @@ from reput.kernels.layouts.batch import (
     NEW_QUEUE,
     REFUSED,
     TEXTS_LAYOUT,
-    Batch,
+    BatchAt,
     BatchRefusal,
-    Texts,
+    TextsAt,
 )
 from reput.kernels.layouts.records import address_of
 from reput.log.encode import column_batch, laid_out, queue_directory
@@ -97,16 +97,16 @@ class Batched:
         directory = QueueDirectory(TopicTable(numbers, PHYSICAL), RecordEncoder(store, append_crc), max_body)
         tail = store.encode() + (3).to_bytes(4, "big") + (99).to_bytes(8, "big")
         self.held = [np.frombuffer(part, np.uint8) for part in (born.encode(), tail)]
-        places = ((Batch.born_host_at, Batch.born_host_size), (Batch.tail_at, Batch.tail_size))
+        places = ((BatchAt.born_host_at, BatchAt.born_host_size), (BatchAt.tail_at, BatchAt.tail_size))
         for (at, size), part in zip(places, self.held, strict=True):
             directory.template[at], directory.template[size] = address_of(part), len(part)
         bits = (FLAG_BORN_HOST_V6 if born is V6 else 0) | (FLAG_STORE_HOST_V6 if store is V6 else 0)
-        directory.template[Batch.sys_flag] = 1 | bits
+        directory.template[BatchAt.sys_flag] = 1 | bits
         plan = column_batch._plan_of(table.schema, KINDS)
         assert plan is not None
         fields = column_batch._fields_of(table, plan)
         assert fields is not None
-        fields[Batch.keys_are_joined] = are_joined
+        fields[BatchAt.keys_are_joined] = are_joined
         self.directory = directory
         self.batch = ColumnBatch(directory, table, fields)
 
@@ -114,16 +114,16 @@ class Batched:
         """The first message that cannot be stored (-1: none), and why: NONE for its topic."""
         run, scratch = laid_out.encode_kernels().lay_out, self.batch._scratch
         while (answer := run(scratch.at)) == NEW_QUEUE:
-            row = int(scratch.record[Batch.done])
+            row = int(scratch.record[BatchAt.done])
             try:
                 assert self.batch._add_queue(row)
             except MessageRefusedError:
                 return row, BatchRefusal.NONE
         if answer == LAID_OUT:
-            self.batch.size = int(scratch.record[Batch.size])
+            self.batch.size = int(scratch.record[BatchAt.size])
             return -1, BatchRefusal.NONE
         assert answer == REFUSED
-        return int(scratch.record[Batch.done]), BatchRefusal(int(scratch.record[Batch.refusal]))
+        return int(scratch.record[BatchAt.done]), BatchRefusal(int(scratch.record[BatchAt.refusal]))
 
     def records(self) -> tuple[bytes, list[int]]:
         """The records that are written, and the messages' queue offsets."""
@@ -273,5 +273,5 @@ def test_hostile_offsets_are_refused(column: str, row: int, offset: int) -> None
 def test_fields_of_a_batch() -> None:
     """Each field of the record takes a word; a column of texts takes as many as its own layout."""
     assert BATCH_LAYOUT.size == 8 * BATCH_LAYOUT.word_count
-    assert Batch.body - Batch.topic == TEXTS_LAYOUT.word_count == len(Texts)
-    assert Batch.stamp_at == BATCH_LAYOUT.word_count - 1
+    assert BatchAt.body - BatchAt.topic == TEXTS_LAYOUT.word_count == len(TextsAt)
+    assert BatchAt.stamp_at == BATCH_LAYOUT.word_count - 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.formats.record import CHECK_BODY, FLAG_INNER_BATCH, batch_offset_bound, queue_offset_bound
 from reput.kernels import SWITCH, kernels
-from reput.kernels.layouts.columns import Columns, State
+from reput.kernels.layouts.columns import Columns, StateAt
 from reput.log.read.decode import DecodeSettings, RangeDecoder
 from support.records import LogBuilder
 from support.search import cases
@@ -45,7 +45,7 @@ def read(twin: str, log: LogBuilder, multi_dispatch: bool = True) -> Second:
     patch.undo()
     kernels.cache_clear()
     assert columns.records == len(log.placed)
-    assert len(columns.further_record) == columns.state[State.further]
+    assert len(columns.further_record) == columns.state[StateAt.further]
     queues = columns.further_queue.tolist()
     rows = zip(
         columns.further_record.tolist(),

@@ -15,7 +15,7 @@ from reput.formats.properties import MAX_PROPERTIES_SIZE
 from reput.formats.record import CHECK_BODY
 from reput.kernels import kernels, key_kernels
 from reput.kernels.layouts.columns import Columns, DecodeRules
-from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyState, key_state
+from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyStateAt, key_state
 from reput.kernels.layouts.log import LogBytes
 from support.records import LogBuilder
 from support.twins import DELAYS_MS, TWINS, as_buffer
@@ -36,13 +36,13 @@ def made(twin: str, log: LogBuilder, most_keys: int = 3) -> tuple[list[tuple[byt
     rules, bytes_of_log = DecodeRules(CHECK_BODY, True, DELAYS_MS), LogBytes.whole(buffer, 0)
     kernels("reference").decode_range(bytes_of_log, 0, len(buffer), rules, columns.arrays)
     state, out, found = key_state(), KeyOutput.for_keys(most_keys, 2 * MOST_KEY_BYTES), list[tuple[bytes, int]]()
-    while state[KeyState.record] < columns.records:
-        state[KeyState.keys] = 0
+    while state[KeyStateAt.record] < columns.records:
+        state[KeyStateAt.keys] = 0
         count = key_kernels(twin).gather_keys(bytes_of_log, KeySources.of(columns), out, state)
         ends = pairwise(out.end[: count + 1].tolist())
         found += [(out.text[a:b].tobytes(), time) for (a, b), time in zip(ends, out.store_timestamp.tolist())]  # noqa: B905
-    last = int(state[KeyState.last_record])
-    return found, IndexMarks(last, int(state[KeyState.store_timestamp])) if last >= 0 else None
+    last = int(state[KeyStateAt.last_record])
+    return found, IndexMarks(last, int(state[KeyStateAt.store_timestamp])) if last >= 0 else None
 
 
 def wanted(records: list[Record]) -> tuple[list[tuple[bytes, int]], IndexMarks | None]:

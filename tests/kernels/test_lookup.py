@@ -27,8 +27,8 @@ from reput.kernels.layouts.lookup import (
     PLACE_WORDS,
     QUEUE_LAYOUT,
     WATCH_LAYOUT,
-    Answers,
-    Watch,
+    AnswersAt,
+    WatchAt,
     answer_at,
     answer_count,
     needed_file,
@@ -148,12 +148,12 @@ class AnswerBuffer:
 
     def __init__(self, most: int) -> None:
         self.words = np.full(4 + PLACE_WORDS * most, -7, dtype=np.int64)
-        self.words[Answers.free], self.words[Answers.end] = 4, len(self.words)
+        self.words[AnswersAt.free], self.words[AnswersAt.end] = 4, len(self.words)
         self.address = address_of(self.words)
 
     def read(self, answer: int) -> tuple[int, list[int]]:
         """The number of messages in an answer, or the reason why it has none; and the places that it names."""
-        free = int(self.words[Answers.free])
+        free = int(self.words[AnswersAt.free])
         if answer < 0:
             assert free == 4, "a kernel that finds nothing keeps nothing"
             return answer, []
@@ -271,8 +271,8 @@ def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
     world, run = World([1, 2], [b"k", b"k"], set()), lookup_kernels(kind)
     queue, index, buffer = world.queue(0, 2), world.index_vector(), AnswerBuffer(9)
     topic = topic_vector(TOPIC, index)
-    queue[[Watch.confirmed, Watch.frontier, Watch.generation]] = 5
-    index[[Watch.confirmed, Watch.frontier, Watch.generation]] = 5
+    queue[[WatchAt.confirmed, WatchAt.frontier, WatchAt.generation]] = 5
+    index[[WatchAt.confirmed, WatchAt.frontier, WatchAt.generation]] = 5
     world.mark[:] = 5
     assert pull(run, queue, 0, 9, 1000)[0] == 2
     assert run.seek_time(address_of(queue), 2, 0) == 1

@@ -20,8 +20,8 @@ from reput.kernels.layouts.table import (
     MOST_RESTARTS,
     EntryPieces,
     Prefixes,
-    TableBlock,
-    TableState,
+    TableBlockAt,
+    TableStateAt,
 )
 from support.tables import Queues, queues
 
@@ -40,19 +40,19 @@ def fill(kind: str, given_queues: Queues, room: int, most_blocks: int) -> list[F
     """Call a twin until all pieces are taken in, taking the blocks away after each call."""
     prefixes, pieces = Prefixes.of(given_queues.prefixes), given_queues.pieces()
     out, restarts = np.zeros(room, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
-    blocks = np.zeros((most_blocks, len(TableBlock)), dtype=np.int64)
-    state = np.zeros(len(TableState), dtype=np.int64)
-    state[TableState.last_row] = -1
+    blocks = np.zeros((most_blocks, len(TableBlockAt)), dtype=np.int64)
+    state = np.zeros(len(TableStateAt), dtype=np.int64)
+    state[TableStateAt.last_row] = -1
     calls = []
-    while state[TableState.piece] < len(pieces.row):
+    while state[TableStateAt.piece] < len(pieces.row):
         whole = table_kernels(kind).fill_blocks(prefixes, pieces, out, restarts, blocks, state)
-        begin, at = int(state[TableState.begin]), int(state[TableState.at])
-        known = int(state[TableState.restarts])
+        begin, at = int(state[TableStateAt.begin]), int(state[TableStateAt.at])
+        known = int(state[TableStateAt.restarts])
         calls.append(
             Filled(whole, out[:at].tobytes(), blocks[:whole].tolist(), restarts[:known].tolist(), state.tolist())
         )
         out[: at - begin] = out[begin:at].copy()
-        state[TableState.begin], state[TableState.at] = 0, at - begin
+        state[TableStateAt.begin], state[TableStateAt.at] = 0, at - begin
     return calls
 
 
@@ -65,20 +65,20 @@ def test_twins(given_queues: Queues, more: int, most_blocks: int) -> None:
     reference = fill("reference", given_queues, room, most_blocks)
 
     assert fill("compiled", given_queues, room, most_blocks) == reference
-    assert reference[-1].state[TableState.entries] == given_queues.entries
+    assert reference[-1].state[TableStateAt.entries] == given_queues.entries
 
 
 @pytest.mark.parametrize("kind", ["compiled", "reference"])
 def test_nothing(kind: str) -> None:
     """No pieces leave everything as it is."""
     none = np.empty(0, dtype=np.int64)
-    state = np.zeros(len(TableState), dtype=np.int64)
+    state = np.zeros(len(TableStateAt), dtype=np.int64)
     whole = table_kernels(kind).fill_blocks(
         Prefixes.of([]),
         EntryPieces(none, none, none, none),
         np.zeros(100, dtype=np.uint8),
         np.zeros(MOST_RESTARTS, dtype=np.uint32),
-        np.zeros((1, len(TableBlock)), dtype=np.int64),
+        np.zeros((1, len(TableBlockAt)), dtype=np.int64),
         state,
     )
 

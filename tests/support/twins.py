@@ -15,7 +15,7 @@ import numpy as np
 
 from reput.formats.record import CHECK_BODY, Verdict
 from reput.kernels import Kernels, kernels
-from reput.kernels.layouts.columns import Columns, DecodeRules, State, Stop
+from reput.kernels.layouts.columns import Columns, DecodeRules, StateAt, Stop
 from reput.kernels.layouts.log import LogBytes
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class Decoded:
     @property
     def position(self) -> int:
         """Return the place where the last call stopped."""
-        return int(self.columns.state[State.position])
+        return int(self.columns.state[StateAt.position])
 
     @property
     def verdict(self) -> Verdict:
         """Return what is found there."""
-        return Verdict(int(self.columns.state[State.verdict]))
+        return Verdict(int(self.columns.state[StateAt.verdict]))
 
     def state(self, place: int) -> int:
         """A counter of the state vector."""
@@ -97,7 +97,7 @@ def decode(kind: str, data: bytes, call: Call | None = None, columns: Columns | 
     begin = call.begin
     while stops[-1] in FULL:
         columns.grow(stops[-1])
-        begin = int(columns.state[State.position])
+        begin = int(columns.state[StateAt.position])
         stops.append(decode_once(kind, data, call, columns, begin))
     return Decoded(plain(columns), stops, columns)
 
@@ -128,6 +128,6 @@ def plain(columns: Columns) -> dict[str, Any]:
     values |= {name: getattr(columns, name)[:queues].tolist() for name in QUEUE_COLUMNS}
     values["first_item"] = columns.first_item[: records + 1].tolist()
     values["item_hash"] = columns.item_hash[: columns.items].tolist()
-    values["names"] = columns.names[: int(columns.state[State.names])].tobytes()
-    values["state"] = dict(zip(State._fields, columns.state.tolist(), strict=True))
+    values["names"] = columns.names[: int(columns.state[StateAt.names])].tobytes()
+    values["state"] = dict(zip(StateAt._fields, columns.state.tolist(), strict=True))
     return values

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.holes import Holes
-from reput.kernels.layouts.lookup import FIRST_FILE, FileTable
+from reput.kernels.layouts.lookup import FIRST_FILE, FileTableAt
 from reput.kernels.layouts.records import address_of
 
 
@@ -66,7 +66,7 @@ class MapTable:
 
     def __init__(self, first: int, count: int, most: int) -> None:
         self.words: NDArray[np.int64] = np.zeros(FIRST_FILE + count, dtype=np.int64)
-        self.words[FileTable.first], self.words[FileTable.count] = first, count
+        self.words[FileTableAt.first], self.words[FileTableAt.count] = first, count
         self.address = address_of(self.words)
         self.arrays: dict[int, NDArray[np.uint8]] = {}
         self.most = most
@@ -74,7 +74,7 @@ class MapTable:
 
     def put(self, number: int, array: NDArray[np.uint8] | None) -> bool:
         """Enter a file's map, or None for a missing file; return False if the table has `most` maps."""
-        place = FIRST_FILE + number - int(self.words[FileTable.first])
+        place = FIRST_FILE + number - int(self.words[FileTableAt.first])
         with self._lock:
             if array is None:
                 self.words[place] = -1

@@ -22,8 +22,8 @@ from reput.kernels.layouts.table import (
     MOST_RESTARTS,
     EntryPieces,
     Prefixes,
-    TableBlock,
-    TableState,
+    TableBlockAt,
+    TableStateAt,
 )
 
 _OUT_BYTES = 1 << 20
@@ -50,9 +50,9 @@ class TableFile:
         room = 2 * (MOST_ENTRY_BYTES + KEY_END + prefixes.longest()) + fmt.BLOCK_SIZE
         self._out = np.empty(max(_OUT_BYTES, 2 * room), dtype=np.uint8)
         self._restarts = np.zeros(MOST_RESTARTS, dtype=np.uint32)
-        self._blocks = np.zeros((_MOST_BLOCKS, len(TableBlock)), dtype=np.int64)
-        self._state = np.zeros(len(TableState), dtype=np.int64)
-        self._state[TableState.last_row] = -1
+        self._blocks = np.zeros((_MOST_BLOCKS, len(TableBlockAt)), dtype=np.int64)
+        self._state = np.zeros(len(TableStateAt), dtype=np.int64)
+        self._state[TableStateAt.last_row] = -1
         self._index: list[tuple[bytes, Handle]] = []
         self._size = 0
         fs.save_array(path)
@@ -60,16 +60,16 @@ class TableFile:
     @property
     def entries(self) -> int:
         """Number of entries so far."""
-        return int(self._state[TableState.entries])
+        return int(self._state[TableStateAt.entries])
 
     def add(self, pieces: EntryPieces) -> None:
         """Append entries."""
         state = self._state
-        state[TableState.piece] = state[TableState.done] = 0
+        state[TableStateAt.piece] = state[TableStateAt.done] = 0
         while True:
             whole = self._kernels.fill_blocks(self._prefixes, pieces, self._out, self._restarts, self._blocks, state)
             self._write(whole)
-            if state[TableState.piece] == len(pieces.row):
+            if state[TableStateAt.piece] == len(pieces.row):
                 return
 
     def finish(self) -> None:
@@ -84,9 +84,9 @@ class TableFile:
         state = self._state
         counts = TableCounts(
             data_blocks=len(self._index),
-            entries=int(state[TableState.entries]),
-            raw_key_size=int(state[TableState.key_bytes]),
-            raw_value_size=int(state[TableState.entries]) * VALUE_SIZE,
+            entries=int(state[TableStateAt.entries]),
+            raw_key_size=int(state[TableStateAt.key_bytes]),
+            raw_value_size=int(state[TableStateAt.entries]) * VALUE_SIZE,
             data_size=data_size,
             index_size=len(index_block) + fmt.TRAILER.size,
         )
@@ -106,16 +106,16 @@ class TableFile:
             handle = self._append(found, self._stored(data[begin:end]))
             self._index.append((fmt.separator(last, following), handle))
         fs.append(self._path, b"".join(found))
-        begin, at = int(self._state[TableState.begin]), int(self._state[TableState.at])
+        begin, at = int(self._state[TableStateAt.begin]), int(self._state[TableStateAt.at])
         self._out[: at - begin] = self._out[begin:at].copy()
-        self._state[TableState.begin], self._state[TableState.at] = 0, at - begin
+        self._state[TableStateAt.begin], self._state[TableStateAt.at] = 0, at - begin
 
     def _end_last_block(self) -> None:
         state = self._state
-        at, known = int(state[TableState.at]), int(state[TableState.restarts])
+        at, known = int(state[TableStateAt.at]), int(state[TableStateAt.restarts])
         end = np.append(self._restarts[:known], np.uint32(known)).astype("<u4")
         block = self._out[:at].tobytes() + end.tobytes()
-        last = self._prefixes.key(int(state[TableState.last_row]), int(state[TableState.last_offset]))
+        last = self._prefixes.key(int(state[TableStateAt.last_row]), int(state[TableStateAt.last_offset]))
         found: list[bytes] = []
         self._index.append((last, self._append(found, self._stored(block))))
         fs.append(self._path, b"".join(found))

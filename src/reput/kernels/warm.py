@@ -19,7 +19,7 @@ from reput.kernels import (
     lookup_kernels,
     table_kernels,
 )
-from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
+from reput.kernels.layouts.batch import BATCH_LAYOUT, BatchAt
 from reput.kernels.layouts.client_batch import SPLIT_LAYOUT
 from reput.kernels.layouts.columns import Columns, DecodeRules, ItemRange, PullRules
 from reput.kernels.layouts.fields import (
@@ -37,7 +37,7 @@ from reput.kernels.layouts.lines import LineProgram, line_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.pack import EntrySources
 from reput.kernels.layouts.records import address_of, words_of
-from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlock, TableState
+from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlockAt, TableStateAt
 from reput.kernels.pack import pack_entries
 
 
@@ -115,7 +115,7 @@ def warm_encode_kernels() -> None:
     batch = np.zeros(BATCH_LAYOUT.word_count, dtype=np.int64)
     table, hashes = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64)
     at, table_at, hashes_at = (address_of(array) for array in (batch, table, hashes))
-    batch[Batch.table_at], batch[Batch.hash_at] = table_at, hashes_at
+    batch[BatchAt.table_at], batch[BatchAt.hash_at] = table_at, hashes_at
     run = encode_kernels()
     run.add_queue(at, 0, at, 0, 0)
     run.lay_out(at)
@@ -160,7 +160,7 @@ def warm_table_kernels() -> None:
     # A prefix lies in bytes of Python, and numba compiles for that apart from what can be written.
     prefix, none = np.frombuffer(b"warm", dtype=np.uint8), np.zeros(0, dtype=np.int64)
     out, restarts = np.empty(1, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
-    blocks, state = np.zeros((1, len(TableBlock)), dtype=np.int64), np.zeros(len(TableState), dtype=np.int64)
+    blocks, state = np.zeros((1, len(TableBlockAt)), dtype=np.int64), np.zeros(len(TableStateAt), dtype=np.int64)
     run = table_kernels()
     prefixes, pieces = Prefixes(prefix, np.array([0, 4])), EntryPieces(none, none, none, none)
     run.fill_blocks(prefixes, pieces, out, restarts, blocks, state)

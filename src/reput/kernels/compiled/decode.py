@@ -33,7 +33,7 @@ from reput.kernels.compiled.tools.memory import (
     trailing_zeros,
 )
 from reput.kernels.compiled.tools.rows import add_row, find_row, queue_key_of, row_places, starts_with
-from reput.kernels.layouts.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, State, Stop
+from reput.kernels.layouts.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, StateAt, Stop
 
 
 def _start_of(name: bytes) -> np.uint64:
@@ -200,12 +200,12 @@ def _count_first(state, counter, first, place):
 @kernel
 def _count_rare(state, transaction, is_batch, is_multi, place):
     """Count a record that is one of few."""
-    state[State.prepared] += transaction == _PREPARED
-    state[State.rolled_back] += transaction == _ROLLBACK
+    state[StateAt.prepared] += transaction == _PREPARED
+    state[StateAt.rolled_back] += transaction == _ROLLBACK
     if is_batch:
-        _count_first(state, State.inner_batches, State.first_inner_batch, place)
+        _count_first(state, StateAt.inner_batches, StateAt.first_inner_batch, place)
     if is_multi:
-        _count_first(state, State.multi_dispatches, State.first_multi_dispatch, place)
+        _count_first(state, StateAt.multi_dispatches, StateAt.first_multi_dispatch, place)
 
 
 @kernel
@@ -227,8 +227,8 @@ def decode_range(log, begin, end, rules, arrays):
     topic_hash, is_schedule, places = queues.topic_hash, queues.is_schedule, row_places(queues)
     data, hashes, most_hashes = address_of(buffer), address_of(item_hash_out), len(item_hash_out)
     last = data + limit
-    n, items, rows = state[State.records], state[State.items], state[State.queues]
-    last_time, max_time = state[State.last_store_timestamp], state[State.max_store_timestamp]
+    n, items, rows = state[StateAt.records], state[StateAt.items], state[StateAt.queues]
+    last_time, max_time = state[StateAt.last_store_timestamp], state[StateAt.max_store_timestamp]
     position, verdict, stop = np.int64(begin), GOOD, _REACHED_END
     while position < end:
         record = data + position
@@ -281,9 +281,9 @@ def decode_range(log, begin, end, rules, arrays):
             _count_rare(state, transaction, sys_flag & _INNER_BATCH, multi, base + position)
             flags |= (INNER_BATCH if sys_flag & _INNER_BATCH else 0) | (MULTI_DISPATCH if multi else 0)
         if n == 0:
-            state[State.first_store_timestamp] = store_timestamp
+            state[StateAt.first_store_timestamp] = store_timestamp
         elif store_timestamp < last_time:
-            _count_first(state, State.time_regressions, State.first_time_regression, base + position)
+            _count_first(state, StateAt.time_regressions, StateAt.first_time_regression, base + position)
         last_time = store_timestamp
         max_time = max(max_time, store_timestamp)
 
@@ -298,7 +298,7 @@ def decode_range(log, begin, end, rules, arrays):
         n += 1
         first_item_out[n] = items
         position += size
-    state[State.records], state[State.items] = n, items
-    state[State.position], state[State.verdict] = position, verdict
-    state[State.last_store_timestamp], state[State.max_store_timestamp] = last_time, max_time
+    state[StateAt.records], state[StateAt.items] = n, items
+    state[StateAt.position], state[StateAt.verdict] = position, verdict
+    state[StateAt.last_store_timestamp], state[StateAt.max_store_timestamp] = last_time, max_time
     return stop

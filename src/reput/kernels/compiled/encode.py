@@ -31,7 +31,7 @@ from reput.kernels.compiled.tools.memory import (
     word,
 )
 from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, BatchRefusal, Texts
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal, TextsAt
 
 __all__ = ["add_queue", "body_crc", "lay_out", "write_records"]
 
@@ -158,13 +158,17 @@ def _hash_of(begin, end, queue_id, factor):
 @kernel
 def _queue_row(batch, begin, size, queue_id):
     """Return the directory's row of a queue, -1 if it has none."""
-    key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, Batch.factor)))
-    table, mask, hashes = word(batch, Batch.table_at), np.uint64(word(batch, Batch.mask)), word(batch, Batch.hash_at)
+    key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, BatchAt.factor)))
+    table, mask, hashes = (
+        word(batch, BatchAt.table_at),
+        np.uint64(word(batch, BatchAt.mask)),
+        word(batch, BatchAt.hash_at),
+    )
     row, place = probe(table, mask, hashes, key >> _HASH_SHIFT & mask, key)
     while row >= 0:
-        if int32_at(word(batch, Batch.id_at), row) == queue_id:
-            part_size = int32_at(word(batch, Batch.part_size_at), row)
-            part = word(batch, Batch.names_at) + word(word(batch, Batch.part_at), row)
+        if int32_at(word(batch, BatchAt.id_at), row) == queue_id:
+            part_size = int32_at(word(batch, BatchAt.part_size_at), row)
+            part = word(batch, BatchAt.names_at) + word(word(batch, BatchAt.part_at), row)
             prefix = part_size - size
             if 1 <= prefix <= 2 and same_bytes(part + prefix, begin, size):
                 return row
@@ -175,9 +179,9 @@ def _queue_row(batch, begin, size, queue_id):
 @kernel
 def _begin_and_end(column, rows):
     """Return begin and end of a column's texts in its data; the second is -1 if they are not valid."""
-    at, width = word(column, Texts.offsets_at), word(column, Texts.width)
+    at, width = word(column, TextsAt.offsets_at), word(column, TextsAt.width)
     begin, end = _offset(at, width, 0), _offset(at, width, rows)
-    if begin < 0 or end < begin or end > word(column, Texts.data_size):
+    if begin < 0 or end < begin or end > word(column, TextsAt.data_size):
         return begin, np.int64(-1)
     return begin, end
 
@@ -195,15 +199,15 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
     An empty text counts as none. A text that is one key holds no space and cannot be empty.
     """
     at, width, valid, bit = (
-        word(column, Texts.offsets_at),
-        word(column, Texts.width),
-        word(column, Texts.valid_at),
-        word(column, Texts.first_bit),
+        word(column, TextsAt.offsets_at),
+        word(column, TextsAt.width),
+        word(column, TextsAt.valid_at),
+        word(column, TextsAt.first_bit),
     )
     if width == 0:
         return True
     begin, end = _begin_and_end(column, rows)
-    data = word(column, Texts.data_at)
+    data = word(column, TextsAt.data_at)
     # All texts at once, and what lies between them: a fifth of what it costs one by one.
     if end < 0 or (name_size != _ENCODED and _has_bad(data + begin, data + end, is_one_key)):
         return False
@@ -223,8 +227,8 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
 @kernel
 def _add_bodies(batch, rows, fixed, most_properties, sizes):
     """Add the bytes of the bodies and of the fixed parts; return False if a record would be too large."""
-    column, most = batch + 8 * Batch.body, word(batch, Batch.max_body)
-    at, width = word(column, Texts.offsets_at), word(column, Texts.width)
+    column, most = batch + 8 * BatchAt.body, word(batch, BatchAt.max_body)
+    at, width = word(column, TextsAt.offsets_at), word(column, TextsAt.width)
     begin, end = _begin_and_end(column, rows)
     if end < 0:
         return False
@@ -240,28 +244,28 @@ def _add_bodies(batch, rows, fixed, most_properties, sizes):
 
 @kernel
 def _crc_size(batch):
-    return _CRC_SIZE if word(batch, Batch.append_crc) else 0
+    return _CRC_SIZE if word(batch, BatchAt.append_crc) else 0
 
 
 @kernel
 def _fixed_size(batch):
     """Return the bytes of a record without topic, body and the properties of the columns."""
-    hosts = word(batch, Batch.born_host_size) + _TIME_SIZE + word(batch, Batch.tail_size)
+    hosts = word(batch, BatchAt.born_host_size) + _TIME_SIZE + word(batch, BatchAt.tail_size)
     return _HEAD_SIZE + hosts + _BODY_LENGTH_SIZE + _PROPERTIES_LENGTH_SIZE + _crc_size(batch)
 
 
 @kernel
 def _measure(batch):
     """Fill the sizes, all but the topics' part, column by column; return False if a message may be refused."""
-    rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
-    is_one_key = word(batch, Batch.keys_are_joined) == 0
+    rows, sizes = word(batch, BatchAt.rows), word(batch, BatchAt.size_at)
+    is_one_key = word(batch, BatchAt.keys_are_joined) == 0
     for n in range(rows):
         store_64(sizes + 8 * n, np.int64(0))
     return (
-        _add_texts(batch + 8 * Batch.properties, rows, _ENCODED, False, sizes)
-        and _add_texts(batch + 8 * Batch.tags, rows, _NAME_4, False, sizes)
-        and _add_texts(batch + 8 * Batch.keys, rows, _NAME_4, is_one_key, sizes)
-        and _add_texts(batch + 8 * Batch.unique_key, rows, _NAME_8, False, sizes)
+        _add_texts(batch + 8 * BatchAt.properties, rows, _ENCODED, False, sizes)
+        and _add_texts(batch + 8 * BatchAt.tags, rows, _NAME_4, False, sizes)
+        and _add_texts(batch + 8 * BatchAt.keys, rows, _NAME_4, is_one_key, sizes)
+        and _add_texts(batch + 8 * BatchAt.unique_key, rows, _NAME_8, False, sizes)
         and _add_bodies(batch, rows, _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch), sizes)
     )
 
@@ -269,13 +273,13 @@ def _measure(batch):
 @kernel
 def _span(column, row, name_size):
     """Return the place of a property's text and its bytes in the record (0: none, -1: not valid); read offsets once."""
-    at, width = word(column, Texts.offsets_at), word(column, Texts.width)
-    if width == 0 or not _is_there(word(column, Texts.valid_at), word(column, Texts.first_bit) + row):
+    at, width = word(column, TextsAt.offsets_at), word(column, TextsAt.width)
+    if width == 0 or not _is_there(word(column, TextsAt.valid_at), word(column, TextsAt.first_bit) + row):
         return np.int64(0), np.int64(0), np.int64(0)
     begin, end = _offset(at, width, row), _offset(at, width, row + 1)
-    if begin < 0 or end < begin or end > word(column, Texts.data_size):
+    if begin < 0 or end < begin or end > word(column, TextsAt.data_size):
         return np.int64(0), np.int64(0), np.int64(-1)
-    data = word(column, Texts.data_at)
+    data = word(column, TextsAt.data_at)
     return data + begin, data + end, np.int64(_text_size(name_size, end - begin) if begin < end else 0)
 
 
@@ -288,29 +292,29 @@ def _measure_text(column, row, name_size, is_one_key, bad):
     if size > 0:
         is_bad = name_size != _ENCODED and _has_bad(begin, end, is_one_key)
     else:
-        is_there = _is_there(word(column, Texts.valid_at), word(column, Texts.first_bit) + row)
-        is_bad = is_one_key and word(column, Texts.width) != 0 and is_there
+        is_there = _is_there(word(column, TextsAt.valid_at), word(column, TextsAt.first_bit) + row)
+        is_bad = is_one_key and word(column, TextsAt.width) != 0 and is_there
     return np.int64(-bad) if is_bad else size
 
 
 @kernel
 def _measure_rows(batch):
     """Do what `_measure` does, one by one; return the first refused message (-1: none) and its `BatchRefusal`."""
-    rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
+    rows, sizes = word(batch, BatchAt.rows), word(batch, BatchAt.size_at)
     fixed, most_properties = _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch)
-    is_one_key = word(batch, Batch.keys_are_joined) == 0
-    body = batch + 8 * Batch.body
-    at, width, data_size = word(body, Texts.offsets_at), word(body, Texts.width), word(body, Texts.data_size)
+    is_one_key = word(batch, BatchAt.keys_are_joined) == 0
+    body = batch + 8 * BatchAt.body
+    at, width, data_size = word(body, TextsAt.offsets_at), word(body, TextsAt.width), word(body, TextsAt.data_size)
     for n in range(rows):
         begin, end = _offset(at, width, n), _offset(at, width, n + 1)
         if begin < 0 or end < begin or end > data_size:
             return n, _BAD_OFFSETS
-        if end - begin > word(batch, Batch.max_body):
+        if end - begin > word(batch, BatchAt.max_body):
             return n, _BODY_TOO_LONG
-        encoded = _measure_text(batch + 8 * Batch.properties, n, _ENCODED, False, _BAD_OFFSETS)
-        tags = _measure_text(batch + 8 * Batch.tags, n, _NAME_4, False, _BAD_TAGS)
-        keys = _measure_text(batch + 8 * Batch.keys, n, _NAME_4, is_one_key, _BAD_KEY)
-        unique = _measure_text(batch + 8 * Batch.unique_key, n, _NAME_8, False, _BAD_UNIQUE_KEY)
+        encoded = _measure_text(batch + 8 * BatchAt.properties, n, _ENCODED, False, _BAD_OFFSETS)
+        tags = _measure_text(batch + 8 * BatchAt.tags, n, _NAME_4, False, _BAD_TAGS)
+        keys = _measure_text(batch + 8 * BatchAt.keys, n, _NAME_4, is_one_key, _BAD_KEY)
+        unique = _measure_text(batch + 8 * BatchAt.unique_key, n, _NAME_8, False, _BAD_UNIQUE_KEY)
         for size in (encoded, tags, keys, unique):
             if size < 0:
                 return n, -size
@@ -323,24 +327,24 @@ def _measure_rows(batch):
 @kernel
 def lay_out(batch):
     """Check and measure the messages, and find the queues of those from `done` on."""
-    rows, size, touched = word(batch, Batch.rows), word(batch, Batch.size), word(batch, Batch.touched)
-    n = word(batch, Batch.done)
+    rows, size, touched = word(batch, BatchAt.rows), word(batch, BatchAt.size), word(batch, BatchAt.touched)
+    n = word(batch, BatchAt.done)
     if n == 0 < rows and not _measure(batch):
         refused, why = _measure_rows(batch)
         if refused >= 0:
-            store_64(batch + 8 * Batch.done, np.int64(refused))
-            store_64(batch + 8 * Batch.refusal, np.int64(why))
+            store_64(batch + 8 * BatchAt.done, np.int64(refused))
+            store_64(batch + 8 * BatchAt.refusal, np.int64(why))
             return REFUSED
-    topic = batch + 8 * Batch.topic
-    topic_at, topic_width = word(topic, Texts.offsets_at), word(topic, Texts.width)
-    topic_data, topic_size = word(topic, Texts.data_at), word(topic, Texts.data_size)
-    ids, id_width = word(batch, Batch.queue_id_at), word(batch, Batch.queue_id_width)
-    stamps, stamp = word(batch, Batch.stamp_at), word(batch, Batch.stamp)
-    queues, part_sizes = word(batch, Batch.queue_at), word(batch, Batch.part_size_at)
+    topic = batch + 8 * BatchAt.topic
+    topic_at, topic_width = word(topic, TextsAt.offsets_at), word(topic, TextsAt.width)
+    topic_data, topic_size = word(topic, TextsAt.data_at), word(topic, TextsAt.data_size)
+    ids, id_width = word(batch, BatchAt.queue_id_at), word(batch, BatchAt.queue_id_width)
+    stamps, stamp = word(batch, BatchAt.stamp_at), word(batch, BatchAt.stamp)
+    queues, part_sizes = word(batch, BatchAt.queue_at), word(batch, BatchAt.part_size_at)
     sizes, places, touched_at = (
-        word(batch, Batch.size_at),
-        word(batch, Batch.place_at),
-        word(batch, Batch.touched_at),
+        word(batch, BatchAt.size_at),
+        word(batch, BatchAt.place_at),
+        word(batch, BatchAt.touched_at),
     )
     answer, why = LAID_OUT, _NONE
     while n < rows:
@@ -370,18 +374,18 @@ def lay_out(batch):
         store_64(places + 8 * n, size)
         size += own_size
         n += 1
-    store_64(batch + 8 * Batch.done, n)
-    store_64(batch + 8 * Batch.size, size)
-    store_64(batch + 8 * Batch.touched, touched)
-    store_64(batch + 8 * Batch.refusal, np.int64(why))
+    store_64(batch + 8 * BatchAt.done, n)
+    store_64(batch + 8 * BatchAt.size, size)
+    store_64(batch + 8 * BatchAt.touched, touched)
+    store_64(batch + 8 * BatchAt.refusal, np.int64(why))
     return answer
 
 
 @kernel
 def _born(batch, row, store_timestamp):
     """Return the time at which a message was born; the time of the put if it does not say."""
-    at = word(batch, Batch.born_at)
-    if at != 0 and _is_there(word(batch, Batch.born_valid_at), word(batch, Batch.born_first_bit) + row):
+    at = word(batch, BatchAt.born_at)
+    if at != 0 and _is_there(word(batch, BatchAt.born_valid_at), word(batch, BatchAt.born_first_bit) + row):
         return word(at, row)
     return np.int64(store_timestamp)
 
@@ -408,18 +412,19 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
 
     Arrow's buffers may be a caller's arrays that change meanwhile, so no offset that `lay_out` has read is trusted.
     """
-    tags, keys, unique = batch + 8 * Batch.tags, batch + 8 * Batch.keys, batch + 8 * Batch.unique_key
-    further, body, sys_flags = batch + 8 * Batch.properties, batch + 8 * Batch.body, word(batch, Batch.sys_flag_at)
-    bodies_at, bodies_width = word(body, Texts.offsets_at), word(body, Texts.width)
-    bodies, bodies_size = word(body, Texts.data_at), word(body, Texts.data_size)
-    flags, queues, sizes = word(batch, Batch.flag_at), word(batch, Batch.queue_at), word(batch, Batch.size_at)
-    numbers, places = word(batch, Batch.number_at), word(batch, Batch.place_at)
-    next_offsets, ids = word(batch, Batch.next_at), word(batch, Batch.id_at)
-    magics, part_sizes = word(batch, Batch.magic_at), word(batch, Batch.part_size_at)
-    parts, names = word(batch, Batch.part_at), word(batch, Batch.names_at)
-    host, host_size = word(batch, Batch.born_host_at), word(batch, Batch.born_host_size)
-    tail, tail_size, fixed = word(batch, Batch.tail_at), word(batch, Batch.tail_size), _fixed_size(batch)
-    sys_flag, append_crc = word(batch, Batch.sys_flag), word(batch, Batch.append_crc)
+    tags, keys, unique = batch + 8 * BatchAt.tags, batch + 8 * BatchAt.keys, batch + 8 * BatchAt.unique_key
+    further, body = batch + 8 * BatchAt.properties, batch + 8 * BatchAt.body
+    sys_flags = word(batch, BatchAt.sys_flag_at)
+    bodies_at, bodies_width = word(body, TextsAt.offsets_at), word(body, TextsAt.width)
+    bodies, bodies_size = word(body, TextsAt.data_at), word(body, TextsAt.data_size)
+    flags, queues, sizes = word(batch, BatchAt.flag_at), word(batch, BatchAt.queue_at), word(batch, BatchAt.size_at)
+    numbers, places = word(batch, BatchAt.number_at), word(batch, BatchAt.place_at)
+    next_offsets, ids = word(batch, BatchAt.next_at), word(batch, BatchAt.id_at)
+    magics, part_sizes = word(batch, BatchAt.magic_at), word(batch, BatchAt.part_size_at)
+    parts, names = word(batch, BatchAt.part_at), word(batch, BatchAt.names_at)
+    host, host_size = word(batch, BatchAt.born_host_at), word(batch, BatchAt.born_host_size)
+    tail, tail_size, fixed = word(batch, BatchAt.tail_at), word(batch, BatchAt.tail_size), _fixed_size(batch)
+    sys_flag, append_crc = word(batch, BatchAt.sys_flag), word(batch, BatchAt.append_crc)
     record, physical = buffer, np.int64(physical_offset)
     for n in range(first, last):
         row, size = int32_at(queues, n), word(sizes, n)
@@ -475,9 +480,9 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
 @kernel
 def add_queue(batch, row, begin, size, queue_id):
     """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
-    key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, Batch.factor)))
-    store_64(word(batch, Batch.hash_at) + 8 * row, np.int64(key))
-    table, mask = word(batch, Batch.table_at), np.uint64(word(batch, Batch.mask))
+    key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, BatchAt.factor)))
+    store_64(word(batch, BatchAt.hash_at) + 8 * row, np.int64(key))
+    table, mask = word(batch, BatchAt.table_at), np.uint64(word(batch, BatchAt.mask))
     place = free_place(table, mask, key >> _HASH_SHIFT & mask)
     store_32(table + 4 * np.int64(place), np.int32(row + 1))
     return 0

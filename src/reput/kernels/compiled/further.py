@@ -16,7 +16,7 @@ from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at
 from reput.kernels.compiled.tools.rows import add_row, find_row, queue_key_of, row_places, starts_with
-from reput.kernels.layouts.columns import State, Stop
+from reput.kernels.layouts.columns import StateAt, Stop
 
 _NUM = np.frombuffer(props.INNER_NUM + props.NAME_END, dtype=np.uint8)
 _BASE = np.frombuffer(props.INNER_BASE + props.NAME_END, dtype=np.uint8)
@@ -122,7 +122,7 @@ def further_queues(log, begin, asked, queues, state, out):
         parts = _parts(name, names_end)
         if names_end == 0 or numbers_end == 0 or parts != _parts(number, numbers_end):
             continue
-        found = state[State.further]
+        found = state[StateAt.further]
         if found + parts > len(record_out):
             return _RECORDS_FULL, n
         bound = position[n] // _MIN_SIZE + _SLACK
@@ -135,12 +135,12 @@ def further_queues(log, begin, asked, queues, state, out):
                 continue
             queue_id = np.int64(0) if starts_with(topic, topic_end, _LMQ) else np.int64(record_queue_id[n])
             key = queue_key_of(topic, topic_end, queue_id)
-            row, place = find_row(places, state[State.queues], topic, topic_end, queue_id, key)
+            row, place = find_row(places, state[StateAt.queues], topic, topic_end, queue_id, key)
             if row < 0:
                 row = add_row(queues, state, place, topic, topic_end, queue_id, key)
                 if row < 0:
                     return _QUEUES_FULL, n
             record_out[found], queue_out[found], offset_out[found] = record[n], row, offset
             found += 1
-        state[State.further] = found
+        state[StateAt.further] = found
     return _REACHED_END, len(record)

@@ -15,7 +15,7 @@ from reput.kernels.compiled.tools.hashing import put_java_text
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, copy_bytes, store_8, store_be64
 from reput.kernels.layouts.columns import IN_INDEX
-from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyState
+from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyStateAt
 
 _HOUR_MS, _CHECK_NONE, _MOST_KEY_BYTES = fmt.HOUR_MS, CHECK_NONE, MOST_KEY_BYTES
 _AT = fmt.SEPARATOR[0]
@@ -52,7 +52,7 @@ def gather_keys(log, sources, out, state):
     text, end, times = out
     data, start = address_of(buffer), address_of(text)
     last, furthest = data + limit, start + len(text) - _MOST_KEY_BYTES
-    n, done, keys = state[KeyState.record], state[KeyState.done], state[KeyState.keys]
+    n, done, keys = state[KeyStateAt.record], state[KeyStateAt.done], state[KeyStateAt.keys]
     at = start + end[keys]
     while n < len(position):
         time, number, is_full = store_timestamp[n], 0, False
@@ -98,9 +98,9 @@ def gather_keys(log, sources, out, state):
             done = number - 1
             break
         if number:
-            state[KeyState.last_record] = position[n]
-            state[KeyState.store_timestamp] = max(state[KeyState.store_timestamp], time)
+            state[KeyStateAt.last_record] = position[n]
+            state[KeyStateAt.store_timestamp] = max(state[KeyStateAt.store_timestamp], time)
         n += 1
         done = 0
-    state[KeyState.record], state[KeyState.done], state[KeyState.keys] = n, done, keys
+    state[KeyStateAt.record], state[KeyStateAt.done], state[KeyStateAt.keys] = n, done, keys
     return keys

@@ -40,13 +40,13 @@ from reput.kernels.layouts.lookup import (
     MOST_MESSAGES,
     PLACE_WORDS,
     TOPIC_BYTES,
-    Answers,
-    FileTable,
-    Index,
-    KeyTopic,
-    Place,
-    Queue,
-    Watch,
+    AnswersAt,
+    FileTableAt,
+    IndexAt,
+    KeyTopicAt,
+    PlaceAt,
+    QueueAt,
+    WatchAt,
     pack_answer,
     pack_needed,
 )
@@ -67,7 +67,7 @@ _PREFETCH = 320
 """Bytes of a record that are asked for at once, before its lengths say where its properties are."""
 
 _ASK, _BUFFER_FULL, _MOST = np.int64(ASK), np.int64(BUFFER_FULL), MOST_MESSAGES
-_LOG_OFFSET_AT, _PLACE_SIZE_AT = 8 * Place.log_offset, 8 * Place.size
+_LOG_OFFSET_AT, _PLACE_SIZE_AT = 8 * PlaceAt.log_offset, 8 * PlaceAt.size
 
 register_jitable(pack_answer)
 register_jitable(pack_needed)
@@ -76,21 +76,21 @@ register_jitable(pack_needed)
 @kernel
 def _has_changed(vector):
     """Return whether more is confirmed or indexed than the vector knows of, or the indexes have been replaced."""
-    at = word(vector, Watch.confirmed_at)
-    if at and word(at, 0) > word(vector, Watch.confirmed):
+    at = word(vector, WatchAt.confirmed_at)
+    if at and word(at, 0) > word(vector, WatchAt.confirmed):
         return True
-    at = word(vector, Watch.frontier_at)
-    if at and word(at, 0) > word(vector, Watch.frontier):
+    at = word(vector, WatchAt.frontier_at)
+    if at and word(at, 0) > word(vector, WatchAt.frontier):
         return True
-    at = word(vector, Watch.generation_at)
-    return at != 0 and word(at, 0) != word(vector, Watch.generation)
+    at = word(vector, WatchAt.generation_at)
+    return at != 0 and word(at, 0) != word(vector, WatchAt.generation)
 
 
 @kernel
 def _file(table, number):
     """Return the address of a mapped file; 0 if it is not mapped yet, -1 if there is no such file."""
-    place = number - word(table, FileTable.first)
-    if place < 0 or place >= word(table, FileTable.count):
+    place = number - word(table, FileTableAt.first)
+    if place < 0 or place >= word(table, FileTableAt.count):
         return np.int64(-1)
     return word(table, FIRST_FILE + place)
 
@@ -105,24 +105,24 @@ def _put_place(buffer, at, physical, size):
 @kernel
 def _take(buffer, free, count):
     """Keep the places written from word `free` of the answer buffer on; return the answer that names them."""
-    store_64(buffer + 8 * Answers.free, free + PLACE_WORDS * count)
+    store_64(buffer + 8 * AnswersAt.free, free + PLACE_WORDS * count)
     return pack_answer(free, count)
 
 
 @entry_kernel(INT, INT, INT, INT, INT)
 def pull_entries(queue, offset, max_messages, max_bytes, buffer):
     """Write the places of a pull's records to the answer buffer; see the twin."""
-    left = word(queue, Queue.window_end) - offset
-    if offset < word(queue, Queue.window_begin) or left <= 0 or not 0 < max_messages <= _MOST or _has_changed(queue):
+    left = word(queue, QueueAt.window_end) - offset
+    if offset < word(queue, QueueAt.window_begin) or left <= 0 or not 0 < max_messages <= _MOST or _has_changed(queue):
         return _ASK
-    at = word(queue, Queue.entries_at) + (offset - word(queue, Queue.window_begin)) * _ENTRY_SIZE
-    begin, end = word(queue, Queue.records_begin), word(queue, Queue.records_end)
-    most = min(max_messages, word(queue, Queue.most_messages))
+    at = word(queue, QueueAt.entries_at) + (offset - word(queue, QueueAt.window_begin)) * _ENTRY_SIZE
+    begin, end = word(queue, QueueAt.records_begin), word(queue, QueueAt.records_end)
+    most = min(max_messages, word(queue, QueueAt.most_messages))
     reach = min(most, left)
-    stop_bytes = min(max(max_bytes, MIN_PULL_BYTES), word(queue, Queue.stop_bytes))
-    most_bytes = min(stop_bytes, word(queue, Queue.most_bytes))
-    free = word(buffer, Answers.free)
-    if free + PLACE_WORDS * reach > word(buffer, Answers.end):
+    stop_bytes = min(max(max_bytes, MIN_PULL_BYTES), word(queue, QueueAt.stop_bytes))
+    most_bytes = min(stop_bytes, word(queue, QueueAt.most_bytes))
+    free = word(buffer, AnswersAt.free)
+    if free + PLACE_WORDS * reach > word(buffer, AnswersAt.end):
         return _BUFFER_FULL
     place = free
     taken, total = np.int64(0), np.int64(0)
@@ -140,7 +140,7 @@ def pull_entries(queue, offset, max_messages, max_bytes, buffer):
         taken += 1
         total += size
         at += _ENTRY_SIZE
-    if taken == 0 or (taken == left and taken < most and total < stop_bytes and not word(queue, Queue.is_last)):
+    if taken == 0 or (taken == left and taken < most and total < stop_bytes and not word(queue, QueueAt.is_last)):
         return _ASK
     return _take(buffer, free, taken)
 
@@ -159,8 +159,8 @@ def seek_time(queue, timestamp, above):
     if _has_changed(queue):
         return _ASK
     timestamp += above
-    file_entries, file_size = word(queue, Queue.file_entries), word(queue, Watch.log_file_size)
-    low, high = word(queue, Queue.first), word(queue, Queue.end)
+    file_entries, file_size = word(queue, QueueAt.file_entries), word(queue, WatchAt.log_file_size)
+    low, high = word(queue, QueueAt.first), word(queue, QueueAt.end)
     last = high
     # The files that the last step was in: offsets of their begin and end, and where they are mapped. A division takes
     # as long as the rest of a step.
@@ -173,7 +173,7 @@ def seek_time(queue, timestamp, above):
             if not queue_begin <= probe < queue_end:
                 number = probe // file_entries
                 queue_begin, queue_end = number * file_entries, (number + 1) * file_entries
-                entries = _file(word(queue, Queue.files_at), number)
+                entries = _file(word(queue, QueueAt.files_at), number)
                 if entries == 0:
                     return pack_needed(number, 1)
             at = entries + (probe - queue_begin) * _ENTRY_SIZE
@@ -183,7 +183,7 @@ def seek_time(queue, timestamp, above):
                     if not log_begin <= physical < log_end:
                         number = physical // file_size
                         log_begin, log_end = number * file_size, (number + 1) * file_size
-                        log = _file(word(queue, Watch.log_at), number)
+                        log = _file(word(queue, WatchAt.log_at), number)
                         if log == 0:
                             return pack_needed(number, 0)
                     if log > 0 and physical + _MIN_SIZE <= log_end:
@@ -241,7 +241,7 @@ def _is_ascii(at, end):
 @kernel
 def _is_among(offset, places, count):
     for n in range(count):
-        if word(places, PLACE_WORDS * n + Place.log_offset) == offset:
+        if word(places, PLACE_WORDS * n + PlaceAt.log_offset) == offset:
             return True
     return False
 
@@ -249,23 +249,23 @@ def _is_among(offset, places, count):
 @entry_kernel(INT, BYTES, INT, INT)
 def find_key(topic, name, max_messages, buffer):
     """Write the places of the newest messages with a key to the answer buffer; see the twin."""
-    index, key, key_size = word(topic, KeyTopic.index_at), address_of(name), len(name)
+    index, key, key_size = word(topic, KeyTopicAt.index_at), address_of(name), len(name)
     if _has_changed(index) or not 0 < max_messages <= _MOST or not _is_ascii(key, key + key_size):
         return _ASK
-    free = word(buffer, Answers.free)
-    places, most_places = buffer + 8 * free, (word(buffer, Answers.end) - free) // PLACE_WORDS
+    free = word(buffer, AnswersAt.free)
+    places, most_places = buffer + 8 * free, (word(buffer, AnswersAt.end) - free) // PLACE_WORDS
     taken = np.int64(0)
-    topic_at, topic_size = topic + 8 * TOPIC_BYTES, word(topic, KeyTopic.size)
+    topic_at, topic_size = topic + 8 * TOPIC_BYTES, word(topic, KeyTopicAt.size)
     # Java's Math.abs leaves Integer.MIN_VALUE negative, and the peer then takes 0.
-    value = java_hash_at(key, key + key_size, word(topic, KeyTopic.hash))
+    value = java_hash_at(key, key + key_size, word(topic, KeyTopicAt.hash))
     key_hash = np.int64(0) if value == -0x80000000 else abs(value)
-    slots, items = word(index, Index.slots), word(index, Index.items)
-    below, file_size = min(word(index, Index.below), word(index, Watch.log_end)), word(index, Watch.log_file_size)
+    slots, items = word(index, IndexAt.slots), word(index, IndexAt.items)
+    below, file_size = min(word(index, IndexAt.below), word(index, WatchAt.log_end)), word(index, WatchAt.log_file_size)
     slot_at = _HEADER_SIZE + key_hash % slots * _SLOT_SIZE
-    for n in range(1, word(index, Index.count)):
+    for n in range(1, word(index, IndexAt.count)):
         # Ask for the slots of all files at once.
         prefetch(word(index, FIRST_INDEX_FILE + n) + slot_at)
-    for n in range(word(index, Index.count)):
+    for n in range(word(index, IndexAt.count)):
         file = word(index, FIRST_INDEX_FILE + n)
         if load_be64(file + _BEGIN_TIME_AT) < 0 or load_be64(file + _END_TIME_AT) < 0:
             return _ASK
@@ -281,7 +281,7 @@ def find_key(topic, name, max_messages, buffer):
             physical = load_be64(item + _PHYSICAL_AT)
             if load_be32(item) == key_hash and 0 <= physical < below and not _is_among(physical, places, taken):
                 log_number = physical // file_size
-                log = _file(word(index, Watch.log_at), log_number)
+                log = _file(word(index, WatchAt.log_at), log_number)
                 if log == 0:
                     return pack_needed(log_number, 0)
                 if log > 0:

@@ -21,7 +21,7 @@ from reput.kernels.compiled.tools.memory import (
 from reput.kernels.compiled.tools.xxhash import xxhash64
 from reput.kernels.layouts import table as columns
 from reput.kernels.layouts.columns import IN_QUEUE
-from reput.kernels.layouts.table import TableBlock, TableState
+from reput.kernels.layouts.table import TableBlockAt, TableStateAt
 
 _BLOCK_SIZE, _FULL_FROM = fmt.BLOCK_SIZE, fmt.BLOCK_FULL_FROM
 _RESTART_INTERVAL = fmt.RESTART_INTERVAL
@@ -88,10 +88,10 @@ def fill_blocks(prefixes, pieces, out, restarts, blocks, state):
     """Write the entries of pieces into data blocks; see the twin."""
     row, first, count, address = pieces
     prefix_end, start, names = prefixes.end, address_of(out), address_of(prefixes.names)
-    piece, done = state[TableState.piece], state[TableState.done]
-    begin, at = start + state[TableState.begin], start + state[TableState.at]
-    known, since = state[TableState.restarts], state[TableState.since]
-    last_row, last_offset = state[TableState.last_row], state[TableState.last_offset]
+    piece, done = state[TableStateAt.piece], state[TableStateAt.done]
+    begin, at = start + state[TableStateAt.begin], start + state[TableStateAt.at]
+    known, since = state[TableStateAt.restarts], state[TableStateAt.since]
+    last_row, last_offset = state[TableStateAt.last_row], state[TableStateAt.last_offset]
     whole = 0
     has_space = True
     while has_space and piece < len(row):
@@ -107,9 +107,9 @@ def fill_blocks(prefixes, pieces, out, restarts, blocks, state):
             offset = first[piece] + done
             if last_row >= 0 and _is_full(at - begin + 4 * known + 4, key_size, since):
                 at = _end_block(at, restarts, known)
-                blocks[whole, TableBlock.begin], blocks[whole, TableBlock.end] = begin - start, at - start
-                blocks[whole, TableBlock.last_row], blocks[whole, TableBlock.last_offset] = last_row, last_offset
-                blocks[whole, TableBlock.next_row], blocks[whole, TableBlock.next_offset] = queue, offset
+                blocks[whole, TableBlockAt.begin], blocks[whole, TableBlockAt.end] = begin - start, at - start
+                blocks[whole, TableBlockAt.last_row], blocks[whole, TableBlockAt.last_offset] = last_row, last_offset
+                blocks[whole, TableBlockAt.next_row], blocks[whole, TableBlockAt.next_offset] = queue, offset
                 whole += 1
                 begin, last_row = at, -1
             shared = 0
@@ -144,15 +144,15 @@ def fill_blocks(prefixes, pieces, out, restarts, blocks, state):
             done += 1
             since += 1
             last_row, last_offset = queue, offset
-        state[TableState.entries] += done - from_done
-        state[TableState.key_bytes] += (done - from_done) * key_size
+        state[TableStateAt.entries] += done - from_done
+        state[TableStateAt.key_bytes] += (done - from_done) * key_size
         if has_space:
             piece += 1
             done = 0
-    state[TableState.piece], state[TableState.done] = piece, done
-    state[TableState.begin], state[TableState.at] = begin - start, at - start
-    state[TableState.restarts], state[TableState.since] = known, since
-    state[TableState.last_row], state[TableState.last_offset] = last_row, last_offset
+    state[TableStateAt.piece], state[TableStateAt.done] = piece, done
+    state[TableStateAt.begin], state[TableStateAt.at] = begin - start, at - start
+    state[TableStateAt.restarts], state[TableStateAt.since] = known, since
+    state[TableStateAt.last_row], state[TableStateAt.last_offset] = last_row, last_offset
     return whole
 
 

@@ -84,7 +84,7 @@ BATCH_LAYOUT = Layout(
     ],
     "=",
 )
-Texts, Batch = TEXTS_LAYOUT.words, BATCH_LAYOUT.words
+TextsAt, BatchAt = TEXTS_LAYOUT.words, BATCH_LAYOUT.words
 
 CHANGED = -1
 """The answer of `write_records` if a text has not the length that `lay_out` measured: a caller changes the column."""

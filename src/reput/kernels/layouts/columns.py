@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import Field, Layout
 from reput.formats.record import MIN_RECORD_SIZE
 from reput.kernels.layouts.records import address_of, words_of
@@ -64,7 +65,7 @@ STATE_LAYOUT = Layout(
     ],
     "=",
 )
-State = STATE_LAYOUT.words
+StateAt = STATE_LAYOUT.words
 
 
 class Pull(IntEnum):
@@ -198,7 +199,7 @@ class FurtherEntries(NamedTuple):
 
 
 class ColumnArrays(NamedTuple):
-    """The arrays of `Columns` that decoding fills: the records, the table of queues, and the state (`State`)."""
+    """The arrays of `Columns` that decoding fills: the records, the table of queues, and the state (`StateAt`)."""
 
     records: RecordColumns
     queues: QueueTable
@@ -279,7 +280,7 @@ class Columns:
         self.item_hash: NDArray[np.int32] = np.empty(items, dtype=np.int32)
         self.forget_second_step()
         self._allocate_queues(queues)
-        self.state: NDArray[np.int64] = np.zeros(len(State), dtype=np.int64)
+        self.state: NDArray[np.int64] = np.zeros(len(StateAt), dtype=np.int64)
         self.clear()
 
     def _allocate_queues(self, queues: int) -> None:
@@ -306,17 +307,17 @@ class Columns:
 
     def clear(self, *, keep_queues: bool = False) -> None:
         """Empty the columns, so that they can take another range; `keep_queues` keeps the table of queues."""
-        queues, names = self.queues, int(self.state[State.names])
+        queues, names = self.queues, int(self.state[StateAt.names])
         self.state[:] = 0
-        self.state[State.first_inner_batch] = -1
-        self.state[State.first_multi_dispatch] = -1
-        self.state[State.first_time_regression] = -1
-        self.state[State.first_store_timestamp] = -1
-        self.state[State.last_store_timestamp] = -1
-        self.state[State.max_store_timestamp] = -1
+        self.state[StateAt.first_inner_batch] = -1
+        self.state[StateAt.first_multi_dispatch] = -1
+        self.state[StateAt.first_time_regression] = -1
+        self.state[StateAt.first_store_timestamp] = -1
+        self.state[StateAt.last_store_timestamp] = -1
+        self.state[StateAt.max_store_timestamp] = -1
         self.first_item[0] = 0
         if keep_queues:
-            self.state[State.queues], self.state[State.names] = queues, names
+            self.state[StateAt.queues], self.state[StateAt.names] = queues, names
         else:
             self.hash_table[:] = 0
         if len(self.batch_record) or len(self.further_record):
@@ -409,22 +410,25 @@ class Columns:
     @property
     def records(self) -> int:
         """Records in the columns."""
-        return int(self.state[State.records])
+        return int(self.state[StateAt.records])
 
     @property
     def items(self) -> int:
         """Index items in the columns."""
-        return int(self.state[State.items])
+        return int(self.state[StateAt.items])
 
     @property
     def queues(self) -> int:
         """Rows in the table of queues."""
-        return int(self.state[State.queues])
+        return int(self.state[StateAt.queues])
 
     def topic(self, row: int) -> bytes:
         """Return the topic of a row in the table of queues."""
-        begin = int(self.topic_at[row])
-        return self.names[begin : begin + int(self.topic_size[row])].tobytes()
+        return self.queue_table.topic(row)
+
+    def key(self, row: int) -> QueueKey:
+        """Return the queue of a row in the table of queues."""
+        return QueueKey(self.topic(row), int(self.queue_id[row]))
 
 
 def _resized(array: np.ndarray, length: int) -> np.ndarray:

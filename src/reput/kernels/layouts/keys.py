@@ -29,7 +29,7 @@ KEY_STATE_LAYOUT = Layout(
     ],
     "=",
 )
-KeyState = KEY_STATE_LAYOUT.words
+KeyStateAt = KEY_STATE_LAYOUT.words
 
 
 class KeySources(NamedTuple):
@@ -68,5 +68,5 @@ class KeyOutput(NamedTuple):
 def key_state() -> NDArray[np.int64]:
     """Return the state before the first record."""
     state = np.zeros(len(KEY_STATE_LAYOUT.fields), dtype=np.int64)
-    state[KeyState.last_record] = -1
+    state[KeyStateAt.last_record] = -1
     return state

@@ -108,8 +108,9 @@ INDEX_LAYOUT = Layout(
     ],
     "=",
 )
-Place, Answers, KeyTopic = PLACE_LAYOUT.words, ANSWERS_LAYOUT.words, KEY_TOPIC_LAYOUT.words
-FileTable, Watch, Queue, Index = FILE_TABLE_LAYOUT.words, WATCH_LAYOUT.words, QUEUE_LAYOUT.words, INDEX_LAYOUT.words
+PlaceAt, AnswersAt, KeyTopicAt = PLACE_LAYOUT.words, ANSWERS_LAYOUT.words, KEY_TOPIC_LAYOUT.words
+FileTableAt, WatchAt = FILE_TABLE_LAYOUT.words, WATCH_LAYOUT.words
+QueueAt, IndexAt = QUEUE_LAYOUT.words, INDEX_LAYOUT.words
 
 PLACE_WORDS = PLACE_LAYOUT.word_count
 FIRST_PLACE = ANSWERS_LAYOUT.word_count

@@ -49,7 +49,7 @@ TABLE_BLOCK_LAYOUT = Layout(
     ],
     "=",
 )
-TableState, TableBlock = TABLE_STATE_LAYOUT.words, TABLE_BLOCK_LAYOUT.words
+TableStateAt, TableBlockAt = TABLE_STATE_LAYOUT.words, TABLE_BLOCK_LAYOUT.words
 
 
 class Prefixes(NamedTuple):

@@ -35,7 +35,7 @@ from reput.kernels.layouts.columns import (
     ColumnArrays,
     DecodeRules,
     QueueTable,
-    State,
+    StateAt,
     Stop,
 )
 
@@ -54,7 +54,7 @@ def decode_range(log: LogBytes, begin: int, end: int, rules: DecodeRules, arrays
     """Decode records from `begin` until one starts at or past `end`; return why it stopped (`Stop`).
 
     The records are appended to those that `state` (`State`) counts, and `state` continues: a call that stopped full may
-    be repeated from `state[State.position]` after `Columns.grow`. `hash_table` and `hash_key` of the queues lead the
+    be repeated from `state[StateAt.position]` after `Columns.grow`. `hash_table` and `hash_key` of the queues lead the
     compiled twin to a queue's row; here a dict finds it.
     """
     (buffer, base, limit), state = log, arrays.state
@@ -70,14 +70,14 @@ def decode_range(log: LogBytes, begin: int, end: int, rules: DecodeRules, arrays
             stop = _append(decode_record(data, position), rules, rows, arrays)
         if stop in (Stop.REACHED_END, Stop.FILE_END):
             position += size
-    state[State.position] = position
-    state[State.verdict] = verdict
+    state[StateAt.position] = position
+    state[StateAt.verdict] = verdict
     return int(stop)
 
 
 def queue_rows(queues: QueueTable, state: Int64s) -> dict[tuple[bytes, int], int]:
     """Return the row of each queue, by topic and queue id."""
-    count = int(state[State.queues])
+    count = int(state[StateAt.queues])
     return {(queues.topic(row), int(queues.queue_id[row])): row for row in range(count)}
 
 
@@ -89,7 +89,7 @@ def _append(
 ) -> Stop:
     """Append a good record to the columns, or say which of them is full."""
     records, queues, state = arrays
-    n, items = int(state[State.records]), int(state[State.items])
+    n, items = int(state[StateAt.records]), int(state[StateAt.items])
     if n >= len(records.position):
         return Stop.RECORDS_FULL
     queue = (record.topic, record.queue_id)
@@ -121,14 +121,14 @@ def _append(
     records.flags[n] = flags
     records.item_hash[items : items + len(hashes)] = hashes
     records.first_item[n + 1] = items + len(hashes)
-    state[State.records], state[State.items] = n + 1, items + len(hashes)
+    state[StateAt.records], state[StateAt.items] = n + 1, items + len(hashes)
     _count(record, values, state)
     return Stop.REACHED_END
 
 
 def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) -> bool:
     """Add a queue to the table of queues; return False if the table or the names' bytes are full."""
-    row, begin = int(state[State.queues]), int(state[State.names])
+    row, begin = int(state[StateAt.queues]), int(state[StateAt.names])
     if row >= len(queues.queue_id) or begin + len(topic) > len(queues.names):
         return False
     queues.queue_id[row] = queue_id
@@ -137,7 +137,7 @@ def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) ->
     queues.topic_hash[row] = java_string_hash_utf8(topic + b"#")
     queues.is_schedule[row] = topic == SCHEDULE_TOPIC_UTF8
     queues.names[begin : begin + len(topic)] = np.frombuffer(topic, dtype=np.uint8)
-    state[State.queues], state[State.names] = row + 1, begin + len(topic)
+    state[StateAt.queues], state[StateAt.names] = row + 1, begin + len(topic)
     return True
 
 
@@ -168,18 +168,18 @@ def _is_multi_dispatch(values: dict[bytes, bytes]) -> bool:
 def _count(record: Record, values: dict[bytes, bytes], state: Int64s) -> None:
     """Enter a record into the counters of the state vector."""
     transaction, position = record.sys_flag & TRANSACTION_MASK, record.physical_offset
-    state[State.prepared] += transaction == TRANSACTION_PREPARED
-    state[State.rolled_back] += transaction == TRANSACTION_ROLLBACK
+    state[StateAt.prepared] += transaction == TRANSACTION_PREPARED
+    state[StateAt.rolled_back] += transaction == TRANSACTION_ROLLBACK
     if record.sys_flag & FLAG_INNER_BATCH:
-        _count_first(state, State.inner_batches, State.first_inner_batch, position)
+        _count_first(state, StateAt.inner_batches, StateAt.first_inner_batch, position)
     if _is_multi_dispatch(values):
-        _count_first(state, State.multi_dispatches, State.first_multi_dispatch, position)
-    if state[State.records] == 1:
-        state[State.first_store_timestamp] = record.store_timestamp
-    elif record.store_timestamp < state[State.last_store_timestamp]:
-        _count_first(state, State.time_regressions, State.first_time_regression, position)
-    state[State.last_store_timestamp] = record.store_timestamp
-    state[State.max_store_timestamp] = max(int(state[State.max_store_timestamp]), record.store_timestamp)
+        _count_first(state, StateAt.multi_dispatches, StateAt.first_multi_dispatch, position)
+    if state[StateAt.records] == 1:
+        state[StateAt.first_store_timestamp] = record.store_timestamp
+    elif record.store_timestamp < state[StateAt.last_store_timestamp]:
+        _count_first(state, StateAt.time_regressions, StateAt.first_time_regression, position)
+    state[StateAt.last_store_timestamp] = record.store_timestamp
+    state[StateAt.max_store_timestamp] = max(int(state[StateAt.max_store_timestamp]), record.store_timestamp)
 
 
 def _count_first(state: Int64s, counter: int, first: int, position: int) -> None:

@@ -23,7 +23,16 @@ from reput.formats.record import (
     encode_record,
     record_size,
 )
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, BatchRefusal, Texts
+from reput.kernels.layouts.batch import (
+    CHANGED,
+    LAID_OUT,
+    NEW_QUEUE,
+    REFUSED,
+    TEXTS_LAYOUT,
+    BatchAt,
+    BatchRefusal,
+    TextsAt,
+)
 
 _AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _TAIL_V4_SIZE = HOST_V4_SIZE + _AFTER_STORE_HOST.size
@@ -58,7 +67,7 @@ class _TextColumn:
 
     def __init__(self, batch: int, place: int) -> None:
         fields = (_get(batch, place + number) for number in range(TEXTS_LAYOUT.word_count))
-        self.fields = type(Texts)(*fields)
+        self.fields = type(TextsAt)(*fields)
 
     def _offset(self, row: int) -> int:
         at = self.fields.offsets_at
@@ -85,9 +94,9 @@ class _MessageRow:
         def text(place: int) -> bytes | None:
             return _TextColumn(batch, place).text(row)
 
-        self.body, self.further = text(Batch.body), text(Batch.properties)
-        self.tags, self.keys, self.unique_key = text(Batch.tags), text(Batch.keys), text(Batch.unique_key)
-        self.has_no_key = _TextColumn(batch, Batch.keys).is_there(row) and not self.keys
+        self.body, self.further = text(BatchAt.body), text(BatchAt.properties)
+        self.tags, self.keys, self.unique_key = text(BatchAt.tags), text(BatchAt.keys), text(BatchAt.unique_key)
+        self.has_no_key = _TextColumn(batch, BatchAt.keys).is_there(row) and not self.keys
 
     @property
     def properties(self) -> bytes:
@@ -106,9 +115,9 @@ class _MessageRow:
         """Return the first reason why the message cannot be stored."""
         if self.body is None:
             return BatchRefusal.BAD_OFFSETS
-        if len(self.body) > _get(batch, Batch.max_body):
+        if len(self.body) > _get(batch, BatchAt.max_body):
             return BatchRefusal.BODY_TOO_LONG
-        is_one_key = not _get(batch, Batch.keys_are_joined)
+        is_one_key = not _get(batch, BatchAt.keys_are_joined)
         for text, bad, why in (
             (self.further, b"", BatchRefusal.BAD_OFFSETS),
             (self.tags, _BAD_TEXT, BatchRefusal.BAD_TAGS),
@@ -124,14 +133,14 @@ class _MessageRow:
 
 
 def _crc_size(batch: int) -> int:
-    return CRC_PROPERTY_SIZE if _get(batch, Batch.append_crc) else 0
+    return CRC_PROPERTY_SIZE if _get(batch, BatchAt.append_crc) else 0
 
 
 def _queue_id(batch: int, row: int) -> int:
-    width = _get(batch, Batch.queue_id_width)
+    width = _get(batch, BatchAt.queue_id_width)
     if not width:
         return 0
-    at = _get(batch, Batch.queue_id_at)
+    at = _get(batch, BatchAt.queue_id_at)
     return _get(at, row) if width == WORD_SIZE else _int32(at, row)
 
 
@@ -148,7 +157,7 @@ def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
 
 
 def _places(batch: int, value: int) -> Iterator[int]:
-    mask = _get(batch, Batch.mask)
+    mask = _get(batch, BatchAt.mask)
     place = value >> _HASH_SHIFT & mask
     while True:
         yield place
@@ -156,19 +165,19 @@ def _places(batch: int, value: int) -> Iterator[int]:
 
 
 def _part(batch: int, row: int) -> bytes:
-    begin = _get(batch, Batch.names_at) + _get(_get(batch, Batch.part_at), row)
-    return ctypes.string_at(begin, _int32(_get(batch, Batch.part_size_at), row))
+    begin = _get(batch, BatchAt.names_at) + _get(_get(batch, BatchAt.part_at), row)
+    return ctypes.string_at(begin, _int32(_get(batch, BatchAt.part_size_at), row))
 
 
 def _name(batch: int, row: int) -> bytes:
-    prefix = 2 if _int32(_get(batch, Batch.magic_at), row) == MAGIC_V2 else 1
+    prefix = 2 if _int32(_get(batch, BatchAt.magic_at), row) == MAGIC_V2 else 1
     return _part(batch, row)[prefix:]
 
 
 def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
-    for place in _places(batch, _hash_of(topic, queue_id, _get(batch, Batch.factor))):
-        row = _int32(_get(batch, Batch.table_at), place) - 1
-        if row < 0 or (_name(batch, row) == topic and _int32(_get(batch, Batch.id_at), row) == queue_id):
+    for place in _places(batch, _hash_of(topic, queue_id, _get(batch, BatchAt.factor))):
+        row = _int32(_get(batch, BatchAt.table_at), place) - 1
+        if row < 0 or (_name(batch, row) == topic and _int32(_get(batch, BatchAt.id_at), row) == queue_id):
             return row
     return -1
 
@@ -176,12 +185,12 @@ def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
 def _size(batch: int, row: int, message: _MessageRow) -> int:
     """Return the bytes of a record."""
     size = record_size(_part(batch, row)[1:], message.body or b"", message.properties, 0, 0) + _crc_size(batch)
-    return size + _get(batch, Batch.born_host_size) - HOST_V4_SIZE + _get(batch, Batch.tail_size) - _TAIL_V4_SIZE
+    return size + _get(batch, BatchAt.born_host_size) - HOST_V4_SIZE + _get(batch, BatchAt.tail_size) - _TAIL_V4_SIZE
 
 
 def _refuse(batch: int, row: int, why: BatchRefusal) -> int:
-    _set(batch, Batch.done, row)
-    _set(batch, Batch.refusal, why)
+    _set(batch, BatchAt.done, row)
+    _set(batch, BatchAt.refusal, why)
     return REFUSED
 
 
@@ -191,13 +200,13 @@ def lay_out(batch: int) -> int:
     Fills the fields that `BATCH_LAYOUT` names. Returns LAID_OUT; NEW_QUEUE if the queue of message `done` has no row
     yet, and the next call continues there; or REFUSED if that message cannot be stored, with the reason in `refusal`.
     """
-    rows, first = _get(batch, Batch.rows), _get(batch, Batch.done)
+    rows, first = _get(batch, BatchAt.rows), _get(batch, BatchAt.done)
     for n in range(rows if first == 0 else 0):
         why = _MessageRow(batch, n).refusal(batch)
         if why is not BatchRefusal.NONE:
             return _refuse(batch, n, why)
     for n in range(first, rows):
-        topic, queue_id = _TextColumn(batch, Batch.topic).text(n), _queue_id(batch, n)
+        topic, queue_id = _TextColumn(batch, BatchAt.topic).text(n), _queue_id(batch, n)
         if topic is None:
             return _refuse(batch, n, BatchRefusal.BAD_OFFSETS)
         if not 0 <= queue_id <= MAX_QUEUE_ID:
@@ -205,22 +214,22 @@ def lay_out(batch: int) -> int:
         row = _queue_row(batch, topic, queue_id)
         if row < 0:
             return NEW_QUEUE
-        if _get(_get(batch, Batch.stamp_at), row) != _get(batch, Batch.stamp):
-            _set(_get(batch, Batch.stamp_at), row, _get(batch, Batch.stamp))
-            _set_int32(_get(batch, Batch.touched_at), _get(batch, Batch.touched), row)
-            _set(batch, Batch.touched, _get(batch, Batch.touched) + 1)
+        if _get(_get(batch, BatchAt.stamp_at), row) != _get(batch, BatchAt.stamp):
+            _set(_get(batch, BatchAt.stamp_at), row, _get(batch, BatchAt.stamp))
+            _set_int32(_get(batch, BatchAt.touched_at), _get(batch, BatchAt.touched), row)
+            _set(batch, BatchAt.touched, _get(batch, BatchAt.touched) + 1)
         size = _size(batch, row, _MessageRow(batch, n))
-        _set_int32(_get(batch, Batch.queue_at), n, row)
-        _set(_get(batch, Batch.size_at), n, size)
-        _set(_get(batch, Batch.place_at), n, _get(batch, Batch.size))
-        _set(batch, Batch.size, _get(batch, Batch.size) + size)
-        _set(batch, Batch.done, n + 1)
+        _set_int32(_get(batch, BatchAt.queue_at), n, row)
+        _set(_get(batch, BatchAt.size_at), n, size)
+        _set(_get(batch, BatchAt.place_at), n, _get(batch, BatchAt.size))
+        _set(batch, BatchAt.size, _get(batch, BatchAt.size) + size)
+        _set(batch, BatchAt.done, n + 1)
     return LAID_OUT
 
 
 def _born(batch: int, row: int, store_timestamp: int) -> int:
-    at = _get(batch, Batch.born_at)
-    is_given = at and _bit(_get(batch, Batch.born_valid_at), _get(batch, Batch.born_first_bit) + row)
+    at = _get(batch, BatchAt.born_at)
+    is_given = at and _bit(_get(batch, BatchAt.born_valid_at), _get(batch, BatchAt.born_first_bit) + row)
     return _get(at, row) if is_given else store_timestamp
 
 
@@ -231,39 +240,39 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
     many bytes were written, or CHANGED: a text is not as long any more as it was measured, or outside its data.
     """
     at = buffer
-    tail = ctypes.string_at(_get(batch, Batch.tail_at), _get(batch, Batch.tail_size))
+    tail = ctypes.string_at(_get(batch, BatchAt.tail_at), _get(batch, BatchAt.tail_size))
     store_host_size = len(tail) - _AFTER_STORE_HOST.size
     tries, prepared = _AFTER_STORE_HOST.unpack_from(tail, store_host_size)
-    born_host = ctypes.string_at(_get(batch, Batch.born_host_at), _get(batch, Batch.born_host_size))
-    flags, sys_flags = _get(batch, Batch.flag_at), _get(batch, Batch.sys_flag_at)
+    born_host = ctypes.string_at(_get(batch, BatchAt.born_host_at), _get(batch, BatchAt.born_host_size))
+    flags, sys_flags = _get(batch, BatchAt.flag_at), _get(batch, BatchAt.sys_flag_at)
     for n in range(first, last):
-        row, message = _int32(_get(batch, Batch.queue_at), n), _MessageRow(batch, n)
-        if not message.is_inside or _size(batch, row, message) != _get(_get(batch, Batch.size_at), n):
+        row, message = _int32(_get(batch, BatchAt.queue_at), n), _MessageRow(batch, n)
+        if not message.is_inside or _size(batch, row, message) != _get(_get(batch, BatchAt.size_at), n):
             return CHANGED
         assert message.body is not None
-        number = _get(_get(batch, Batch.next_at), row)
-        _set(_get(batch, Batch.next_at), row, number + 1)
-        _set(_get(batch, Batch.number_at), n, number)
-        _set(_get(batch, Batch.place_at), n, physical_offset + at - buffer)
+        number = _get(_get(batch, BatchAt.next_at), row)
+        _set(_get(batch, BatchAt.next_at), row, number + 1)
+        _set(_get(batch, BatchAt.number_at), n, number)
+        _set(_get(batch, BatchAt.place_at), n, physical_offset + at - buffer)
         data = encode_record(
             Record(
                 topic=_name(batch, row),
                 body=message.body,
                 properties=message.properties,
-                queue_id=_int32(_get(batch, Batch.id_at), row),
+                queue_id=_int32(_get(batch, BatchAt.id_at), row),
                 flag=_int32(flags, n) if flags else 0,
                 queue_offset=number,
                 physical_offset=physical_offset + at - buffer,
-                sys_flag=_int32(sys_flags, n) if sys_flags else _get(batch, Batch.sys_flag),
+                sys_flag=_int32(sys_flags, n) if sys_flags else _get(batch, BatchAt.sys_flag),
                 born_timestamp=_born(batch, n, store_timestamp),
                 born_host=Host.decode(born_host),
                 store_timestamp=store_timestamp,
                 store_host=Host.decode(tail[:store_host_size]),
                 reconsume_times=tries,
                 prepared_transaction_offset=prepared,
-                magic=_int32(_get(batch, Batch.magic_at), row),
+                magic=_int32(_get(batch, BatchAt.magic_at), row),
             ),
-            bool(_get(batch, Batch.append_crc)),
+            bool(_get(batch, BatchAt.append_crc)),
         )
         ctypes.memmove(at, data, len(data))
         at += len(data)
@@ -272,9 +281,9 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
 
 def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int:
     """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
-    value = _hash_of(ctypes.string_at(begin, size), queue_id, _get(batch, Batch.factor))
-    ctypes.c_uint64.from_address(_get(batch, Batch.hash_at) + WORD_SIZE * row).value = value
-    table = _get(batch, Batch.table_at)
+    value = _hash_of(ctypes.string_at(begin, size), queue_id, _get(batch, BatchAt.factor))
+    ctypes.c_uint64.from_address(_get(batch, BatchAt.hash_at) + WORD_SIZE * row).value = value
+    table = _get(batch, BatchAt.table_at)
     for place in _places(batch, value):
         if not _int32(table, place):
             _set_int32(table, place, row + 1)

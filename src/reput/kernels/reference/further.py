@@ -17,7 +17,7 @@ from reput.formats.record import (
     decode_record,
     queue_offset_bound,
 )
-from reput.kernels.layouts.columns import FurtherEntries, FurtherRecords, QueueTable, State, Stop
+from reput.kernels.layouts.columns import FurtherEntries, FurtherRecords, QueueTable, StateAt, Stop
 from reput.kernels.reference.decode import add_queue, queue_rows
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def further_queues(
     as names, there are no entries. A queue whose name begins with %LMQ% has id 0, another one the record's own. A name
     that can be no topic is passed over, and so is a text that is no number, and a number too high for this log.
 
-    Appends to `out` from `state[State.further]` on. Returns why it stopped (`Stop`: REACHED_END, or RECORDS_FULL if the
-    entries or QUEUES_FULL if the table of queues must grow), and the place in `asked` to go on from.
+    Appends to `out` from `state[StateAt.further]` on. Returns why it stopped (`Stop`: REACHED_END, or RECORDS_FULL if
+    the entries or QUEUES_FULL if the table of queues must grow), and the place in `asked` to go on from.
 
     Source: `ConsumeQueue.multiDispatchLmqQueue`.
     """
@@ -70,7 +70,7 @@ def further_queues(
         numbers = _split(values.get(properties.INNER_MULTI_QUEUE_OFFSET, b""))
         if len(topics) != len(numbers):
             continue
-        found = int(state[State.further])
+        found = int(state[StateAt.further])
         if found + len(topics) > len(out.record):
             return int(Stop.RECORDS_FULL), n
         for topic, number in zip(topics, numbers, strict=True):
@@ -83,7 +83,7 @@ def further_queues(
             row = rows.setdefault((topic, queue_id), len(rows))
             out.record[found], out.queue[found], out.offset[found] = record[n], row, offset
             found += 1
-        state[State.further] = found
+        state[StateAt.further] = found
     return int(Stop.REACHED_END), len(record)
 
 

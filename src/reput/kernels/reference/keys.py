@@ -9,7 +9,7 @@ import numpy as np
 from reput.formats.index_database import entry_keys
 from reput.formats.record import decode_record
 from reput.kernels.layouts.columns import IN_INDEX
-from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyState
+from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyStateAt
 
 if TYPE_CHECKING:
     from reput.kernels.layouts.log import LogBytes
@@ -23,22 +23,22 @@ def gather_keys(log: LogBytes, sources: KeySources, out: KeyOutput, state: Int64
     or when the output may have no space for another key. The caller then takes the keys away, sets `keys` in the state
     to 0, and calls again.
     """
-    keys, size = int(state[KeyState.keys]), int(out.end[int(state[KeyState.keys])])
-    while state[KeyState.record] < len(sources.position):
-        n = int(state[KeyState.record])
+    keys, size = int(state[KeyStateAt.keys]), int(out.end[int(state[KeyStateAt.keys])])
+    while state[KeyStateAt.record] < len(sources.position):
+        n = int(state[KeyStateAt.record])
         at = int(sources.position[n]) - log.base
         found = entry_keys(decode_record(log.data.data, at)) if sources.flags[n] & IN_INDEX else ()
-        for key in found[int(state[KeyState.done]) :]:
+        for key in found[int(state[KeyStateAt.done]) :]:
             if keys == len(out.store_timestamp) or size + MOST_KEY_BYTES > len(out.text):
-                state[KeyState.keys] = keys
+                state[KeyStateAt.keys] = keys
                 return keys
             out.text[size : size + len(key)] = np.frombuffer(key, dtype=np.uint8)
             size, keys = size + len(key), keys + 1
             out.end[keys], out.store_timestamp[keys - 1] = size, sources.store_timestamp[n]
-            state[KeyState.done] += 1
+            state[KeyStateAt.done] += 1
         if found:
-            state[KeyState.last_record] = sources.position[n]
-            state[KeyState.store_timestamp] = max(state[KeyState.store_timestamp], sources.store_timestamp[n])
-        state[KeyState.record], state[KeyState.done] = n + 1, 0
-    state[KeyState.keys] = keys
+            state[KeyStateAt.last_record] = sources.position[n]
+            state[KeyStateAt.store_timestamp] = max(state[KeyStateAt.store_timestamp], sources.store_timestamp[n])
+        state[KeyStateAt.record], state[KeyStateAt.done] = n + 1, 0
+    state[KeyStateAt.keys] = keys
     return keys

@@ -21,7 +21,7 @@ from reput.formats.rocksdb_table import (
 from reput.formats.xxhash import xxhash64
 from reput.kernels.layouts.columns import IN_QUEUE
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.table import MOST_ENTRY_BYTES, EntryPieces, Prefixes, TableState
+from reput.kernels.layouts.table import MOST_ENTRY_BYTES, EntryPieces, Prefixes, TableStateAt
 
 Int64s = NDArray[np.int64]
 
@@ -46,19 +46,19 @@ def fill_blocks(
     """
     row, first, count, address = pieces
     state_of = state.tolist()
-    known = restarts[: state_of[TableState.restarts]].tolist()
+    known = restarts[: state_of[TableStateAt.restarts]].tolist()
     whole = 0
-    while state_of[TableState.piece] < len(row):
-        piece, done = state_of[TableState.piece], state_of[TableState.done]
+    while state_of[TableStateAt.piece] < len(row):
+        piece, done = state_of[TableStateAt.piece], state_of[TableStateAt.done]
         if done == count[piece]:
-            state_of[TableState.piece], state_of[TableState.done] = piece + 1, 0
+            state_of[TableStateAt.piece], state_of[TableStateAt.done] = piece + 1, 0
             continue
         key = _internal_key(prefixes, int(row[piece]), int(first[piece]) + done)
-        if state_of[TableState.at] + MOST_ENTRY_BYTES + len(key) > len(out) or whole == len(blocks):
+        if state_of[TableStateAt.at] + MOST_ENTRY_BYTES + len(key) > len(out) or whole == len(blocks):
             break
-        begin, at = state_of[TableState.begin], state_of[TableState.at]
-        last_row, last_offset = state_of[TableState.last_row], state_of[TableState.last_offset]
-        if last_row >= 0 and _is_full(at - begin + 4 * len(known) + 4, len(key), state_of[TableState.since]):
+        begin, at = state_of[TableStateAt.begin], state_of[TableStateAt.at]
+        last_row, last_offset = state_of[TableStateAt.last_row], state_of[TableStateAt.last_offset]
+        if last_row >= 0 and _is_full(at - begin + 4 * len(known) + 4, len(key), state_of[TableStateAt.since]):
             tail = struct.pack(f"<{len(known) + 1}I", *known, len(known))
             out[at : at + len(tail)] = np.frombuffer(tail, dtype=np.uint8)
             at += len(tail)
@@ -67,22 +67,22 @@ def fill_blocks(
             begin, last_row = at, -1
         shared = 0
         if last_row < 0:
-            known, state_of[TableState.since] = [0], 0
-        elif state_of[TableState.since] == RESTART_INTERVAL:
+            known, state_of[TableStateAt.since] = [0], 0
+        elif state_of[TableStateAt.since] == RESTART_INTERVAL:
             known.append(at - begin)
-            state_of[TableState.since] = 0
+            state_of[TableStateAt.since] = 0
         else:
             shared = shared_bytes(_internal_key(prefixes, last_row, last_offset), key)
         value = ctypes.string_at(int(address[piece]) + done * VALUE_SIZE, VALUE_SIZE)
         entry = varint(shared) + varint(len(key) - shared) + varint(VALUE_SIZE) + key[shared:] + value
         out[at : at + len(entry)] = np.frombuffer(entry, dtype=np.uint8)
-        state_of[TableState.begin], state_of[TableState.at] = begin, at + len(entry)
-        state_of[TableState.last_row], state_of[TableState.last_offset] = int(row[piece]), int(first[piece]) + done
-        state_of[TableState.done] += 1
-        state_of[TableState.since] += 1
-        state_of[TableState.entries] += 1
-        state_of[TableState.key_bytes] += len(key)
-    state_of[TableState.restarts] = len(known)
+        state_of[TableStateAt.begin], state_of[TableStateAt.at] = begin, at + len(entry)
+        state_of[TableStateAt.last_row], state_of[TableStateAt.last_offset] = int(row[piece]), int(first[piece]) + done
+        state_of[TableStateAt.done] += 1
+        state_of[TableStateAt.since] += 1
+        state_of[TableStateAt.entries] += 1
+        state_of[TableStateAt.key_bytes] += len(key)
+    state_of[TableStateAt.restarts] = len(known)
     restarts[: len(known)] = known
     state[:] = state_of
     return whole

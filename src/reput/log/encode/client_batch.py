@@ -13,7 +13,7 @@ import numpy as np
 from reput.formats.layout import WORD_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
 from reput.kernels import client_kernels
-from reput.kernels.layouts.batch import Batch, Texts
+from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.kernels.layouts.client_batch import SPLIT, SPLIT_LAYOUT, Split, most_rows
 from reput.kernels.layouts.records import address_of, words_of
 from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
@@ -90,20 +90,20 @@ class ClientBatch(LaidOutBatch):
         self._shared[0], self._shared[1] = sent.queue_id, sent.born_timestamp
         self._host = np.frombuffer(sent.born_host.encode(), dtype=np.uint8)
         fields = [0] * CALL_FIELDS
-        fields[Batch.rows] = rows
+        fields[BatchAt.rows] = rows
         for place, offsets_at, data_at, data_size in (
-            (Batch.topic, address_of(self._topic_offsets), address_of(self._topics), len(self._topics)),
-            (Batch.body, columns.body_offsets_at, columns.bodies_at, size),
-            (Batch.properties, columns.property_offsets_at, columns.properties_at, size),
+            (BatchAt.topic, address_of(self._topic_offsets), address_of(self._topics), len(self._topics)),
+            (BatchAt.body, columns.body_offsets_at, columns.bodies_at, size),
+            (BatchAt.properties, columns.property_offsets_at, columns.properties_at, size),
         ):
-            fields[place + Texts.offsets_at], fields[place + Texts.width] = offsets_at, WORD_SIZE
-            fields[place + Texts.data_at], fields[place + Texts.data_size] = data_at, data_size
+            fields[place + TextsAt.offsets_at], fields[place + TextsAt.width] = offsets_at, WORD_SIZE
+            fields[place + TextsAt.data_at], fields[place + TextsAt.data_size] = data_at, data_size
         shared_at = address_of(self._shared)
-        fields[Batch.queue_id_at], fields[Batch.queue_id_width] = shared_at, WORD_SIZE
-        fields[Batch.born_at] = shared_at + WORD_SIZE * rows
-        fields[Batch.flag_at] = columns.flags_at
-        fields[Batch.sys_flag] = sent.sys_flag & ~_HOST_BITS | directory.host_bits & FLAG_STORE_HOST_V6
-        fields[Batch.born_host_at], fields[Batch.born_host_size] = address_of(self._host), len(self._host)
+        fields[BatchAt.queue_id_at], fields[BatchAt.queue_id_width] = shared_at, WORD_SIZE
+        fields[BatchAt.born_at] = shared_at + WORD_SIZE * rows
+        fields[BatchAt.flag_at] = columns.flags_at
+        fields[BatchAt.sys_flag] = sent.sys_flag & ~_HOST_BITS | directory.host_bits & FLAG_STORE_HOST_V6
+        fields[BatchAt.born_host_at], fields[BatchAt.born_host_size] = address_of(self._host), len(self._host)
         results = np.empty((3, rows), dtype=np.int64)
         super().__init__(directory, fields, results, address_of(results))
 

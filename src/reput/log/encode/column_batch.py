@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from reput.kernels.layouts.batch import Batch, Texts
+from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.log.encode.columns import as_table, normalized
 from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
@@ -33,9 +33,9 @@ _GIVEN: Mapping[str, Mapping[pa.DataType, int]] = {
 # These two are checked and normalized first.
 _NORMALIZED = {**_GIVEN, "sys_flag": _INT32, "properties": _BINARIES}
 _PLACES = {
-    **{name: getattr(Batch, name) for name in ("topic", "body", "tags", "keys", "unique_key", "properties")},
-    **{name: getattr(Batch, f"{name}_at") for name in ("queue_id", "flag", "sys_flag")},
-    "born_timestamp": Batch.born_at,
+    **{name: getattr(BatchAt, name) for name in ("topic", "body", "tags", "keys", "unique_key", "properties")},
+    **{name: getattr(BatchAt, f"{name}_at") for name in ("queue_id", "flag", "sys_flag")},
+    "born_timestamp": BatchAt.born_at,
 }
 _NO_NULLS = {"topic", "body", "queue_id", "flag"}
 
@@ -74,7 +74,7 @@ class ColumnBatches:
             assert plan is not None
             fields = _fields_of(table, plan)
             assert fields is not None
-            fields[Batch.keys_are_joined] = keys_are_joined
+            fields[BatchAt.keys_are_joined] = keys_are_joined
         directory = self.directory
         batch = ColumnBatch(directory, table, fields)
         if not batch.lay_out():
@@ -115,7 +115,7 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
 def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
     """Return the record's fields for the columns; None if a column has nulls and may not."""
     fields = [0] * CALL_FIELDS
-    fields[Batch.rows] = table.num_rows
+    fields[BatchAt.rows] = table.num_rows
     for number, (place, width, is_text, has_no_nulls) in enumerate(plan):
         array = table.column(number)
         buffers, first = array.buffers(), array.offset
@@ -126,17 +126,17 @@ def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
             return None
         if is_text:
             data = buffers[2]
-            fields[place + Texts.offsets_at], fields[place + Texts.width] = numbers.address + first * width, width
+            fields[place + TextsAt.offsets_at], fields[place + TextsAt.width] = numbers.address + first * width, width
             if valid is not None:
-                fields[place + Texts.valid_at], fields[place + Texts.first_bit] = valid.address, first
+                fields[place + TextsAt.valid_at], fields[place + TextsAt.first_bit] = valid.address, first
             if data is not None:
-                fields[place + Texts.data_at], fields[place + Texts.data_size] = data.address, data.size
+                fields[place + TextsAt.data_at], fields[place + TextsAt.data_size] = data.address, data.size
             continue
         fields[place] = numbers.address + first * width
-        if place == Batch.queue_id_at:
-            fields[Batch.queue_id_width] = width
-        elif place == Batch.born_at and valid is not None:
-            fields[Batch.born_valid_at], fields[Batch.born_first_bit] = valid.address, first
+        if place == BatchAt.queue_id_at:
+            fields[BatchAt.queue_id_width] = width
+        elif place == BatchAt.born_at and valid is not None:
+            fields[BatchAt.born_valid_at], fields[BatchAt.born_first_bit] = valid.address, first
     return fields
 
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from reput.formats import properties as props
 from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.kernels import encode_kernels
-from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, BatchRefusal
+from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal
 from reput.log.encode.batch import Write, numbers_of, raise_numbers
 from reput.log.encode.message import MessageRefusedError, PutManyResult, PutStatus, illegal
 from reput.log.encode.queue_directory import BatchScratch, QueueDirectory, piece_of
 from reput.log.encode.topics import NO_OFFSET
 
-CALL_FIELDS = Batch.max_body
+CALL_FIELDS = BatchAt.max_body
 """Fields that belong to one batch; the others come from the directory's template."""
 _pack_fields = struct.Struct(f"={CALL_FIELDS}q").pack_into
-_HOST = slice(Batch.sys_flag, Batch.born_host_size + 1)
+_HOST = slice(BatchAt.sys_flag, BatchAt.born_host_size + 1)
 _REASONS = {
     BatchRefusal.BODY_TOO_LONG: "its body is over {max_body} bytes (maxMessageSize)",
     BatchRefusal.PROPERTIES_TOO_LONG: f"its properties, the CRC's included, are over {props.MAX_PROPERTIES_SIZE} bytes",
@@ -46,13 +46,13 @@ class LaidOutBatch(ABC):
     def __init__(self, directory: QueueDirectory, fields: list[int], results: NDArray[np.int64], at: int) -> None:
         self.size = 0
         self._directory = directory
-        self._rows = rows = fields[Batch.rows]
+        self._rows = rows = fields[BatchAt.rows]
         self._scratch: BatchScratch = directory.scratch(rows)
         self._sizes, self._places, self._numbers = results
-        fields[Batch.queue_at], fields[Batch.touched_at] = self._scratch.queues_at, self._scratch.touched_at
-        fields[Batch.size_at], fields[Batch.place_at], fields[Batch.number_at] = at, at + 8 * rows, at + 16 * rows
-        fields[Batch.stamp] = next(directory.stamps)
-        if not fields[Batch.born_host_at]:
+        fields[BatchAt.queue_at], fields[BatchAt.touched_at] = self._scratch.queues_at, self._scratch.touched_at
+        fields[BatchAt.size_at], fields[BatchAt.place_at], fields[BatchAt.number_at] = at, at + 8 * rows, at + 16 * rows
+        fields[BatchAt.stamp] = next(directory.stamps)
+        if not fields[BatchAt.born_host_at]:
             fields[_HOST] = directory.template[_HOST].tolist()
         _pack_fields(self._scratch.record.data, 0, *fields)
 
@@ -69,9 +69,9 @@ class LaidOutBatch(ABC):
         run, scratch, answer = encode_kernels().lay_out, self._scratch, NEW_QUEUE
         while answer == NEW_QUEUE:
             answer = run(scratch.at)
-            if answer == NEW_QUEUE and not self._add_queue(int(scratch.record[Batch.done])):
+            if answer == NEW_QUEUE and not self._add_queue(int(scratch.record[BatchAt.done])):
                 break
-        self.size = int(scratch.record[Batch.size])
+        self.size = int(scratch.record[BatchAt.size])
         if answer == LAID_OUT:
             return True
         refusal = self._refusal() if answer == REFUSED else None
@@ -88,11 +88,11 @@ class LaidOutBatch(ABC):
             raise illegal(f"message {row} of the batch: {refusal}") from None
 
     def _refusal(self) -> MessageRefusedError:
-        row, why = int(self._scratch.record[Batch.done]), BatchRefusal(int(self._scratch.record[Batch.refusal]))
+        row, why = int(self._scratch.record[BatchAt.done]), BatchRefusal(int(self._scratch.record[BatchAt.refusal]))
         status = PutStatus.MESSAGE_ILLEGAL
         if why is BatchRefusal.PROPERTIES_TOO_LONG:
             status = PutStatus.PROPERTIES_SIZE_EXCEEDED
-        max_body = int(self._scratch.record[Batch.max_body])
+        max_body = int(self._scratch.record[BatchAt.max_body])
         queue_id = self._queue_of(row)[1] if why is BatchRefusal.BAD_QUEUE_ID else 0
         reason = _REASONS[why].format(max_body=max_body, queue_id=queue_id, max_queue_id=MAX_QUEUE_ID)
         return MessageRefusedError(status, f"message {row} of the batch: {reason}")
@@ -100,7 +100,7 @@ class LaidOutBatch(ABC):
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Write the records and number them; see `CheckedBatch`."""
         directory, scratch = self._directory, self._scratch
-        touched = scratch.touched[: int(scratch.record[Batch.touched])]
+        touched = scratch.touched[: int(scratch.record[BatchAt.touched])]
         queues = [directory.queues[row] for row in touched.tolist()]
         before = numbers_of(queues)
         following = before

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels import encode_kernels
-from reput.kernels.layouts.batch import BATCH_LAYOUT, Batch
+from reput.kernels.layouts.batch import BATCH_LAYOUT, BatchAt
 from reput.kernels.layouts.records import address_of
 from reput.log.encode.encode import RecordEncoder
 from reput.log.encode.topics import TopicState, TopicTable
@@ -86,17 +86,20 @@ class QueueDirectory:
         self.stamps = count(1)
         """A number for each batch, which no other batch has."""
         template = self.template
-        template[Batch.max_body], template[Batch.append_crc] = max_body, records.append_crc
-        template[Batch.sys_flag] = records.host_bits
-        template[Batch.born_host_at], template[Batch.born_host_size] = address_of(born_host), len(born_host)
-        template[Batch.tail_at], template[Batch.tail_size] = address_of(tail), len(tail)
-        template[Batch.table_at], template[Batch.mask] = address_of(self._table), len(self._table) - 1
+        template[BatchAt.max_body], template[BatchAt.append_crc] = max_body, records.append_crc
+        template[BatchAt.sys_flag] = records.host_bits
+        template[BatchAt.born_host_at], template[BatchAt.born_host_size] = address_of(born_host), len(born_host)
+        template[BatchAt.tail_at], template[BatchAt.tail_size] = address_of(tail), len(tail)
+        template[BatchAt.table_at], template[BatchAt.mask] = address_of(self._table), len(self._table) - 1
         # Nobody can choose topics that all collide at one place of the table.
-        template[Batch.factor] = secrets.randbits(62) << 1 | 1
-        template[Batch.hash_at], template[Batch.id_at] = address_of(self._hashes), address_of(self._ids)
-        template[Batch.magic_at], template[Batch.names_at] = address_of(self._magics), self._names_at
-        template[Batch.part_size_at], template[Batch.part_at] = address_of(self._part_sizes), address_of(self._parts)
-        template[Batch.next_at], template[Batch.stamp_at] = address_of(self.next_offsets), address_of(self._stamps)
+        template[BatchAt.factor] = secrets.randbits(62) << 1 | 1
+        template[BatchAt.hash_at], template[BatchAt.id_at] = address_of(self._hashes), address_of(self._ids)
+        template[BatchAt.magic_at], template[BatchAt.names_at] = address_of(self._magics), self._names_at
+        template[BatchAt.part_size_at], template[BatchAt.part_at] = (
+            address_of(self._part_sizes),
+            address_of(self._parts),
+        )
+        template[BatchAt.next_at], template[BatchAt.stamp_at] = address_of(self.next_offsets), address_of(self._stamps)
         self._at = address_of(template)
 
     def fresh(self, rows: int) -> QueueDirectory:

@@ -18,7 +18,7 @@ from reput.kernels.layouts.columns import (
     DecodeRules,
     FurtherEntries,
     FurtherRecords,
-    State,
+    StateAt,
     Stop,
 )
 from reput.kernels.layouts.log import LogBytes
@@ -71,14 +71,14 @@ class RangeDecoder:
             if stop not in (Stop.RECORDS_FULL, Stop.ITEMS_FULL, Stop.QUEUES_FULL):
                 return stop
             self.columns.grow(stop)
-            begin = int(self.columns.state[State.position])
+            begin = int(self.columns.state[StateAt.position])
 
     def read_further(self) -> None:
         """Read batches and entries in further queues, which few records have, once all records are in the columns."""
         state = self.columns.state
-        if state[State.inner_batches]:
+        if state[StateAt.inner_batches]:
             self._read_batches()
-        if state[State.multi_dispatches] and self.settings.multi_dispatch:
+        if state[StateAt.multi_dispatches] and self.settings.multi_dispatch:
             self._read_further_queues()
 
     def _read_batches(self) -> None:
@@ -118,7 +118,7 @@ def further_entries(log: LogBytes, asked: FurtherRecords, columns: Columns) -> F
             columns.grow(Stop.QUEUES_FULL)
         elif stop == Stop.RECORDS_FULL:
             out = _grown_entries(out)
-    used = int(columns.state[State.further])
+    used = int(columns.state[StateAt.further])
     return FurtherEntries(out.record[:used], out.queue[:used], out.offset[:used])
 
 

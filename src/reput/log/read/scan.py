@@ -33,7 +33,7 @@ from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_BODY, Record, Verdict, decode_record, examine
 from reput.kernels import SMALL_STEP, expect_work, is_small_work
-from reput.kernels.layouts.columns import Columns, State, Stop
+from reput.kernels.layouts.columns import Columns, StateAt, Stop
 from reput.log.read.decode import DecodeSettings, RangeDecoder
 from reput.log.read.files import LogFile, LogListing
 
@@ -162,10 +162,10 @@ class RangeWalk:
         stop = self._decoder.decode(begin - base, min(self.end, begin + rules.step_bytes) - base)
         if rules.further:
             self._decoder.read_further()
-        self.offset = base + int(columns.state[State.position])
+        self.offset = base + int(columns.state[StateAt.position])
         expect_work(self.offset - begin)
         if stop is Stop.NOT_A_RECORD:
-            self.state, self.verdict = WalkState.BROKEN, Verdict(int(columns.state[State.verdict]))
+            self.state, self.verdict = WalkState.BROKEN, Verdict(int(columns.state[StateAt.verdict]))
         elif stop is Stop.FILE_END:
             self.state = WalkState.FILE_END
         return True

@@ -18,7 +18,7 @@ from reput.files.part_file import Part, part_path, write_part
 from reput.formats.index_database import IndexMarks
 from reput.formats.part_file import PartKind
 from reput.kernels import key_kernels
-from reput.kernels.layouts.keys import KeyOutput, KeySources, KeyState, key_state
+from reput.kernels.layouts.keys import KeyOutput, KeySources, KeyStateAt, key_state
 from reput.kernels.layouts.log import LogBytes
 from reput.pipeline.split.decode import DecodedSplit
 from reput.pipeline.split.job import Job
@@ -71,15 +71,15 @@ def save_keys(job: Job, decoded: DecodedSplit) -> None:
     out = KeyOutput.for_keys(RUN_KEYS, RUN_BYTES)
     begin, end = split.begin, split.file_start + split.file_size
     with fs.mapped(split.path, begin - split.file_start, end - begin) as buffer:
-        while state[KeyState.record] < columns.records:
-            state[KeyState.keys] = 0
+        while state[KeyStateAt.record] < columns.records:
+            state[KeyStateAt.keys] = 0
             count = key_kernels().gather_keys(LogBytes.whole(buffer, begin), KeySources.of(columns), out, state)
             if count:
                 run = _sorted(_array(out.text, out.end[: count + 1]), out.store_timestamp[:count])
                 _save_run(job, split.number, len(counts), run)
                 counts.append(count)
                 samples += run.keys.take(np.arange(0, count, _SAMPLED)).to_pylist()
-    last, newest_ms = int(state[KeyState.last_record]), int(state[KeyState.store_timestamp])
+    last, newest_ms = int(state[KeyStateAt.last_record]), int(state[KeyStateAt.store_timestamp])
     write_part(
         part_path(job.parts_folder, RUNS, split.number),
         RUNS,

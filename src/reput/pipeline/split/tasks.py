@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
-from reput.kernels.layouts.columns import Columns, State, ThreadScratch
+from reput.kernels.layouts.columns import Columns, StateAt, ThreadScratch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import DecodedSplit, decode_split
 from reput.pipeline.split.index_sinks import take_indexed
@@ -85,15 +85,15 @@ def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
         records_after_last_item=records - last_with_item,
         last_record=int(columns.position[records - 1]) if records else -1,
         last_record_size=int(columns.size[records - 1]) if records else 0,
-        first_store_timestamp=int(state[State.first_store_timestamp]),
-        last_store_timestamp=int(state[State.last_store_timestamp]),
-        max_store_timestamp=int(state[State.max_store_timestamp]),
+        first_store_timestamp=int(state[StateAt.first_store_timestamp]),
+        last_store_timestamp=int(state[StateAt.last_store_timestamp]),
+        max_store_timestamp=int(state[StateAt.max_store_timestamp]),
         oddities=SplitOddities(
-            prepared=int(state[State.prepared]),
-            rolled_back=int(state[State.rolled_back]),
+            prepared=int(state[StateAt.prepared]),
+            rolled_back=int(state[StateAt.rolled_back]),
             without_entry=0,
             first_without_entry=-1,
-            time_regressions=int(state[State.time_regressions]),
-            first_time_regression=int(state[State.first_time_regression]),
+            time_regressions=int(state[StateAt.time_regressions]),
+            first_time_regression=int(state[StateAt.first_time_regression]),
         ),
     )

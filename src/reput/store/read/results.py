@@ -18,8 +18,8 @@ from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     MIN_PULL_BYTES,
     PLACE_WORDS,
-    Answers,
-    Place,
+    AnswersAt,
+    PlaceAt,
     answer_at,
     answer_count,
 )
@@ -65,7 +65,7 @@ class AnswerBuffer:
     def __init__(self, messages: int = 0) -> None:
         size = max(_BUFFER_WORDS, FIRST_PLACE + PLACE_WORDS * messages)
         self.words: NDArray[np.int64] = np.empty(size, dtype=np.int64)
-        self.words[Answers.free], self.words[Answers.end] = FIRST_PLACE, size
+        self.words[AnswersAt.free], self.words[AnswersAt.end] = FIRST_PLACE, size
         self.address = address_of(self.words)
 
 
@@ -124,12 +124,12 @@ class GetResult(NotPickled):
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
         """The log offset of each record found (int64)."""
-        return self._places()[:, Place.log_offset].copy()
+        return self._places()[:, PlaceAt.log_offset].copy()
 
     @property
     def sizes(self) -> NDArray[np.int32]:
         """The length of each record found (bytes, int32)."""
-        return self._places()[:, Place.size].astype(np.int32)
+        return self._places()[:, PlaceAt.size].astype(np.int32)
 
     def __len__(self) -> int:
         return self.count
@@ -154,7 +154,7 @@ class GetResult(NotPickled):
     @property
     def total_bytes(self) -> int:
         """Bytes of the records found."""
-        return int(self._places()[:, Place.size].sum())
+        return int(self._places()[:, PlaceAt.size].sum())
 
     def _places(self) -> NDArray[np.int64]:
         """Return the place of each record found, one row each."""

@@ -14,7 +14,7 @@ from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, int32_at, load_le64, word
-from reput.kernels.layouts.columns import QueueTableAt, State
+from reput.kernels.layouts.columns import QueueTableAt, StateAt
 
 _SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC_UTF8, dtype=np.uint8)
 
@@ -145,7 +145,7 @@ def find_row(places, rows, begin, end, queue_id, key):
 @kernel
 def add_row(queues, state, place, begin, end, queue_id, key):
     """Add a queue at the free place that `find_row` gave; return its row, -1 if the table or its names are full."""
-    row, used, size = state[State.queues], state[State.names], end - begin
+    row, used, size = state[StateAt.queues], state[StateAt.names], end - begin
     if row >= len(queues.queue_id) or used + size > len(queues.names):
         return np.int64(-1)
     queues.hash_table[place] = row + 1
@@ -157,5 +157,5 @@ def add_row(queues, state, place, begin, end, queue_id, key):
         queues.names[used + n] = byte_at(begin + n)
     queues.topic_hash[row] = np.int32(java_hash_at(begin, end, np.int64(0)) * 31 + 0x23 & 0xFFFFFFFF)
     queues.is_schedule[row] = size == len(_SCHEDULE_TOPIC) and starts_with(begin, end, _SCHEDULE_TOPIC)
-    state[State.queues], state[State.names] = row + 1, used + size
+    state[StateAt.queues], state[StateAt.names] = row + 1, used + size
     return row
