@@ -76,7 +76,7 @@ class QueueBatch:
 
     def key(self, row: int) -> QueueKey:
         """Return the queue of a row."""
-        return QueueKey(self.columns.topic(row), int(self.columns.queue_id[row]))
+        return self.columns.key(row)
 
     def entries_of(self, row: int) -> NDArray[np.uint8]:
         """Return a queue's entries."""
@@ -207,8 +207,7 @@ def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchEntries:
     entries["compacted_offset"] = NOT_COMPACTED
     bounds = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)] if len(row) else []
     for begin, end in pairwise(bounds):
-        queue = int(row[begin])
-        found.entries[QueueKey(columns.topic(queue), int(columns.queue_id[queue]))] = entries[begin:end]
+        found.entries[columns.key(int(row[begin]))] = entries[begin:end]
     return found
 
 

@@ -66,14 +66,14 @@ class RestartTable:
     def leave_out(self, columns: Columns, wanted: Mask) -> None:
         """Clear the mask of wanted records where they no longer count."""
         fresh = range(len(self._begun), columns.queues)
-        begun = [self.restarts.begun.get(_key(columns, row), -1) for row in fresh]
+        begun = [self.restarts.begun.get(columns.key(row), -1) for row in fresh]
         self._begun = np.concatenate([self._begun, np.array(begun, dtype=np.int64)])
         count = columns.records
         rows, position = columns.queue[:count], columns.position[:count]
         early = np.flatnonzero(wanted & (position < self._begun[rows]))
         for row in np.unique(rows[early]).tolist():
             here = early[rows[early] == row]
-            gone = self.restarts.gone(_key(columns, row), position[here], columns.queue_offset[:count][here])
+            gone = self.restarts.gone(columns.key(row), position[here], columns.queue_offset[:count][here])
             wanted[here[gone]] = False
 
 
@@ -88,10 +88,6 @@ def restarts_of(queues: DiskQueues, topics: list[bytes] | None, most: int) -> Re
         return None
     source = queues.source
     return Restarts({key: place for key, place in asked if source.begin < place < source.frontier}, source)
-
-
-def _key(columns: Columns, row: int) -> QueueKey:
-    return QueueKey(columns.topic(row), int(columns.queue_id[row]))
 
 
 def _is_first(maps: LogMaps, offset: int, key: QueueKey) -> bool:

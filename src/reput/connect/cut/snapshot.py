@@ -217,5 +217,4 @@ class _TailNotes:
             np.maximum.at(last, rows, offsets)
             stored[rows] = columns.store_timestamp[columns.further_record]
         for row in np.flatnonzero(last >= 0).tolist():
-            key = QueueKey(columns.topic(row), int(columns.queue_id[row]))
-            self._note_queue(key, int(first[row]), int(last[row]), int(stored[row]))
+            self._note_queue(columns.key(row), int(first[row]), int(last[row]), int(stored[row]))

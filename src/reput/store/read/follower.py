@@ -256,7 +256,7 @@ class Follower:
         for number, row in enumerate(rows):
             key = keys.get(row)
             if key is None:
-                key = keys[row] = QueueKey(self._columns.topic(row), int(self._columns.queue_id[row]))
+                key = keys[row] = self._columns.key(row)
             begin, end = starts[number], starts[number + 1]
             self.queues.extend(
                 key,
