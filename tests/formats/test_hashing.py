@@ -71,12 +71,6 @@ def test_units_of_valid_text_are_utf_16(text: str) -> None:
     assert list(utf16_units(text.encode())) == expected
 
 
-@given(st.text(), st.text())
-def test_a_seed_continues_a_hash(head: str, tail: str) -> None:
-    """Hashing a string's tail with its head's hash as the seed gives the whole string's hash."""
-    assert java_string_hash_utf8(tail.encode(), java_string_hash(head)) == java_string_hash(head + tail)
-
-
 @given(st.binary())
 def test_any_bytes_hash_to_an_int(data: bytes) -> None:
     """Any bytes have a hash of 32 bits, made from units of 16 bits."""

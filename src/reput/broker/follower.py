@@ -63,11 +63,6 @@ class FollowerProcess:
         self._watcher = threading.Thread(target=self._watch, name="reput-broker-follower-end", daemon=True)
         self._watcher.start()
 
-    @property
-    def is_active(self) -> bool:
-        """True while the follower runs."""
-        return self._process.poll() is None
-
     def _read(self, stream: IO[str], take: Any) -> None:
         with stream:
             while line := stream.readline(_LINE_MAX):

@@ -100,15 +100,10 @@ def to_int32(value: int) -> int:
     return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 
-def java_string_hash_utf8(data: bytes, seed: int = 0) -> int:
-    """Return Java's `String.hashCode` of the string stored in `data`; `seed` is the hash of the text before it."""
-    if data.isascii():
-        value = seed
-        for unit in data:
-            value = value * 31 + unit & 0xFFFFFFFF
-        return to_int32(value)
-    value = seed
-    for unit in utf16_units(data):
+def java_string_hash_utf8(data: bytes) -> int:
+    """Return Java's `String.hashCode` of the string stored in `data`."""
+    value = 0
+    for unit in data if data.isascii() else utf16_units(data):
         value = value * 31 + unit & 0xFFFFFFFF
     return to_int32(value)
 

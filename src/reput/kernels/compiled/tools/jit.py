@@ -25,17 +25,17 @@ INT, BYTES = numba.types.int64, numba.types.Bytes(numba.types.uint8, 1, "C")
 """The types of entry kernels' arguments: a number or an address, Python's bytes."""
 
 
-def entry_kernel(*arguments: Any, result: Any = INT) -> Callable[[Callable[..., Any]], Any]:
+def entry_kernel(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile, for these arguments alone, a kernel that Python calls often and that is done in a microsecond.
 
-    It keeps the GIL. `entry_point` gives what to call.
+    It returns a number and keeps the GIL. `entry_point` gives what to call.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit([result(*arguments)], cache=True)(function)
+            return numba.njit([INT(*arguments)], cache=True)(function)
         except RuntimeError:
-            return numba.njit([result(*arguments)])(function)
+            return numba.njit([INT(*arguments)])(function)
 
     return compiled
 
