@@ -14,13 +14,12 @@ from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
-from reput.formats.paths import offset_name
 from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.check.findings import log_place, what_is_there
+from reput.pipeline.check.findings import log_place, note_out_of_order, outside_finding, what_is_there
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
-from reput.pipeline.check.queues import Mismatch
-from reput.pipeline.check.report import LEFTOVER, NOTE
+from reput.pipeline.check.queues import Mismatch, file_findings, place_in_queue
+from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
@@ -92,7 +91,7 @@ def _check_batches(check: Check, stitched: Stitched) -> None:
         for one in compared:
             _findings(check, one, stitched.end)
     for queue in live.values():
-        _file_findings(check, queue)
+        _file_findings(check, queue, stitched.end)
     _record_findings(check, stitched, list(outcomes.values()))
     check.report.queues += len(outcomes)
     check.report.queue_entries += sum(outcome.entries for outcome in outcomes.values())
@@ -207,36 +206,22 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
 
 
 def _place(check: Check, folder: str, number: int) -> tuple[str, int]:
-    size, position = check.job.batch_queue_file_size, number * BATCH_ENTRY_SIZE
-    return f"{folder}/{offset_name(position // size * size)}", position % size
+    return place_in_queue(folder, check.job.batch_queue_file_size, number * BATCH_ENTRY_SIZE)
 
 
-def _file_findings(check: Check, queue: BatchQueueFiles) -> None:
+def _file_findings(check: Check, queue: BatchQueueFiles, log_end: int) -> None:
     size, files = check.job.batch_queue_file_size, queue.folder.files
-    for number, file in enumerate(files):
-        if check.job.judged_to is not None and number == len(files) - 1 and file.size != size:
-            # The process that holds the store may be making it now.
-            break
-        if file.size == 0 and number == len(files) - 1:
-            detail = "an empty last file, which RocketMQ removes"
-            check.report.remark(LEFTOVER, "queue-empty-file", str(file.path), 1, detail)
-        elif file.size != size:
-            detail = f"{file.size} bytes instead of {size}: RocketMQ would not load this queue"
-            check.report.damage("queue-file-size", str(file.path), None, 1, detail)
-        if number and file.start != files[number - 1].start + size:
-            detail = f"a file is missing between {files[number - 1].path.name} and this one"
-            check.report.damage("queue-file-missing", str(file.path), None, 1, detail)
+    # A process that holds the store may be making the last file.
+    is_made = bool(files) and check.job.judged_to is not None and files[-1].size != size
+    for found in file_findings(files, size, files[-1].start if is_made else None):
+        outside_finding(check, found, log_end)
 
 
 def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[QueueOutcome]) -> None:
     """Report what is odd in the log itself."""
     for outcome in outcomes:
         if outcome.is_odd:
-            detail = (
-                f"queue offsets are not consecutive in the log: {outcome.repeats} repeats, {outcome.blanks} "
-                f"missing, {outcome.restarts} restarts"
-            )
-            check.report.remark(NOTE, "queue-offsets", str(outcome.key), 1, detail)
+            note_out_of_order(check, outcome)
     found = [result.oddities for result in stitched.results if result.oddities.without_entry]
     if found:
         file, _ = log_place(check.log, found[0].first_without_entry)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
-from reput.formats.paths import offset_name
 from reput.formats.record import Verdict
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
@@ -17,7 +16,7 @@ from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.queues import Mismatch, place_in_queue
 from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.merge import SplitQueues
@@ -112,7 +111,7 @@ def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[M
         if note_gone_on_purpose(check, Gone(kind, key, folder, there, missing + wrong, last)):
             continue
         if wrong:
-            file, offset = _entry_place(folder, file_size, first_wrong)
+            file, offset = place_in_queue(folder, file_size, first_wrong * ENTRY_SIZE)
             detail = f"entries that are not what their records give, first queue offset {first_wrong}"
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
         if not missing or key in check.half_deleted:
@@ -122,7 +121,7 @@ def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[M
         ):
             absent.append((key, missing))
             continue
-        place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))
+        place, byte, where = what_is_there(*place_in_queue(folder, file_size, first_missing * ENTRY_SIZE))
         if first_missing + missing == bounds.max_offset:
             detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
             check.out_of_date("queue-out-of-date", place, byte, missing, where + detail)
@@ -175,12 +174,6 @@ def is_unindexed(check: Check, offset: int) -> bool:
     return not check.report.closed_cleanly and offset > max(
         map(last_place, list_queues(check.layout.consume_queue)), default=-1
     )
-
-
-def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
-    position = queue_offset * ENTRY_SIZE
-    start = position // file_size * file_size
-    return f"{folder}/{offset_name(start)}", position - start
 
 
 def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from reput.pipeline.check import ext as check_ext
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
 from reput.queue.compare import Compared
-from reput.queue.files import list_queue_files
+from reput.queue.files import QueueFile, list_queue_files
 from reput.store.compare.queue_rules import entries_after, entries_before
 
 
@@ -64,38 +64,36 @@ def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck])
     """Check the files of these queues, and their entries outside the queues' records."""
     found: list[QueueFinding] = []
     for queue in queues:
-        found += _file_findings(job, queue)
+        made_to = queue.next * ENTRY_SIZE if job.judged_to is not None else None
+        found += file_findings(list_queue_files(Path(queue.folder)), job.queue_file_size, made_to)
         found += _outside_findings(job, log_min_offset, queue)
         found += check_ext.unit_findings(job, queue.key, queue.first, queue.next)
     return found
 
 
-def _file_findings(job: Job, queue: QueueToCheck) -> list[QueueFinding]:
-    files = list_queue_files(Path(queue.folder))
-    found = []
+def file_findings(files: Sequence[QueueFile], file_size: int, made_to: int | None) -> Iterator[QueueFinding]:
+    """Yield the faults of a queue's files.
+
+    The process that holds the store may be making those that begin at byte `made_to` of the queue or after it.
+    """
     for number, file in enumerate(files):
-        if job.judged_to is not None and file.start >= queue.next * ENTRY_SIZE:
-            # The process that holds the store may be making it now.
+        if made_to is not None and file.start >= made_to:
             break
-        last = number == len(files) - 1
-        if file.size == 0 and last:
-            found.append(
-                QueueFinding(
-                    "queue-empty-file",
-                    str(file.path),
-                    None,
-                    1,
-                    -1,
-                    "an empty last file, which RocketMQ removes",
-                )
-            )
-        elif file.size != job.queue_file_size:
-            detail = f"{file.size} bytes instead of {job.queue_file_size}: RocketMQ would not load this queue"
-            found.append(QueueFinding("queue-file-size", str(file.path), None, 1, -1, detail))
-        if number and file.start != files[number - 1].start + job.queue_file_size:
+        place = str(file.path)
+        if file.size == 0 and number == len(files) - 1:
+            yield QueueFinding("queue-empty-file", place, None, 1, -1, "an empty last file, which RocketMQ removes")
+        elif file.size != file_size:
+            detail = f"{file.size} bytes instead of {file_size}: RocketMQ would not load this queue"
+            yield QueueFinding("queue-file-size", place, None, 1, -1, detail)
+        if number and file.start != files[number - 1].start + file_size:
             detail = f"a file is missing between {files[number - 1].path.name} and this one"
-            found.append(QueueFinding("queue-file-missing", str(file.path), None, 1, -1, detail))
-    return found
+            yield QueueFinding("queue-file-missing", place, None, 1, -1, detail)
+
+
+def place_in_queue(folder: str, file_size: int, position: int) -> tuple[str, int]:
+    """Return the file of a queue that holds a byte of it, and the byte in that file."""
+    start = position // file_size * file_size
+    return f"{folder}/{offset_name(start)}", position - start
 
 
 def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> list[QueueFinding]:
