@@ -84,7 +84,7 @@ def test_dump_log_beside_a_writer_that_never_rests(tmp_path: Path) -> None:
 
 
 def test_damage_in_front_of_what_is_confirmed_is_told_beside_a_writer(tmp_path: Path) -> None:
-    """A writer's log with bad bytes below the confirmed offset is damaged, even if no record follows."""
+    """A writer's log with bad bytes below the confirmed offset is damaged, and all commands say so in one sentence."""
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         placed, confirmed = put(store, 20), store.view.confirmed()
         with (tmp_path / "u" / paths.COMMIT_LOG / f"{0:020}").open("r+b") as file:
@@ -94,10 +94,18 @@ def test_damage_in_front_of_what_is_confirmed_is_told_beside_a_writer(tmp_path: 
             file.write(bytes(len(kept)))
             file.flush()
             done = call("dump", "log", tmp_path / "u", "--json")
+            found, checked = (json.loads(call(name, tmp_path / "u", "--json").stdout) for name in ("info", "check"))
             file.seek(placed[-1])
             file.write(kept)
         assert (done.return_value, shown(done)) == (1, placed[:-1])
-        assert f"nothing written, though the log is confirmed up to {confirmed}" in done.stderr
+        sentence = f"(log offset {placed[-1]}): nothing written, though the log is confirmed up to {confirmed}"
+        assert sentence in done.stderr
+        assert [text for text in found["damage"] if sentence in text]
+        assert [
+            one
+            for one in checked["findings"]
+            if one["rule"] == "log-record" and sentence[1:].replace("):", ":") == one["detail"]
+        ]
     assert_sound(tmp_path / "u", CONFIG)
 
 

@@ -19,7 +19,7 @@ from reput.formats.record import Verdict
 from reput.kernels.layouts.columns import IN_QUEUE, MULTI_DISPATCH, ThreadScratch
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFile, LogFiles
-from reput.log.read.reader import place
+from reput.log.read.reader import confirmed_damage, place
 from reput.log.read.scan import Keep, LogWalk, RangeWalk, WalkRules, WalkState
 
 _scratch = ThreadScratch()
@@ -87,10 +87,9 @@ class StreamWalk:
         walked.end = walk.records_end
         if walk.state is WalkState.BROKEN:
             walked.verdict = walk.verdict
-            if limits.confirmed is not None and walk.offset < limits.confirmed:
+            if why := confirmed_damage(walk.offset, walk.verdict, limits.confirmed):
                 raise DamagedLogError(
-                    f"{place(self.log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to "
-                    f"{limits.confirmed}. Look with `reput check`; failOnDataLoss=false skips it"
+                    f"{place(self.log, walk.offset)}: {why}. Look with `reput check`; failOnDataLoss=false skips it"
                 )
         return walked
 

@@ -234,7 +234,7 @@ def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
 
 def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
     """Show why the log ends before enough records are shown; return the exit code."""
-    from reput.log.read.reader import place
+    from reput.log.read.reader import confirmed_damage, place
 
     if end is None:
         return 0
@@ -244,11 +244,8 @@ def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> in
             f"{end.next_record}. -o {end.next_record} continues there; restore these bytes from a replica or a backup"
         )
         return 1
-    if confirmed is not None:
-        output.say(
-            f"damage: {place(files, end.offset)}: {end.verdict.meaning}, though the log is confirmed up to "
-            f"{confirmed}. Restore these bytes from a replica or a backup"
-        )
+    if why := confirmed_damage(end.offset, end.verdict, confirmed):
+        output.say(f"damage: {place(files, end.offset)}: {why}. Restore these bytes from a replica or a backup")
         return 1
     if end.is_torn:
         output.say(

@@ -21,7 +21,7 @@ from reput.kernels import small_work
 from reput.kernels.layouts.columns import IN_QUEUE, Columns
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
-from reput.log.read.reader import place, record_at, written_bytes
+from reput.log.read.reader import confirmed_damage, place, record_at, written_bytes
 from reput.log.read.scan import Gap, LogWalk, WalkRules
 from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers
@@ -144,11 +144,8 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     with small_work():
         for piece in walk.pieces():
             notes.add(piece.columns)
-    if confirmed is not None and walk.offset < confirmed and not tolerant:
-        raise DamagedLogError(
-            f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {confirmed}. "
-            "Look with `reput check`"
-        )
+    if not tolerant and (why := confirmed_damage(walk.offset, walk.verdict, confirmed)):
+        raise DamagedLogError(f"{place(log, walk.offset)}: {why}. Look with `reput check`")
     end = after = walk.records_end
     if confirmed is not None:
         after = confirmed

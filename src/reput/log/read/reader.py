@@ -77,6 +77,16 @@ def resumes(walk: LogWalk, end: WalkEnd) -> bool:
     return True
 
 
+def confirmed_damage(offset: int, verdict: Verdict, confirmed: int | None) -> str | None:
+    """Say that bytes at a log offset are damage, since a writer has confirmed the log up to `confirmed`; None if not.
+
+    `confirmed` is None if nobody has confirmed anything: an end may then be the torn one of a crash.
+    """
+    if confirmed is None or offset >= confirmed:
+        return None
+    return f"{verdict.meaning}, though the log is confirmed up to {confirmed}"
+
+
 def find_record(
     log: LogListing, offset: int, crc_check: int = CHECK_BODY, search_bytes: int | None = None
 ) -> int | None:

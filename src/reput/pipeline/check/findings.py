@@ -10,7 +10,7 @@ from reput.formats.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.formats.record import Verdict
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
-from reput.log.read.reader import file_of, written_bytes
+from reput.log.read.reader import confirmed_damage, file_of, written_bytes
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
@@ -58,12 +58,9 @@ def log_findings(check: Check, stitched: Stitched) -> None:
             f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
         )
     place = log_place(log, stitched.end)
-    if check.confirmed is not None:
-        if stitched.end < check.confirmed:
-            why = (stitched.tail_verdict or Verdict.ZERO).meaning
-            detail = f"{why} at log offset {stitched.end}, and the log is confirmed up to {check.confirmed}"
-            report.damage("log-record", *place, 1, detail)
-    elif stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
+    if why := confirmed_damage(stitched.end, stitched.tail_verdict or Verdict.ZERO, check.confirmed):
+        report.damage("log-record", *place, 1, f"log offset {stitched.end}: {why}")
+    elif check.confirmed is None and stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
         detail = f"{size} bytes after the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
         maps = LogMaps(log.folder, log.file_size)
         if known := why_known_good(check.layout, maps, stitched.end, size):

@@ -20,7 +20,7 @@ from reput.formats.record import (
     Verdict,
 )
 from reput.log.read.files import LogFile, LogFiles
-from reput.log.read.reader import end_of, good_record, next_boundary, place, record_at
+from reput.log.read.reader import confirmed_damage, end_of, good_record, next_boundary, place, record_at
 from reput.log.read.scan import LogRecord, LogWalk, checking
 from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
 from reput.store.info.use import Use
@@ -128,12 +128,9 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
     walk = LogWalk(log, begin, _UNCHECKED, limit)
     walked = _WalkToEnd(begin, queued_to)
     is_whole = _walk_on(walk, walked, ends)
-    if is_whole and walk.offset < limit:
+    if is_whole and (why := confirmed_damage(walk.offset, walk.verdict, limit)):
         info.log.tail, info.log.max_is_exact = DAMAGED, False
-        info.damage.append(
-            f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {limit}. "
-            "`reput check` shows more"
-        )
+        info.damage.append(f"{place(log, walk.offset)}: {why}. `reput check` shows more")
     if not is_whole:
         _walk_on(
             LogWalk(log, next_boundary(log, max(walk.offset, limit - _JUMP_BYTES)), _UNCHECKED, limit), walked, ends

@@ -25,6 +25,7 @@ from reput.kernels.layouts.pack import EntrySources, Packed
 from reput.kernels.pack import pack_entries
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.maps import LogMaps
+from reput.log.read.reader import confirmed_damage, place
 from reput.log.read.scan import Keep, RangeWalk, WalkRules, WalkState
 from reput.queue.kinds import TakesBatches
 from reput.queue.queues import Queues
@@ -180,10 +181,8 @@ class Follower:
         """
         verdict = self.follow(end, durable=durable)
         if verdict is not None:
-            raise DamagedLogError(
-                f"{self.log.folder}: log offset {self.offset} has {verdict.meaning}, though the log is confirmed "
-                f"up to {end}. Run `reput check`"
-            )
+            why = confirmed_damage(self.offset, verdict, end)
+            raise DamagedLogError(f"{place(self.log, self.offset)}: {why}. Run `reput check`")
 
     def _piece(self, end: int) -> Verdict | None:
         start = self.log.file_at(self.offset)

@@ -20,9 +20,10 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import NO_LIMIT
+from reput.formats.record import Verdict
 from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles, list_log_files
-from reput.log.read.reader import place
+from reput.log.read.reader import confirmed_damage, place
 from reput.pipeline.build.grow.ranges import DecodedRange, PlacedQueues, ProvedRange, Work, placements, range_task
 from reput.pipeline.build.index.built import IndexGrower
 from reput.pipeline.build.index.kinds import append_indexed, index_growers
@@ -178,9 +179,10 @@ class Grower:
         now = datetime.now()  # noqa: DTZ005 - RocketMQ names IndexFiles by local time
         result, index_files = self.build.run(_grow_task, [split], self.index_end, now)[0]
         if result.gaps:
-            return self._in_one_task(self._before(result.gaps[0].begin))
+            gap = result.gaps[0]
+            return self._in_one_task(self._before(gap.begin, gap.verdict, end))
         if result.open_verdict is not None and not self.soft_end:
-            self._before(result.chain_end)
+            self._before(result.chain_end, result.open_verdict, end)
         out_of_order = self._finish_queues([split], [result])
         return self._growth([result], index_files, out_of_order)
 
@@ -240,7 +242,10 @@ class Grower:
         stitched = prove(self.build, self.offset, decoded.splits, decoded.results, self._log().gaps)
         if stitched.gaps or (stitched.end < decoded.end and not self.soft_end):
             fs.remove_tree(decoded.folder)
-            end = self._before(stitched.gaps[0].begin if stitched.gaps else stitched.end)
+            begin, verdict = stitched.end, stitched.tail_verdict or Verdict.ZERO
+            if stitched.gaps:
+                begin, _, verdict = stitched.gaps[0]
+            end = self._before(begin, verdict, decoded.end)
             return self._prove(self._decode(self._plan(self.offset, end)))
         pairs = zip(stitched.splits, stitched.results, strict=True)
         kept = [
@@ -299,7 +304,7 @@ class Grower:
             stopped=self.soft_end and any(result.open_verdict is not None for result in results),
         )
 
-    def _before(self, damage: int) -> int:
+    def _before(self, damage: int, verdict: Verdict, confirmed: int) -> int:
         """Return the end of the range that can still be taken in before damage.
 
         Raises:
@@ -308,7 +313,7 @@ class Grower:
         if damage > self.offset:
             return damage
         raise DamagedLogError(
-            f"{place(self._log(), damage)}: no record, though the log is confirmed after it. The indexes stay where "
+            f"{place(self._log(), damage)}: {confirmed_damage(damage, verdict, confirmed)}. The indexes stay where "
             "they are; look with `reput check`"
         )
 
