@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reput.formats.client_batch import InnerMessage, decode_messages
 from reput.formats.layout import INT32_MAX
 from reput.kernels import client_kernels
-from reput.kernels.layouts.client_batch import BROKEN, SPLIT, SPLIT_LAYOUT, UNUSUAL, Split, most_rows
+from reput.kernels.layouts.client_batch import BROKEN, SPLIT, SPLIT_LAYOUT, UNUSUAL, SplitAt, most_rows
 from reput.kernels.layouts.records import address_of, words_of
 from support.encoders import encode_messages
 from support.twins import TWINS
@@ -61,7 +61,7 @@ def split(twin: str, data: bytes) -> Columns:
     answer = client_kernels(twin).split_batch(address_of(record))
     if answer != SPLIT:
         return Columns(answer, [])
-    count = int(record[Split.rows])
+    count = int(record[SplitAt.rows])
     bodies, properties = (
         [column[begin:end].tobytes() for begin, end in pairwise(at[: count + 1])]
         for column, at in zip(texts, offsets.tolist(), strict=True)

@@ -20,7 +20,7 @@ from reput.kernels.compiled.tools.memory import (
     store_64,
     word,
 )
-from reput.kernels.layouts.client_batch import BEGINNING, BROKEN, SPLIT, UNUSUAL, UNUSUAL_BEGINNINGS, Split
+from reput.kernels.layouts.client_batch import BEGINNING, BROKEN, SPLIT, UNUSUAL, UNUSUAL_BEGINNINGS, SplitAt
 
 _HEAD_SIZE, _LENGTH_SIZE, _BEGINNING = fmt.HEAD_SIZE, fmt.LENGTH_SIZE, BEGINNING
 _FLAG_AT, _BODY_LENGTH_AT = (fmt.HEAD.offsets[name] for name in ("flag", "body_length"))
@@ -63,11 +63,11 @@ def _are_usual(begin, end):
 @kernel
 def split_batch(split):
     """Split the body of a client's batch into columns; see the twin."""
-    at = word(split, Split.data_at)
-    end = at + word(split, Split.size)
-    body_offsets, bodies = word(split, Split.body_offsets_at), word(split, Split.bodies_at)
-    text_offsets, texts = word(split, Split.property_offsets_at), word(split, Split.properties_at)
-    flags = word(split, Split.flags_at)
+    at = word(split, SplitAt.data_at)
+    end = at + word(split, SplitAt.size)
+    body_offsets, bodies = word(split, SplitAt.body_offsets_at), word(split, SplitAt.bodies_at)
+    text_offsets, texts = word(split, SplitAt.property_offsets_at), word(split, SplitAt.properties_at)
+    flags = word(split, SplitAt.flags_at)
     rows, bodies_size, texts_size, is_usual = np.int64(0), np.int64(0), np.int64(0), True
     store_64(body_offsets, bodies_size)
     store_64(text_offsets, texts_size)
@@ -95,7 +95,7 @@ def split_batch(split):
         store_64(body_offsets + 8 * rows, bodies_size)
         store_64(text_offsets + 8 * rows, texts_size)
         at = text + text_size
-    store_64(split + 8 * Split.rows, rows)
+    store_64(split + 8 * SplitAt.rows, rows)
     if rows == 0:
         return BROKEN
     return SPLIT if is_usual else UNUSUAL

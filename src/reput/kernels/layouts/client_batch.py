@@ -28,7 +28,7 @@ SPLIT_LAYOUT = Layout(
     ],
     "=",
 )
-Split = SPLIT_LAYOUT.words
+SplitAt = SPLIT_LAYOUT.words
 
 SPLIT, BROKEN, UNUSUAL = 1, 0, -1
 """The answers: all is split; the body does not hold whole messages, or none; properties that need a look."""

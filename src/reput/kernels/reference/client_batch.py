@@ -15,7 +15,7 @@ from reput.kernels.layouts.client_batch import (
     SPLIT_LAYOUT,
     UNUSUAL,
     UNUSUAL_BEGINNINGS,
-    Split,
+    SplitAt,
 )
 
 
@@ -25,7 +25,7 @@ def split_batch(split: int) -> int:
     Properties get a separator after the last one. UNUSUAL: a property has no name or no value, or a name that may
     change how the message is stored; then the columns are of no use.
     """
-    fields = type(Split)(*(_int64s(split, number)[0] for number in range(SPLIT_LAYOUT.word_count)))
+    fields = type(SplitAt)(*(_int64s(split, number)[0] for number in range(SPLIT_LAYOUT.word_count)))
     messages = decode_messages(ctypes.string_at(fields.data_at, fields.size))
     if messages is None:
         return BROKEN
@@ -42,7 +42,7 @@ def split_batch(split: int) -> int:
         ctypes.memmove(data_at, b"".join(pieces), sum(map(len, pieces)))
     for row, message in enumerate(messages):
         ctypes.c_int32.from_address(fields.flags_at + 4 * row).value = message.flag
-    _int64s(split, Split.rows)[0] = len(messages)
+    _int64s(split, SplitAt.rows)[0] = len(messages)
     return SPLIT
 
 

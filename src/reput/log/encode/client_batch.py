@@ -14,7 +14,7 @@ from reput.formats.layout import WORD_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
 from reput.kernels import client_kernels
 from reput.kernels.layouts.batch import BatchAt, TextsAt
-from reput.kernels.layouts.client_batch import SPLIT, SPLIT_LAYOUT, Split, most_rows
+from reput.kernels.layouts.client_batch import SPLIT, SPLIT_LAYOUT, SplitAt, most_rows
 from reput.kernels.layouts.records import address_of, words_of
 from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
@@ -73,7 +73,7 @@ class SplitColumns:
             dtype=np.int64,
         )
         self.are_split = client_kernels().split_batch(address_of(self._split)) == SPLIT
-        self.rows = int(self._split[Split.rows])
+        self.rows = int(self._split[SplitAt.rows])
 
 
 class ClientBatch(LaidOutBatch):
