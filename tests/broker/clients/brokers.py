@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,6 +115,22 @@ def ours(path: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Serving
     warm_store_kernels()
     with reput.serve(path, config=config_of(settings)) as broker:
         yield Serving("reput", broker.address, broker.address, path)
+
+
+@contextlib.contextmanager
+def our_process(
+    path: Path, settings: Mapping[str, str] = SETTINGS
+) -> Iterator[tuple[Serving, subprocess.Popen[bytes]]]:
+    """`reput serve` on a store, and its process, which is killed in the end."""
+    words = [sys.executable, "-m", "reput", "serve", str(path), "--port", "0", "--json"]
+    words += [f"--set={name}={value}" for name, value in settings.items()]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            address = json.loads(process.stdout.readline())["address"]
+            yield Serving("reput", address, address, path), process
+        finally:
+            process.kill()
 
 
 def make_topics(serving: Serving, topics: Mapping[str, int]) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import threading
-import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.clients.brokers import make_topics
-from broker.remoting import Client
+from broker.clients.member import Member
 from peer import peer
-from reput.broker.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from broker.clients.brokers import Serving
@@ -41,6 +38,7 @@ TOPICS = {
     "admin": 2,
 }
 """The topics of the scenarios, with their queues; `fresh` is made by its first message."""
+_LIVES = ("both got", "another came", "it was cut off", "it came back", "it was killed")
 SEEN: dict[str, Callable[[Any], bool]] = {
     "send": lambda outcome: outcome["queues"] == [0, 1, 2, 3] and outcome["batch"] == "SEND_OK 20 1",
     "refused": lambda outcome: outcome["queue"] == "broker 29",
@@ -55,7 +53,7 @@ SEEN: dict[str, Callable[[Any], bool]] = {
     "pull": lambda outcome: len(outcome["got"]) == 81,
     "assign": lambda outcome: len(outcome["from 7"]) == 3 and outcome["committed"] == 10,
     "ask": lambda outcome: len(outcome["by key"]) == 1,
-    "rebalance": lambda outcome: outcome["after 2"] == "[2, 2]" and outcome["it was killed"] and outcome["both got"],
+    "rebalance": lambda outcome: outcome["after 2"] == "[2, 2]" and all(map(outcome.get, _LIVES)),
     "delay": lambda outcome: len(outcome["got"]) == 8 and outcome["late"],
     "timer": lambda outcome: len(outcome["got"]) == 4 and outcome["late"],
     "transaction": lambda outcome: len(outcome["got"]) == 3 and len(outcome["checked"]) == 2,
@@ -63,7 +61,6 @@ SEEN: dict[str, Callable[[Any], bool]] = {
 """The scenarios of `Scenario.java`, and what must be so in each: two brokers that both do nothing agree, too."""
 SCENARIOS = tuple(SEEN)
 RUN_TIMEOUT_S = 300
-_KILLED_AFTER_S = 1.5
 
 
 class Ran(NamedTuple):
@@ -89,6 +86,14 @@ class Compared(NamedTuple):
 
     theirs: Ran
     ours: Ran
+
+
+def java_words(program: str, home: Path) -> list[str]:
+    """Return the command of Java for a program of `peer`, without its class; its logs and offsets go to `home`."""
+    home.mkdir(parents=True, exist_ok=True)
+    words = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m", f"-Duser.home={home}"]
+    words += [f"-Drocketmq.client.logRoot={home}", f"-Drocketmq.client.localOffsetStoreDir={home}"]
+    return [*words, "-cp", peer.PROGRAMS[program].classpath]
 
 
 def prefix_of(version: str) -> str:
@@ -119,14 +124,12 @@ def run(
     """
     make_topics(serving, {f"{prefix}{topic}": queues for topic, queues in TOPICS.items()})
     program = peer.PROGRAMS[PROGRAMS[version]]
-    home.mkdir(parents=True, exist_ok=True)
-    words = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m", f"-Duser.home={home}"]
-    words += [f"-Drocketmq.client.logRoot={home}", f"-Drocketmq.client.localOffsetStoreDir={home}"]
-    words += ["-cp", program.classpath, *program.words, serving.namesrv, prefix, *names]
+    words = [*java_words(PROGRAMS[version], home), *program.words, serving.namesrv, prefix, *names]
     addresses = {"namesrv": serving.namesrv, "broker": serving.broker}
     lines_in = ["\t".join([name, *(word.format(**addresses) for word in line)]) for name, line in commands.items()]
     stdin = "".join(f"{line}\n" for line in lines_in).encode()
-    with member_that_dies(serving, prefix) if "rebalance" in names else contextlib.nullcontext():
+    member = Member(java_words(PROGRAMS[version], home), serving, prefix)
+    with member.lives() if "rebalance" in names else contextlib.nullcontext():
         try:
             done = subprocess.run(words, input=stdin, capture_output=True, timeout=RUN_TIMEOUT_S, cwd=home, check=False)
         except subprocess.TimeoutExpired as late:
@@ -138,32 +141,3 @@ def run(
         {line["scenario"]: line for line in lines if "scenario" in line},
         {line["command"]: line["output"] for line in lines if "command" in line},
     )
-
-
-@contextlib.contextmanager
-def member_that_dies(serving: Serving, prefix: str) -> Iterator[None]:
-    """A member of the group of the scenario `rebalance`: it comes when one of two members has gone, and is killed."""
-    stop = threading.Event()
-    thread = threading.Thread(target=_live_and_die, args=[serving, prefix, stop], daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _live_and_die(serving: Serving, prefix: str, stop: threading.Event) -> None:
-    group, topic, most = f"{prefix}rebalance-group", f"{prefix}rebalance", 0
-    with Client(serving.broker) as client:
-        while not stop.is_set():
-            answer = client.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
-            members = json.loads(answer.body)["consumerIdList"] if answer.code == ResponseCode.SUCCESS else []
-            most = max(most, len(members))
-            if most == 2 and len(members) == 1:
-                break
-            stop.wait(0.05)
-        # Time for the other one to see that it is alone.
-        stop.wait(_KILLED_AFTER_S)
-        client.heartbeat("0.0.0.0@killed", group, 1, **{topic: "*", f"%RETRY%{group}": "*"})
-        time.sleep(_KILLED_AFTER_S)

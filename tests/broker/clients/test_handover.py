@@ -20,6 +20,7 @@ pytestmark = pytest.mark.clients
 
 R = RequestCode
 FEW = 32
+"""Messages that RocketMQ's store gives at once."""
 
 
 def test_rocketmq_goes_on_where_our_broker_ended(our_store: Path, tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_rocketmq_goes_on_where_our_broker_ended(our_store: Path, tmp_path: Path
             place: (
                 one.min_offset,
                 one.max_offset,
-                list(store.get_message(*place, one.min_offset, FEW).physical_offsets),
+                list(store.get_message(*place, one.min_offset, one.max_offset - one.min_offset).physical_offsets),
             )
             for place, one in queues.items()
         }
@@ -43,8 +44,10 @@ def test_rocketmq_goes_on_where_our_broker_ended(our_store: Path, tmp_path: Path
                 continue  # it works on these at once
             ends = brokers.ask(process, {"queue": [topic, queue_id]})
             assert (ends["min"], ends["max"]) == (begin, end), (topic, queue_id)
-            if end > begin:
-                assert brokers.ask(process, {"get": [topic, queue_id, begin, FEW]})["phys"] == places
+            for at in range(begin, end, FEW):
+                some = places[at - begin : at - begin + FEW]
+                assert brokers.ask(process, {"get": [topic, queue_id, at, len(some)]})["phys"] == some
+            assert len(places) == end - begin
         with Client(serving.broker) as client:
             for key, table in offsets.items():
                 topic, group = key.split("@")

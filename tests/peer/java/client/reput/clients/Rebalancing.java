@@ -17,8 +17,8 @@ final class Rebalancing {
     }
 
     /**
-     * Two consumers come, and one goes. Then it waits for a member that the test makes and kills: the queues are shared
-     * with it, and come back.
+     * Two consumers come, and one goes. Then a member in another process comes (`Member`), which the test cuts off, lets
+     * come back, and kills: each time the queues are shared anew.
      */
     static Map<String, Object> rebalance(Clients clients) throws Exception {
         Map<String, Object> outcome = new TreeMap<>();
@@ -44,8 +44,9 @@ final class Rebalancing {
         consumers.remove(1).shutdown();
         Clients.await(() -> shares(clients, consumers).equals(List.of(4)));
         outcome.put("one left", shares(clients, consumers).toString());
-        boolean came = Clients.await(() -> shares(clients, consumers).equals(List.of(2)));
-        outcome.put("another came", came);
+        outcome.put("another came", Clients.await(() -> shares(clients, consumers).equals(List.of(2))));
+        outcome.put("it was cut off", Clients.await(() -> shares(clients, consumers).equals(List.of(4))));
+        outcome.put("it came back", Clients.await(() -> shares(clients, consumers).equals(List.of(2))));
         outcome.put("it was killed", Clients.await(() -> shares(clients, consumers).equals(List.of(4))));
         for (int number = 40; number < 60; number++) {
             producer.send(clients.message("rebalance", "shared", number));
