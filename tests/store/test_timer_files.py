@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import timer_wheel
-from reput.formats.timer_log import DELETE, UNIT_SIZE, TimerUnit
+from reput.formats import paths, timer_wheel
+from reput.formats.timer_checkpoint import TimerCheckpoint
+from reput.formats.timer_log import DELETE, FOLDER, UNIT, UNIT_SIZE, TimerUnit
 from reput.formats.timer_wheel import SLOT_SIZE, SLOTS
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import WheelReader, read_timer_checkpoint
@@ -88,6 +89,25 @@ def test_slots_that_a_kill_has_lost_come_from_the_log(root: Path) -> None:
         ]
         assert files.last_unit is not None
         assert files.last_unit.physical_offset == 24_000
+
+
+def test_a_unit_that_refers_to_a_later_one_ends_a_slot_in_one_way(root: Path) -> None:
+    """The unit itself is good; who writes the wheel and who reads it end the slot there, and name the same damage."""
+    with opened(root) as files:
+        for number in range(2):
+            files.add(BEGIN_MS, BEGIN_MS, unit(number))
+        log = root / FOLDER / paths.offset_name(0)
+        at = UNIT_SIZE + UNIT.dtype.fields["previous_position"][1]
+        fs.write_at(str(log), LOG_SIZE, fs.owner_of(root), (5 * UNIT_SIZE).to_bytes(8, "big"), at)
+        found = files.units_of(BEGIN_MS)
+    assert [one.physical_offset for one in found.units] == [1000]
+    what = f"the unit at {UNIT_SIZE} refers to a later one, {5 * UNIT_SIZE}"
+    assert found.damage is not None
+    assert found.damage.endswith(what)
+    checkpoint = TimerCheckpoint(last_read_time_ms=BEGIN_MS)
+    (slot,) = WheelReader(root / timer_wheel.FILE_NAME, TimerLogReader(root), checkpoint).slots()
+    assert slot.damage is not None
+    assert (list(slot.positions), slot.damage.what) == ([UNIT_SIZE], what)
 
 
 def test_a_time_beyond_the_window_is_cut(root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,19 @@ from reput.files.maps import MapCache
 from reput.formats import timer_log
 from reput.formats.record import MAGIC_BLANK
 from reput.formats.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit, is_unit
+from reput.formats.timer_wheel import NO_POSITION
 from reput.log.read.files import LogFile, list_log_files
 from reput.log.read.reader import file_of, place
 
 _MAPS_KEPT = 8
+
+
+class ChainLink(NamedTuple):
+    """A unit of a slot; `damage` says why the slot's older units are lost, `unit` is None if this one is lost, too."""
+
+    position: int
+    unit: TimerUnit | None
+    damage: str | None
 
 
 class TimerLogReader:
@@ -45,6 +55,35 @@ class TimerLogReader:
         unit = None if file is None else decode_unit(self._map(file).data, position - file.start)
         if unit is None:
             raise DamagedStoreError(f"{place(self.files, position)}: no unit of the timer log is here")
+        return unit
+
+    def chain(self, position: int, time: int, precision_ms: int) -> Iterator[ChainLink]:
+        """Yield the units of a slot, newest first, up to the first that cannot be read or refers to a later one.
+
+        Args:
+            position: the slot's newest unit; NO_POSITION if it has none.
+            time: the slot's time, in units of the precision.
+            precision_ms: timerPrecisionMs.
+        """
+        while position != NO_POSITION:
+            try:
+                unit = self._unit_of(position, time, precision_ms)
+            except DamagedStoreError as error:
+                yield ChainLink(position, None, str(error))
+                return
+            if unit.previous_position >= position:
+                what = f"the unit at {position} refers to a later one, {unit.previous_position}"
+                yield ChainLink(position, unit, what)
+                return
+            yield ChainLink(position, unit, None)
+            position = unit.previous_position
+
+    def _unit_of(self, position: int, time: int, precision_ms: int) -> TimerUnit:
+        if position < self.min_position:
+            raise DamagedStoreError(f"the unit at {position} is gone: the timer log begins at {self.min_position}")
+        unit = self.unit_at(position)
+        if unit.time // precision_ms != time:
+            raise DamagedStoreError(f"the unit at {position} of the timer log is of another time, {unit.time}")
         return unit
 
     def file_at(self, position: int) -> Path:

@@ -17,7 +17,7 @@ from reput.formats import paths, timer_checkpoint, timer_wheel
 from reput.formats import timer_log as log_format
 from reput.formats.timer_checkpoint import TIMER_CHECKPOINT, TimerCheckpoint, decode_timer_checkpoint
 from reput.formats.timer_log import TimerUnit
-from reput.formats.timer_wheel import NO_POSITION, SLOT, SLOTS, WHEEL_SIZE
+from reput.formats.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
 from reput.store.pending.timer_log import TimerLogReader
 
 PRECISION_MS = 1000
@@ -108,6 +108,9 @@ class WheelReader:
         log: the timer log.
         checkpoint: see `read_timer_checkpoint`.
 
+    Attributes:
+        lacking: time (in units of the precision) and newest unit of each slot that lacks its last units in the file.
+
     Raises:
         DamagedStoreError: The file has another length than a wheel.
     """
@@ -120,6 +123,7 @@ class WheelReader:
         first = -(-checkpoint.last_read_time_ms // self.precision_ms)
         begin = max(0, checkpoint.last_timer_log_flush_pos - log.files.file_size)
         self._slots = _revised(slots, first, log.units_from(begin), self.precision_ms)
+        self.lacking = list(_differing(self._slots, slots))
 
     def slots(self) -> Iterator[SlotUnits]:
         """Yield the slots that have not been delivered, by time."""
@@ -128,28 +132,13 @@ class WheelReader:
 
     def _units(self, time: int, position: int) -> SlotUnits:
         positions, marks, damage = array("q"), array("q"), None
-        while position != NO_POSITION:
-            try:
-                unit = self._unit_of(time, position)
-            except DamagedStoreError as error:
-                damage = self._damage(time, position, str(error))
-                break
-            (marks if unit.is_delete_mark else positions).append(position)
-            if unit.previous_position >= position:
-                what = f"the unit at {position} refers to a later one, {unit.previous_position}"
-                damage = self._damage(time, position, what)
-                break
-            position = unit.previous_position
+        for link in self.log.chain(position, time, self.precision_ms):
+            if link.unit is not None:
+                (marks if link.unit.is_delete_mark else positions).append(link.position)
+            if link.damage is not None:
+                damage = self._damage(time, link.position, link.damage)
         positions.reverse()
         return SlotUnits(time * self.precision_ms, positions, marks, damage)
-
-    def _unit_of(self, time: int, position: int) -> TimerUnit:
-        if position < self.log.min_position:
-            raise DamagedStoreError(f"the unit at {position} is gone: the timer log begins at {self.log.min_position}")
-        unit = self.log.unit_at(position)
-        if unit.time // self.precision_ms != time:
-            raise DamagedStoreError(f"the unit at {position} of the timer log is of another time, {unit.time}")
-        return unit
 
     def _damage(self, time: int, position: int, what: str) -> SlotDamage:
         where = f"{self.path}: slot at {time % SLOTS * SLOT.size}, time {time * self.precision_ms}"
@@ -217,6 +206,15 @@ def _revised(
                 np.concatenate([slots.times, times[newer]]), np.concatenate([slots.lasts, positions[newer]])
             )
     return slots
+
+
+def _differing(slots: _WheelSlots, known: _WheelSlots) -> Iterator[tuple[int, int]]:
+    """Yield the slots that `known` does not have in the same way."""
+    is_same = np.zeros(len(slots.times), dtype=bool)
+    if len(known.times):
+        rows = np.minimum(np.searchsorted(known.times, slots.times), len(known.times) - 1)
+        is_same = (known.times[rows] == slots.times) & (known.lasts[rows] == slots.lasts)
+    yield from zip(slots.times[~is_same].tolist(), slots.lasts[~is_same].tolist(), strict=True)
 
 
 def _newest(times: NDArray[np.int64], lasts: NDArray[np.int64]) -> _WheelSlots:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from reput.errors import DamagedStoreError, UnsupportedStoreError
+from reput.errors import UnsupportedStoreError
 from reput.files import fs
 from reput.files.holes import Holes
 from reput.formats import paths, timer_checkpoint, timer_log, timer_wheel
@@ -89,9 +89,11 @@ class TimerFiles:
         self.checkpoint = found or TimerCheckpoint(last_read_time_ms=begun_ms)
         if newest is not None and newest != self._wheel_path:
             fs.copy_file(newest, self._wheel_path, self._owner)
-        if newest is not None and WheelReader(newest, self._reader, self.checkpoint).precision_ms != PRECISION_MS:
+        wheel = WheelReader(newest or self._wheel_path, self._reader, self.checkpoint)
+        if wheel.precision_ms != PRECISION_MS:
             raise UnsupportedStoreError(
-                f"{newest}: its slots are not of a second (timerPrecisionMs). Let RocketMQ deliver its timer messages"
+                f"{wheel.path}: its slots are not of a second (timerPrecisionMs). "
+                "Let RocketMQ deliver its timer messages"
             )
         self._full: list[int] = []
         self.last_unit: TimerUnit | None = None
@@ -100,28 +102,23 @@ class TimerFiles:
             self._wheel = fs.open_sized(str(self._wheel_path), WHEEL_SIZE, self._owner)
             opened.callback(fs.close, self._wheel)
             self._slots = fs.map_file(self._wheel_path, WHEEL_SIZE, Holes.LIVE)
-            self._recover()
+            self._recover(wheel)
             self._log = self._open_log()
             opened.pop_all()
 
-    def _recover(self) -> None:
+    def _recover(self, wheel: WheelReader) -> None:
         """Find the log's end, remove files after it, and mend slots that lack the last units."""
         files, begin = self._reader.files, self.checkpoint.last_timer_log_flush_pos - self._log_size
         begin = max(begin, 0)
         kept = [file for file in files.files if file.end > begin]
-        for file, (positions, units) in zip(kept, self._reader.units_from(begin), strict=False):
+        for file, (positions, _) in zip(kept, self._reader.units_from(begin), strict=False):
             self.end = file.start + len(positions) * UNIT_SIZE
             if len(positions):
                 self.last_unit = self._reader.unit_at(int(positions[-1]))
-            times = (units["write_time"].astype(np.int64) + units["delay"]) // PRECISION_MS
-            pending = times * PRECISION_MS >= self.checkpoint.last_read_time_ms
-            newest = dict(zip(times[pending].tolist(), positions[pending].tolist(), strict=True))
-            for unit_time, position in newest.items():
-                slot = self._slot(unit_time)
-                if slot.time != unit_time:
-                    self._put_slot(WheelSlot(unit_time, position, position, slot.balance, slot.magic))
-                elif slot.last_position < position:
-                    self._put_slot(slot._replace(last_position=position))
+        for slot_time, position in wheel.lacking:
+            slot = self._slot(slot_time)
+            first = slot.first_position if slot.time == slot_time else position
+            self._put_slot(WheelSlot(slot_time, first, position, slot.balance, slot.magic))
         for file in files.files:
             if file.start > self.end:
                 fs.remove_file(file.path)
@@ -202,20 +199,12 @@ class TimerFiles:
         units: list[TimerUnit] = []
         damage, slot = None, self._slot(time_ms // PRECISION_MS)
         position = slot.last_position if slot.time == time_ms // PRECISION_MS else NO_POSITION
-        while position != NO_POSITION:
-            if position >= self._reader.files.end_offset:
-                self._reader.close()
-                self._reader = TimerLogReader(self._folder.parent)
-            try:
-                unit = self._reader.unit_at(position)
-            except DamagedStoreError as error:
-                damage = str(error)
-                break
-            if unit.time // PRECISION_MS != slot.time or unit.previous_position >= position:
-                damage = f"the unit at {position} of the timer log is of another time"
-                break
-            units.append(unit)
-            position = unit.previous_position
+        if position >= self._reader.files.end_offset:
+            self._reader.close()
+            self._reader = TimerLogReader(self._folder.parent)
+        for link in self._reader.chain(position, slot.time, PRECISION_MS):
+            units += [] if link.unit is None else [link.unit]
+            damage = link.damage
         if damage is not None:
             damage = f"{self._wheel_path}: slot at {slot.time % SLOTS * SLOT_SIZE}: {damage}"
         return DueUnits(units[::-1], damage)
