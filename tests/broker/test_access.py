@@ -10,11 +10,10 @@ import reput
 from broker.remoting import Client, send_fields
 from reput.broker.wire.access import AccessKeys, read_access_keys, signature_of
 from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.remoting import RemotingFrame
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from reput.formats.remoting import RemotingFrame
 
 R, C = RequestCode, ResponseCode
 KEY, SECRET = "rocketmq2", "12345678"
@@ -56,6 +55,15 @@ def test_only_signed_requests_are_served(tmp_path: Path) -> None:
         ]
         assert {one.code for one in refused} == {C.NO_PERMISSION}
         assert signed(client, R.GET_MAX_OFFSET, b"", topic="orders", queueId=0).fields["offset"] == "1"
+
+
+@pytest.mark.parametrize(("version", "is_served"), [(399, True), (401, False), (511, False)])
+def test_a_query_by_unique_key_of_old_clients_was_refused(version: int, is_served: bool) -> None:
+    """Clients up to 4.9.3 do not sign `_UNIQUE_KEY_QUERY`, later ones do; so has RocketMQ's broker."""
+    fields = {"AccessKey": KEY, "topic": "orders"}
+    fields["Signature"] = signature_of(fields, b"", SECRET.encode()).decode()
+    frame = RemotingFrame(R.QUERY_MESSAGE, fields={**fields, "_UNIQUE_KEY_QUERY": "true"}, version=version)
+    assert (AccessKeys({KEY: SECRET}).refusal_of(frame) is None) == is_served
 
 
 def test_keys_are_read_from_a_file(tmp_path: Path) -> None:

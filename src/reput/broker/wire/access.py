@@ -4,7 +4,8 @@ A client adds `AccessKey`, perhaps `SecurityToken`, and `Signature`: the base64 
 values of all its header fields but the signature, ordered by their names, and then the body. All requests are signed,
 those to the name server too. A key may do everything; there are no rights by topic or group.
 
-Source: `AclClientRPCHook`, `AclUtils.combineRequestContent`, `AclSigner`.
+Source: `AclClientRPCHook`, `AclUtils.combineRequestContent`, `AclSigner`, and for what clients up to 4.9.3 do not sign
+`DefaultAuthenticationContextBuilder`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
+_LATER_FIELD: Final = "_UNIQUE_KEY_QUERY"
+_V4_9_3 = 399
+"""A client of this version or an older one adds the field to a request that it has signed."""
 _SHORTEST = 7
 """RocketMQ takes no access key or secret of fewer characters."""
 _FILE_LIMIT = 1 << 20
@@ -55,7 +59,9 @@ class AccessKeys:
         secret = self._secrets.get(frame.fields.get(ACCESS_KEY, ""))
         if secret is None:
             return "No accessKey is configured" if ACCESS_KEY in frame.fields else "The accessKey is null"
-        wanted = signature_of(frame.fields, frame.body, secret)
+        is_old = frame.version <= _V4_9_3
+        signed = {name: text for name, text in frame.fields.items() if not (is_old and name == _LATER_FIELD)}
+        wanted = signature_of(signed, frame.body, secret)
         given = frame.fields.get(SIGNATURE, "").encode("utf-8", "replace")
         return None if hmac.compare_digest(wanted, given) else "check signature failed"
 
