@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 _NAMES_SHOWN = 20
+FEW = 5
+"""The most names in the text of a finding or a note."""
 _NEAR = 3
 _SERIES = 4
 """The number of names that differ only in their numbers from which on a text names only the first and the last."""

@@ -11,6 +11,7 @@ from reput.formats.record import Verdict
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import confirmed_damage, file_of, written_bytes
+from reput.nearest import FEW, some
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
@@ -29,8 +30,6 @@ from reput.store.disk.frontier import Frontiers, marks_of
 from reput.store.disk.placement import placement_settings
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
-
-_NAMED = 5
 
 
 def folder_findings(check: Check) -> None:
@@ -126,7 +125,7 @@ def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[M
             detail = f"records without an entry, first queue offset {first_missing}"
             report.damage("queue-entry-missing", place, byte, missing, where + detail)
     if absent:
-        named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        named = some([str(key) for key, _ in absent], FEW)
         total = sum(missing for _, missing in absent)
         report.damage(
             "queue-missing",
@@ -140,7 +139,7 @@ def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[M
 def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:
     """Note queues in a kind that does not hold them: no broker with these settings reads or extends them."""
     if unused:
-        named = ", ".join(map(str, unused[:_NAMED])) + (", ..." if len(unused) > _NAMED else "")
+        named = some([str(key) for key in unused], FEW)
         said = " and ".join(placement_settings(check.job.placement))
         detail = f"queues that {said} places elsewhere: {named}. They were not compared; a rebuild removes them"
         check.report.remark(NOTE, "queue-not-used", place, len(unused), detail)

@@ -9,6 +9,7 @@ from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import queue_offset_bound
+from reput.nearest import FEW, some
 from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
 from reput.pipeline.check.findings import note_out_of_order, note_unused
@@ -23,8 +24,6 @@ from reput.pipeline.split.rocksdb_parts import save_values
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
-
-_NAMED = 5
 
 
 class RocksdbCheck:
@@ -120,7 +119,7 @@ def _findings(check: Check, found: list[Different], restart: int) -> None:
         )
         check.out_of_date("queue-out-of-date", place, None, total, detail)
     if absent:
-        named = ", ".join(str(one.key) for one in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        named = some([str(one.key) for one in absent], FEW)
         total = sum(one.entries.missing for one in absent)
         detail = f"queues without an entry: {named}; {total} messages cannot be consumed"
         # RocketMQ writes entries out seldom, and dispatches them again after a crash.

@@ -9,9 +9,9 @@ from pathlib import Path
 from reput.errors import UnsupportedStoreError
 from reput.files import names as folder_names
 from reput.formats.queue_kinds import FOLDER_SETTING
+from reput.nearest import FEW, some
 from reput.store.disk.layout import StoreLayout
 
-_NAMED = 3
 _TABLE_OR_LIST = re.compile(r"[0-9]{6,}\.sst|MANIFEST-[0-9]{6,}")
 
 
@@ -34,9 +34,8 @@ def partial_database(folders: Iterable[Path]) -> str:
             continue
         found = sorted(name for name in folder_names.file_names(folder) if _TABLE_OR_LIST.fullmatch(name))
         if found:
-            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
             return (
-                f"{folder}: {', '.join(found[:_NAMED])}{more} of a database, and no file CURRENT: the database was "
+                f"{folder}: {some(found, FEW)} of a database, and no file CURRENT: the database was "
                 "copied in part, and RocketMQ begins an empty one. Copy the folder again, with all its files, while "
                 "no program has it open. If they are lost: `reput rebuild --only queue` builds it anew from the log"
             )

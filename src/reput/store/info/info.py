@@ -21,6 +21,7 @@ from reput.formats.index_file import HEADER_SIZE
 from reput.formats.queue_types import BATCH
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import good_record
+from reput.nearest import FEW, some
 from reput.queue.combined import kind_to_read
 from reput.queue.files import list_queues
 from reput.queue.kinds import AnyKind, QueueKind, QueueOnDisk, ReadableQueues
@@ -42,7 +43,6 @@ from reput.store.owner.holders import Who
 from reput.store.owner.strays import list_strays, strays_text
 
 _NEWEST = 64
-_NAMED = 5
 _SETTLE_S = 0.05
 
 
@@ -266,7 +266,7 @@ def _compare_kinds(kinds: Sequence[QueueKind], placement: QueuePlacement, log_mi
                 )
         lacking = [f"{topic}/{queue_id}" for (topic, queue_id), end in ends.items() if end]
         if lacking:
-            info.out_of_date.append(f"{', '.join(lacking[:_NAMED])}: not in {kind.name} queues ({len(lacking)} in all)")
+            info.out_of_date.append(f"{some(lacking, FEW)}: not in {kind.name} queues")
 
 
 def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:

@@ -18,6 +18,7 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
+from reput.nearest import FEW, some
 from reput.queue.files import move_queues_aside
 from reput.queue.kinds import AnyKind
 from reput.store.disk.kinds import every_present_kind
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from reput.store.owner.owner import Ownership
 
 _LIMIT = 256 << 20
-_NAMED = 5
 
 
 def read_deleted(layout: StoreLayout) -> tuple[own.Deleted, ...]:
@@ -97,13 +97,12 @@ def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]
 
 def named(deleted: Sequence[own.Deleted]) -> str:
     """Return the first of these queues as text."""
-    more = f" and {len(deleted) - _NAMED} more" if len(deleted) > _NAMED else ""
-    return ", ".join(str(one.key) for one in deleted[:_NAMED]) + more
+    return some([str(one.key) for one in deleted], FEW)
 
 
 def how_to_bring_back(deleted: Sequence[own.Deleted]) -> str:
     """Return the command that undoes the deletion of these queues, as text."""
-    topics = dict.fromkeys(one.key.topic.decode("utf-8", "replace") for one in deleted[:_NAMED])
+    topics = dict.fromkeys(one.key.topic.decode("utf-8", "replace") for one in deleted[:FEW])
     return "`reput rebuild" + "".join(f" --topic {topic}" for topic in topics) + "` brings them back"
 
 

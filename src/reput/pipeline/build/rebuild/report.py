@@ -16,7 +16,7 @@ from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_name, place, written_bytes
 from reput.log.read.scan import Gap
-from reput.nearest import near, some
+from reput.nearest import FEW, near, some
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexFileResult
 from reput.pipeline.build.rebuild.state import Rebuild
@@ -30,7 +30,6 @@ from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.retained import Retained, Shortened
 from reput.store.recover.known_good import why_known_good
 
-_NAMED = 5
 _MANY_REPEATS = 100
 
 
@@ -137,7 +136,7 @@ def fill_report(
     deleted = [topic for topic in built if broker.was_deleted(topic.encode())]
     if deleted:
         report.notes.append(
-            f"not in {broker.place.name}, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
+            f"not in {broker.place.name}, perhaps deleted: {some(deleted, FEW)}; "
             "their queues were built from what is left in the log (--skip-topic leaves one out)"
         )
     missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
@@ -206,7 +205,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
         if topics and not known:
             names = sorted({name.decode("utf-8", "replace") for name in known_topics.union(_old_topics(run))})
             raise ConfigError(
-                f"{option} {some(topics, _NAMED)}: neither the log nor {run.layout.consume_queue} has such a topic. "
+                f"{option} {some(topics, FEW)}: neither the log nor {run.layout.consume_queue} has such a topic. "
                 f"Nothing was changed. {near(topics[0], names)}"
             )
 
