@@ -84,8 +84,8 @@ def _span(opened: MessageStore, span: StoreQueue) -> dict[str, Any]:
         "min_offset": span.min_offset,
         "max_offset": span.max_offset,
         "messages": span.max_offset - span.min_offset,
-        "first_store_timestamp": _stored(opened, span, span.min_offset),
-        "last_store_timestamp": _stored(opened, span, span.max_offset - 1),
+        "first_store_timestamp": stores.stored_ms(opened, span, span.min_offset),
+        "last_store_timestamp": stores.stored_ms(opened, span, span.max_offset - 1),
     }
 
 
@@ -95,16 +95,10 @@ def _at_time(opened: MessageStore, span: StoreQueue, time_ms: int, boundary: str
     return {
         "queue_id": span.queue_id,
         "offset": found,
-        "store_timestamp": _stored(opened, span, found),
+        "store_timestamp": stores.stored_ms(opened, span, found),
         "min_offset": span.min_offset,
         "max_offset": span.max_offset,
     }
-
-
-def _stored(opened: MessageStore, span: StoreQueue, number: int) -> int | None:
-    """Return the store time (ms) of a queue's message; None if there is none."""
-    time_ms = opened.store_time(span.topic, span.queue_id, number)
-    return time_ms if time_ms >= 0 else None
 
 
 def _cell(named: tuple[str, int | None]) -> object:

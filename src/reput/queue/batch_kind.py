@@ -27,7 +27,6 @@ from reput.queue.cut import zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
     QueueFile,
-    QueueInFiles,
     list_queues,
     list_topic_queues,
     move_queues_aside,
@@ -37,7 +36,7 @@ from reput.queue.files import (
 )
 from reput.queue.kinds import EntryRows, QueueOddities
 from reput.queue.order import OrderState, QueueOrder
-from reput.queue.reader import QueueSpan
+from reput.queue.reader import QueueInFiles, QueueSpan
 
 # One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
@@ -71,7 +70,7 @@ class KeptBatches(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchQueueFiles(QueueInFiles):
+class BatchQueueFiles(QueueInFiles[BatchEntry]):
     """One queue of batches."""
 
     @property
@@ -119,15 +118,6 @@ class BatchQueueFiles(QueueInFiles):
         """The queue offset of its first entry."""
         span = self.span()
         return next((int(piece[0]["base_offset"]) for piece in self.pieces(span.entries)), 0)
-
-    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
-        """Return its queue offsets."""
-        return self.span(log_min_offset).offsets
-
-    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
-        """Return its queue offsets, and the log offset of its last entry's record."""
-        span = self.span(log_min_offset)
-        return span.offsets, span.last.physical_offset if span.last else -1
 
     def place_of(self, offset: int) -> str:  # noqa: ARG002 - as AnyQueue has it
         """Return its folder: the place of an entry does not follow from its queue offset."""

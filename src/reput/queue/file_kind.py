@@ -24,7 +24,6 @@ from reput.queue.cut import zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
     QueueFile,
-    QueueInFiles,
     found_file_size,
     list_queues,
     list_topic_queues,
@@ -41,7 +40,7 @@ from reput.queue.kinds import (
     QueueOnDisk,
     StoredRows,
 )
-from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
+from reput.queue.reader import QueueInFiles, QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
 FILE = queue_kinds.FILE
@@ -53,7 +52,7 @@ _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class FileQueue(QueueInFiles):
+class FileQueue(QueueInFiles[Entry]):
     """One queue in files."""
 
     @property
@@ -91,15 +90,6 @@ class FileQueue(QueueInFiles):
                     "Run `reput rebuild --only queue`"
                 )
         return QueueOddities(notes, damage, empty)
-
-    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
-        """Return its queue offsets."""
-        return self.span(log_min_offset).offsets
-
-    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
-        """Return its queue offsets, and the log offset of its last entry's record."""
-        span = self.span(log_min_offset)
-        return span.offsets, span.last.physical_offset if span.last else -1
 
     def entry_count(self) -> int:
         """Return the number of its entries, blank ones included."""

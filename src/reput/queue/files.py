@@ -66,28 +66,6 @@ class QueueFolder:
         return max(((file.start + file.size) // ENTRY_SIZE for file in self.files), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueInFiles:
-    """A queue of a kind in files: what these kinds have in common."""
-
-    folder: QueueFolder
-
-    @property
-    def key(self) -> QueueKey:
-        """Its topic, as the folder is named, and its id."""
-        return self.folder.key
-
-    @property
-    def place(self) -> str:
-        """Its folder."""
-        return str(self.folder.path)
-
-    @property
-    def files(self) -> FilesOnDisk:
-        """Its files."""
-        return self.folder.counted
-
-
 def list_queues(folder: Path) -> Iterator[QueueFolder]:
     """Yield the queues below a consumequeue folder, by topic and id."""
     for topic in fs.list_dir(folder):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,9 +14,9 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, decode_entry
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.formats.layout import INT64_MAX
-from reput.queue.files import QueueFile, QueueFolder
+from reput.queue.files import FilesOnDisk, QueueFile, QueueFolder
 
 # One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // ENTRY_SIZE
@@ -40,6 +42,41 @@ class QueueSpan(NamedTuple, Generic[E]):
     def offsets(self) -> OffsetRange:
         """The queue offsets of its messages."""
         return OffsetRange(self.min_offset, self.max_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInFiles(ABC, Generic[E]):
+    """A queue of a kind in files: what these kinds have in common."""
+
+    folder: QueueFolder
+
+    @property
+    def key(self) -> QueueKey:
+        """Its topic, as the folder is named, and its id."""
+        return self.folder.key
+
+    @property
+    def place(self) -> str:
+        """Its folder."""
+        return str(self.folder.path)
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """Its files."""
+        return self.folder.counted
+
+    @abstractmethod
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[E]:
+        """Return its span, without entries of records from log offset `below` on."""
+
+    def bounds(self, log_min_offset: int = 0) -> OffsetRange:
+        """Return its queue offsets."""
+        return self.span(log_min_offset).offsets
+
+    def bounds_and_last(self, log_min_offset: int = 0) -> tuple[OffsetRange, int]:
+        """Return its queue offsets, and the log offset of its last entry's record."""
+        span = self.span(log_min_offset)
+        return span.offsets, span.last.physical_offset if span.last else -1
 
 
 def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry]:

@@ -176,21 +176,16 @@ def _lag(
     if span is None:
         return QueueLag(group, topic, queue_id, None, None, offset, None, None, None, None, 0)
     first, end = span.min_offset, span.max_offset
-    last_ms = _stored(opened, span, end - 1)
+    last_ms = stores.stored_ms(opened, span, end - 1)
     if offset is None:
         return QueueLag(group, topic, queue_id, first, end, None, None, None, None, last_ms, 0)
     begin = max(offset, first)
     lag = max(0, end - begin)
-    next_ms = _stored(opened, span, begin) if lag else None
+    next_ms = stores.stored_ms(opened, span, begin) if lag else None
     lag_ms = 0 if not lag else None if next_ms is None or last_ms is None else last_ms - next_ms
     return QueueLag(
         group, topic, queue_id, first, end, offset, lag, lag_ms, next_ms, last_ms, max(0, min(first, end) - offset)
     )
-
-
-def _stored(opened: MessageStore, span: StoreQueue, offset: int) -> int | None:
-    time_ms = opened.store_time(span.topic, span.queue_id, offset)
-    return time_ms if time_ms >= 0 else None
 
 
 def _groups(lags: Sequence[QueueLag]) -> list[dict[str, Any]]:

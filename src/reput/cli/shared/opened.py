@@ -282,3 +282,9 @@ def time_ms(text: str) -> int | None:
 def now_ms() -> int:
     """Return the present time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def stored_ms(opened: MessageStore, span: StoreQueue, offset: int) -> int | None:
+    """Return the store time (ms) of a queue's message; None if there is none."""
+    time_ms = opened.store_time(span.topic, span.queue_id, offset)
+    return time_ms if time_ms >= 0 else None

@@ -132,6 +132,18 @@ class LogMaps:
             found = self._maps.open(start, str(self.folder / paths.offset_name(start)), self.file_size)
         return found
 
+    def arrays(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
+        """Return where the files begin that hold log offsets `first` to `last`, each with its bytes."""
+        begin = first // self.file_size * self.file_size
+        if last < begin + self.file_size:
+            return ((begin, self.array(begin)),)
+        return [(start, self.array(start)) for start in self.starts if begin <= start <= last]
+
+    def holds(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], end: int) -> NDArray[np.bool_]:
+        """Return which records, of these places and sizes, lie in the log below log offset `end`."""
+        found: NDArray[np.bool_] = (offsets >= self.min_offset) & (sizes > 0) & (offsets <= end - sizes)
+        return found
+
     def by_file(
         self, offsets: NDArray[np.int64], *, strict: bool = False
     ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64], int]]:

@@ -7,8 +7,6 @@ Source: `DefaultMessageStore.getMessage`, `BatchConsumeQueue.getOffsetInQueueByT
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,13 +60,8 @@ class BatchReader:
         if not pull.sizes:
             return GetResult.nothing(pull.status, following, span)
         places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
-        return GetResult.of(
-            GetStatus.FOUND, following, span, places, len(pull.sizes), self._maps(pull.physical_offsets)
-        )
-
-    def _maps(self, offsets: Sequence[int]) -> list[tuple[int, NDArray[np.uint8]]]:
-        size = self.log.file_size
-        return [(start, self.log.array(start)) for start in sorted({offset // size * size for offset in offsets})]
+        maps = self.log.arrays(min(pull.physical_offsets), max(pull.physical_offsets))
+        return GetResult.of(GetStatus.FOUND, following, span, places, len(pull.sizes), maps)
 
     def offset_by_time(self, key: QueueKey, timestamp_ms: int, boundary: Boundary) -> int:
         """Return the queue offset of a batch's first message, for a time; 0 for an empty queue.
@@ -128,13 +121,12 @@ class BatchReader:
     def _matching(self, rows: NDArray[np.void], wanted: TagFilter | SqlFilter) -> NDArray[np.bool_]:
         """Return which batches match and are in the log."""
         place, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
-        there = (place >= self.log.min_offset) & (size > 0) & (place <= self.follower.offset - size)
+        there = self.log.holds(place, size, self.follower.offset)
         if isinstance(wanted, SqlFilter):
             return matching_records(place, there, wanted.compiled, self.log)
         if len(wanted.codes):
             there &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), wanted.codes)
-        found: NDArray[np.bool_] = there
-        return found
+        return there
 
 
 class _EntriesTaken:

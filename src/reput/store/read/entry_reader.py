@@ -8,7 +8,7 @@ Source: `DefaultMessageStore.getMessage`, `getOffsetInQueueByTime`, `estimateMes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,15 +143,8 @@ class EntryReader:
         if choice.outcome != Pull.FOUND:
             status = GetStatus.NO_MATCHED_MESSAGE if choice.outcome == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
             return GetResult.nothing(status, next_offset, span)
-        maps = self._maps_of(choice.first, choice.last)
+        maps = self.log.arrays(choice.first, choice.last)
         return GetResult.of(GetStatus.FOUND, next_offset, span, places, choice.taken, maps)
-
-    def _maps_of(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
-        log = self.log
-        begin = first // log.file_size * log.file_size
-        if last < begin + log.file_size:
-            return ((begin, log.array(begin)),)
-        return [(start, log.array(start)) for start in log.starts if begin <= start <= last]
 
     def seek_time(self, key: QueueKey, queue: QueueLookup, timestamp_ms: int, above: bool) -> int:
         """Return the answer of the kernel `seek_time` once each file that it needs is mapped; ASK if it needs many."""
@@ -249,7 +242,5 @@ class EntryReader:
         """Return which entries refer to records that the log holds."""
         rows = entries.view(ENTRY.dtype)
         begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
-        there = (begin >= self.log.min_offset) & (size > 0) & (begin <= self.follower.offset - size)
-        there &= ~is_blank(begin, size)
-        found: NDArray[np.bool_] = there
-        return found
+        there: NDArray[np.bool_] = self.log.holds(begin, size, self.follower.offset) & ~is_blank(begin, size)
+        return there

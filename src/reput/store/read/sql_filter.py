@@ -122,7 +122,7 @@ def _marked(
     """Return the marked entries, and the number of records that match."""
     rows = entries.view(ENTRY.dtype).copy()
     begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
-    there = (begin >= log.min_offset) & (size > 0) & (begin <= log_end - size)
+    there = log.holds(begin, size, log_end)
     there &= ~is_blank(begin, size)
     codes = np.full(len(rows), MATCHES, dtype=np.int64)
     if ruled_out is not None:
