@@ -63,7 +63,7 @@ def test_log_ends(ticking: tuple[Path, list[Record]], monkeypatch: pytest.Monkey
         assert reported == [record.physical_offset for record in records[-count:]]
     some = [record.physical_offset for n, record in enumerate(records) if n % 6 == 1]
     assert [value["physical_offset"] for value in lines("log", store, "-t", "b", "-q", 1, "-o", -7)] == some[-7:]
-    assert [value["physical_offset"] for value in lines("log", store, "-o", -5, "-c", 2)] == [
+    assert [value["physical_offset"] for value in lines("log", store, "--physical-offset", -5, "-c", 2)] == [
         record.physical_offset for record in records[-5:-3]
     ]
     none = call("log", store, "-t", "c", "-o", -3)
@@ -409,7 +409,7 @@ def test_index_ranges() -> None:
     store = golden.shared("basic")
     name, data = list(golden.index_files(store))[-1]
     last = items_of(data)
-    assert [value["number"] for value in lines("index", store, "-f", name, "-o", -2)[1:]] == [last - 1, last]
+    assert [value["number"] for value in lines("index", store, "-f", name, "--item", -2)[1:]] == [last - 1, last]
     assert [value["number"] for value in lines("index", store, "-f", name, "-o", 5, "-c", 2)[1:]] == [5, 6]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("-k", "--key", help="Follow this key's chain in each file, newest first; a tag's key is T#TAG. Needs -t.")
 @stores.topic_option("The topic of -k.")
 @click.option("-f", "--file", "file_name", help="Only the IndexFile of this name.")
-@click.option("-o", "--offset", type=int, help="Begin with this item of each file; a negative one counts from the end.")
+@click.option("-o", "--item", type=int, help="Begin with this item of each file; a negative one counts from the end.")
 @options.most_option("The most items of each file.")
 @options.config_options
 @options.json_lines_option
@@ -30,7 +30,7 @@ def index(
     key: str | None,
     topic: str | None,
     file_name: str | None,
-    offset: int | None,
+    item: int | None,
     max_messages: int | None,
     config_path: str | None,
     assignments: tuple[str, ...],
@@ -76,7 +76,7 @@ def index(
             code = 1
         _show_header(reader, as_json)
         try:
-            shown += _show_items(reader, key_bytes, offset, max_messages, as_json)
+            shown += _show_items(reader, key_bytes, item, max_messages, as_json)
         except DamagedStoreError as error:
             output.say(f"damage: {error}")
             code = error.exit_code
@@ -113,7 +113,7 @@ def _show_header(reader: IndexReader, as_json: bool) -> None:
     )
 
 
-def _show_items(reader: IndexReader, key: bytes | None, offset: int | None, count: int | None, as_json: bool) -> int:
+def _show_items(reader: IndexReader, key: bytes | None, first: int | None, count: int | None, as_json: bool) -> int:
     """Show the items; return how many match."""
     from reput.formats.hashing import index_key_hash
 
@@ -125,7 +125,7 @@ def _show_items(reader: IndexReader, key: bytes | None, offset: int | None, coun
             _show_item(reader, item, is_match, as_json)
             shown += is_match
         return shown
-    begin = begin_at(offset, 1, reader.count + 1, reader.file.path.name)
+    begin = begin_at(first, 1, reader.count + 1, reader.file.path.name)
     for item in reader.items(begin, reader.count if count is None else count):
         _show_item(reader, item, None, as_json)
         shown += 1

@@ -31,7 +31,7 @@ _MANY_RECORDS = 2000
 @chosen_queue_option
 @click.option(
     "-o",
-    "--offset",
+    "--physical-offset",
     type=int,
     help="Begin with the first record at or after this log offset; -10 shows the last ten records.",
 )
@@ -47,7 +47,7 @@ def log(
     store: str,
     topic: str | None,
     queue_id: int | None,
-    offset: int | None,
+    physical_offset: int | None,
     since: int | None,
     until: int | None,
     max_messages: int | None,
@@ -79,7 +79,7 @@ def log(
     from reput.store.disk.store import StoreOnDisk
     from reput.store.info.use import look_at_use
 
-    if offset is not None and since is not None:
+    if physical_offset is not None and since is not None:
         raise click.UsageError("-o and --since both set the begin: give one of them")
     config = options.config_of(config_path, assignments, store)
     layout = StoreOnDisk.find(store, config, Purpose.LOOK).layout
@@ -92,10 +92,10 @@ def log(
     with small_work():
         if max_messages is None or max_messages > _MANY_RECORDS:
             expect_work(SMALL_BYTES)
-        last = -offset if offset is not None and offset < 0 else None
+        last = -physical_offset if physical_offset is not None and physical_offset < 0 else None
         # Both walks use one end: a writer may append between them.
         until = log_end(files) if last is not None and confirmed is None else confirmed
-        begin = _begin(files, offset, choice, crc_check, until)
+        begin = _begin(files, physical_offset, choice, crc_check, until)
         walk = LogWalk(files, begin, checking(crc_check), until)
         head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
         shower = _Shower(choice, LineWriter(form), max_messages, last)
@@ -107,7 +107,7 @@ def log(
             output.say("note: no such record was stored in that time; `reput info` shows the log's time span")
         return bodies.code()
     code = bodies.code(_show_end(files, end, confirmed))
-    if topic is not None and offset is None and since is None and not code and choice.topic not in choice.met:
+    if topic is not None and (physical_offset, since) == (None, None) and not code and choice.topic not in choice.met:
         names = sorted(name.decode("utf-8", "replace") for name in choice.met)
         raise ConfigError(f"{layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
     if not shown:

@@ -71,9 +71,9 @@ RENAMED: dict[str, tuple[RenamedOption, ...]] = {
     "delete": (_QUEUE,),
     "lite": (_option("--count", "--max-topics"),),
     # The verbs of `dump` and of `pending`.
-    "log": (_QUEUE, _COUNT),
+    "log": (_QUEUE, _COUNT, _option("--offset", "--physical-offset")),
     "queue": (_QUEUE, _COUNT),
-    "index": (_COUNT,),
+    "index": (_COUNT, _option("--offset", "--item")),
     "timers": (_COUNT,),
     "transactions": (_COUNT,),
     "pop": (_COUNT,),
