@@ -12,7 +12,7 @@ from reput.cli.shared import options, output
 from reput.formats.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
-    from reput.config import StoreConfig
+    from reput.store.disk.store import StoreOnDisk
     from reput.store.info.values import LogInfo, StoreInfo, TopicInfo
     from reput.store.metadata.state import SourceState
 
@@ -64,10 +64,11 @@ def info(
     most_topics = None if read_all or as_json else _MOST_TOPICS
     config = options.config_of(config_path, assignments)
     found = store_info(store, config, topics=topics, most_topics=most_topics)
-    for name in topics:
-        if name not in {topic.topic for topic in found.topics}:
-            if name not in StoreOnDisk.find(store, config, Purpose.LOOK).topics.topics:
-                raise ConfigError(unknown_topic(found.store, name, _known_topics(store, config, found)))
+    if without := [name for name in topics if name not in {topic.topic for topic in found.topics}]:
+        on_disk = StoreOnDisk.find(store, config, Purpose.LOOK)
+        for name in without:
+            if name not in on_disk.topics.topics:
+                raise ConfigError(unknown_topic(found.store, name, _known_topics(on_disk, found)))
             output.say(f"note: {no_messages_yet(name)}")
     if topics:
         others = [topic for topic in found.topics if topic.topic not in topics]
@@ -81,15 +82,11 @@ def info(
     return 1 if found.damage else 0
 
 
-def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str]:
+def _known_topics(store: StoreOnDisk, found: StoreInfo) -> list[str]:
     """Return the topics of a store, including those whose queues were not read."""
-    from reput.store.disk.purpose import Purpose
-    from reput.store.disk.store import StoreOnDisk
-
     known = {topic.topic for topic in found.topics}
     if found.unread_topics:
-        queues = StoreOnDisk.find(store, config, Purpose.LOOK).reading
-        known.update(name.decode("utf-8", "replace") for name in queues.topics())
+        known.update(name.decode("utf-8", "replace") for name in store.reading.topics())
     return sorted(known)
 
 

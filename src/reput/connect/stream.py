@@ -207,7 +207,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._looked_at = time.monotonic()
             store = self._on_disk()
             writer = writer_of(store.layout)
-            maps = LogMaps(store.layout.commit_log, store.log.file_size)
+            maps = store.maps()
             self._confirmed = confirmed_by(writer, store, maps)
             maps.close()
         return self._confirmed

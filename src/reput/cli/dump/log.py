@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -82,10 +83,10 @@ def log(
     if physical_offset is not None and since is not None:
         raise click.UsageError("-o and --since both set the begin: give one of them")
     config = options.config_of(config_path, assignments, store)
-    layout = StoreOnDisk.find(store, config, Purpose.LOOK).layout
+    on_disk = StoreOnDisk.find(store, config, Purpose.LOOK, tolerant=True)
     # Before the log is listed: its files then hold what is confirmed now.
-    confirmed = look_at_use(layout).confirmed
-    files = log_of(StoreOnDisk(layout, config, Purpose.LOOK, tolerant=True, below=confirmed))
+    confirmed = look_at_use(on_disk.layout).confirmed
+    files = log_of(replace(on_disk, below=confirmed))
     crc_check = (CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY) if verify_crc else CHECK_NONE
     choice = _RecordChoice(topic, queue_id, since, until)
     form = (json_form if as_json else cells_form)(body_bytes, bodies := Bodies(body_form, config))
@@ -109,7 +110,7 @@ def log(
     code = bodies.code(_show_end(files, end, confirmed))
     if topic is not None and (physical_offset, since) == (None, None) and not code and choice.topic not in choice.met:
         names = sorted(name.decode("utf-8", "replace") for name in choice.met)
-        raise ConfigError(f"{layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
+        raise ConfigError(f"{on_disk.layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
     if not shown:
         _say_none(files, begin, walk.offset, choice)
     return code

@@ -113,7 +113,7 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     store = StoreOnDisk.find(root, config, Purpose.SCAN, tolerant=tolerant)
     # Before the log is listed, because a writer continues.
     writer = writer_of(store.layout)
-    maps = LogMaps(store.layout.commit_log, store.log.file_size)
+    maps = store.maps()
     start = find_start(store, maps)
     maps.close()
     begin = store.log.min_offset
@@ -133,7 +133,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     """
     layout, log = snapshot.layout, snapshot.log
     queue_offset, index_offset = snapshot.frontiers
-    maps = LogMaps(layout.commit_log, log.file_size)
+    maps = snapshot.store.maps()
     confirmed = confirmed_by(snapshot.writer, snapshot.store, maps)
     if confirmed is not None:
         # A writer may have begun a file since the log's files were listed.

@@ -22,7 +22,6 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
-from reput.log.read.maps import LogMaps
 from reput.pipeline.build.stages.decode import decode_splits, prove
 from reput.pipeline.build.stages.place import merge
 from reput.pipeline.check import deletions as check_deletions
@@ -219,7 +218,7 @@ def _referenced_by_broker(store: StoreOnDisk, standstill: Standstill) -> Standst
 
     It makes the entries of one record after the other, so every record before the last one with entries has its own.
     """
-    maps = LogMaps(store.layout.commit_log, store.log.file_size)
+    maps = store.maps()
     begin, end = last_referenced(store.kinds, maps)
     maps.close()
     return standstill._replace(frontier=begin, confirmed=end)

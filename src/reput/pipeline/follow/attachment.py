@@ -183,7 +183,7 @@ def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
 
 def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: Ownership) -> Attachment:
     store = StoreOnDisk(layout, config, Purpose.FOLLOW)
-    log = LogMaps(layout.commit_log, store.log.file_size)
+    log = store.maps()
     settings, kinds = store.settings, store.kinds
     if writer is Writer.REPUT:
         # The writer is alive, so the system has not crashed, and the files hold what was visible.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from reput.config import StoreConfig
+from reput.log.read.maps import LogMaps
 from reput.store.disk.facts import StoreFacts
 from reput.store.disk.layout import find_store
 from reput.store.disk.purpose import NEEDS_PRESENT_KINDS_ONLY, Purpose
@@ -56,6 +57,10 @@ class StoreOnDisk(StoreFacts):
         store = cls(layout, config, purpose, tolerant=tolerant, below=below)
         store.refuse_early()
         return store
+
+    def maps(self) -> LogMaps:
+        """Return new maps of the log's files; close them after use."""
+        return LogMaps(self.layout.commit_log, self.log.file_size)
 
     def refuse_early(self) -> None:
         """Refuse a store by its configuration and folders: this needs no lock, and no job need end first.

@@ -70,7 +70,7 @@ def open_view(
     writer = writer_of(layout) if beside else Writer.NOBODY
     store.refuse()
     settings, kinds = store.settings, store.kinds
-    log = LogMaps(layout.commit_log, store.log.file_size)
+    log = store.maps()
     start = find_start(store, log)
     confirmed, refresh, watched = _follow(writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
