@@ -182,6 +182,7 @@ MESSAGE_ARGUMENTS = (
     Argument("fail_on_missing_topic", "", "failOnMissingTopic", "on", "off: read without a topic that is missing"),
     Argument("message", "", "", "", "`put_message`: the message"),
     Argument("messages", "", "", "", "`put_messages`: messages, or Arrow columns"),
+    Argument("sent", "", "", "", "`put_client_batch`: the batch, as a client has sent it"),
     Argument("body", "--body", "body", "decoded", "bodies decompressed, or as stored (raw); `Message`: the bytes"),
     Argument("", "", "maxDecodedBodySize", "64 MiB", "the most bytes that a body may expand to; else a setting"),
     Argument("properties", "--property", "", "none", "`Message`, `put`: properties"),
