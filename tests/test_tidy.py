@@ -24,6 +24,7 @@ FUNCTION_LINES_MAX = 70
 # A room may import rooms of a lower level, and itself. Rooms of one level do not know one another.
 LEVELS = {
     "errors": 0,
+    "times": 0,  # the clock
     "nearest": 0,  # texts for errors about unknown names
     "config": 1,
     "arguments": 3,  # names of arguments and times among their values

@@ -15,12 +15,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from reput.errors import ConfigError
+from reput.times import UNITS_MS
 
 DEFAULT_TOPIC_QUEUES = 4
 """The queues of a topic that is made without their number, as RocketMQ's producers ask (`DefaultMQProducer`)."""
 _CONFIG_LIMIT = 1 << 20
 _TRUE, _FALSE = "true", "false"
-_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,5 +382,5 @@ def parse_delay_levels(text: str) -> list[int]:
         match = re.fullmatch(r"(\d{1,9})([smhd])", level)
         if match is None:
             raise ConfigError(f"messageDelayLevel: {level!r} is no delay; write levels like 1s 5m 2h")
-        delays.append(int(match[1]) * _UNITS_MS[match[2]])
+        delays.append(int(match[1]) * UNITS_MS[match[2]])
     return delays

@@ -50,8 +50,8 @@ def held_pull(client: Client, queue_id: int = 0, offset: int = 0) -> RemotingFra
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, at_ms: int) -> None:
     """Let timers see this time."""
-    monkeypatch.setattr(timers, "_now_ms", lambda: at_ms)
-    monkeypatch.setattr(timer_files, "_now_ms", lambda: at_ms)
+    monkeypatch.setattr(timers, "now_ms", lambda: at_ms)
+    monkeypatch.setattr(timer_files, "now_ms", lambda: at_ms)
 
 
 def test_a_timer_message_comes_when_it_is_due(broker: reput.RunningBroker, client: Client) -> None:

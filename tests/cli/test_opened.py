@@ -13,6 +13,7 @@ from reput.cli.main import cli
 from reput.cli.shared import opened
 from reput.cli.shared.opened import time_ms
 from reput.config import StoreConfig
+from reput.times import now_ms
 from support import golden
 
 if TYPE_CHECKING:
@@ -84,4 +85,4 @@ def test_times_without_a_zone_are_local() -> None:
     assert time_ms("2026-07-30T18:00") == datetime(2026, 7, 30, 18).astimezone().timestamp() * 1000
     now = time_ms("now")
     assert now is not None
-    assert 0 <= opened.now_ms() - now < 60_000
+    assert 0 <= now_ms() - now < 60_000

@@ -10,7 +10,8 @@ from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.homes import MetadataHomes
 from reput.store.metadata.tables import Table
-from reput.store.progress.progress import VERSION_STEP, ConsumerProgress, wall_clock_ms
+from reput.store.progress.progress import VERSION_STEP, ConsumerProgress
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +26,7 @@ def metadata_of(store: Path, config: StoreConfig | None = None) -> Metadata:
     return StoreOnDisk(find_store(store, config), config, Purpose.LOOK).metadata
 
 
-def homes_of(
-    store: Path, config: StoreConfig | None = None, clock_ms: Callable[[], int] = wall_clock_ms
-) -> MetadataHomes:
+def homes_of(store: Path, config: StoreConfig | None = None, clock_ms: Callable[[], int] = now_ms) -> MetadataHomes:
     """The homes of a store's tables."""
     return MetadataHomes(metadata_of(store, config), store / "reput" / "rocksdb-log", clock_ms)
 
@@ -46,7 +45,7 @@ def progress_of(
     store: Path,
     config: StoreConfig | None = None,
     *,
-    clock_ms: Callable[[], int] = wall_clock_ms,
+    clock_ms: Callable[[], int] = now_ms,
     version_step: int = VERSION_STEP,
 ) -> StoreProgress:
     """The progress of a store."""

@@ -9,7 +9,6 @@ OpenTelemetry's `PrometheusHttpServer` adds the units to their names.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,6 +20,7 @@ from reput.files import fs
 from reput.formats.prometheus import COUNTER, GAUGE, HISTOGRAM, Buckets, Metric, Series, encode
 from reput.formats.remoting import LANGUAGES, version_name
 from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from reput.broker.server import BrokerServer
@@ -141,11 +141,11 @@ class Metrics:
         return found
 
     def _lags(self, readings: list[_GroupReading]) -> Iterator[Metric]:
-        store, now_ms = self._broker.store, time.time_ns() // 1_000_000
+        store, at_ms = self._broker.store, now_ms()
         samples: dict[str, list[Series]] = {name: [] for name in _LAGS}
         for group, topic, pulled in readings:
             lag = ready = in_flight = 0
-            first_lagging = first_waiting = now_ms
+            first_lagging = first_waiting = at_ms
             for queue, pull_offset in enumerate(pulled):
                 end, committed = store.max_offset(topic, queue), store.query_offset(group, topic, queue)
                 read_to = committed if committed >= 0 else end
@@ -153,20 +153,20 @@ class Metrics:
                 lag += max(end - read_to, 0)
                 ready += max(end - pulled_to, 0)
                 in_flight += max(pull_offset - committed, 0) if committed >= 0 else 0
-                first_lagging = min(first_lagging, self._stored_ms(topic, queue, read_to, now_ms))
-                first_waiting = min(first_waiting, self._stored_ms(topic, queue, max(pull_offset, 0), now_ms))
+                first_lagging = min(first_lagging, self._stored_ms(topic, queue, read_to, at_ms))
+                first_waiting = min(first_waiting, self._stored_ms(topic, queue, max(pull_offset, 0), at_ms))
             labels = {"consumer_group": group, "topic": topic, "is_retry": "false"}
             labels["is_system"] = _is_system(topic, group)
-            values = (lag, now_ms - first_lagging, in_flight, now_ms - first_waiting, ready)
+            values = (lag, at_ms - first_lagging, in_flight, at_ms - first_waiting, ready)
             for name, value in zip(_LAGS, values, strict=True):
                 samples[name].append(Series(labels, value))
         for name, meaning in _LAGS.items():
             yield Metric(name, GAUGE, meaning, samples[name])
 
-    def _stored_ms(self, topic: str, queue: int, offset: int, now_ms: int) -> int:
+    def _stored_ms(self, topic: str, queue: int, offset: int, at_ms: int) -> int:
         """Return the store time of a message; now, if there is none."""
         stored_ms = self._broker.store.store_time(topic, queue, offset)
-        return stored_ms if stored_ms > 0 else now_ms
+        return stored_ms if stored_ms > 0 else at_ms
 
     def _stored(self) -> Iterator[Metric]:
         store = self._broker.store
@@ -177,7 +177,7 @@ class Metrics:
         yield _gauge("rocketmq_storage_flush_behind_bytes", "Bytes of log that are not durable", unsynced, _LOCAL_DISK)
         first_ms = view.log.store_time(view.log.min_offset) if confirmed > view.log.min_offset else -1
         if first_ms > 0:
-            age_ms = time.time_ns() // 1_000_000 - first_ms
+            age_ms = now_ms() - first_ms
             name = "rocketmq_storage_message_reserve_time_milliseconds"
             yield _gauge(name, "Age of the first message", age_ms, _LOCAL_DISK)
         yield _gauge("reput_index_behind_bytes", "Bytes of log without durable indexes", store.behind_bytes)

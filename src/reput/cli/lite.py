@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput import times
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 
@@ -50,7 +51,7 @@ def lite(
     reput lite /data/store -t sessions --expired --at 2026-11-23T06:00:00
     reput lite /data/store --json
     """  # noqa: D301 - click wants the control character
-    asked_ms = stores.now_ms() if at_ms is None else at_ms
+    asked_ms = times.now_ms() if at_ms is None else at_ms
     most = options.most_rows(max_topics, as_json)
     totals: dict[str, list[int]] = {}
     shown = 0

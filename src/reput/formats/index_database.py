@@ -21,6 +21,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from reput import times
 from reput.formats import properties as props
 from reput.formats import timer_database, transaction_database
 from reput.formats.families import DEFAULT_FAMILY
@@ -35,7 +36,7 @@ FAMILIES = (FAMILY, timer_database.FAMILY, transaction_database.FAMILY)
 KEY, TAG, UNIQUE = b"K", b"T", b"U"
 KINDS = (KEY, TAG, UNIQUE)
 SEPARATOR = b"@"
-HOUR_MS = 3_600_000
+HOUR_MS = times.HOUR_MS
 LAST_OFFSET = transaction_database.LAST_OFFSET_KEY
 LAST_TIME = b"lastStoreTimeStamp"
 MARKS = (LAST_OFFSET, LAST_TIME)

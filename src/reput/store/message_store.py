@@ -38,6 +38,7 @@ from reput.store.read.arrivals import Arrivals, Waiter
 from reput.store.read.follower import TAIL_MAX_ENTRIES
 from reput.store.read.reading import Reading
 from reput.store.read.view import number_of
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -209,12 +210,11 @@ class LocalStore(ProgressCalls, Reading):
     def metadata_homes(self) -> MetadataHomes:
         """The places of topics, groups and offsets. They are written only while the store is open to write."""
         from reput.store.metadata.homes import MetadataHomes
-        from reput.store.progress.progress import wall_clock_ms
 
         with self._metadata_lock:
             if self._homes is None:
                 metadata = StoreOnDisk(self.layout, self.config, Purpose.READ).metadata
-                self._homes = MetadataHomes(metadata, self.layout.own(own.ROCKSDB_LOGS), wall_clock_ms)
+                self._homes = MetadataHomes(metadata, self.layout.own(own.ROCKSDB_LOGS), now_ms)
             return self._homes
 
     @property
@@ -247,7 +247,7 @@ class LocalStore(ProgressCalls, Reading):
         listed = LiteTopics(
             self._open_view(), self.progress, expirations, DEFAULT_MIN_TTL_MS if min_ttl_ms is None else min_ttl_ms
         )
-        return listed.states(time.time_ns() // 1_000_000 if at_ms is None else at_ms, topic)
+        return listed.states(now_ms() if at_ms is None else at_ms, topic)
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -398,7 +398,7 @@ class LocalStore(ProgressCalls, Reading):
         begin = max(view.frontiers.both, view.log.min_offset)
         lag_bytes = max(0, view.confirmed() - begin)
         stored = view.log.store_time(begin) if lag_bytes else -1
-        age = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
+        age = max(0, now_ms() - stored) if stored > 0 else 0
         return Lag(lag_bytes, view.queues_table.tail.entries if lag_bytes else 0, age)
 
     def serve_clients(self) -> None:
@@ -511,7 +511,7 @@ class LocalStore(ProgressCalls, Reading):
                 # Who waits from now on looks by himself first.
                 if self._arrivals and notified != (notified := self.view.follower.offset):
                     self._notify_arrivals()
-                self.progress.persist_if_due(time.time_ns() // 1_000_000)
+                self.progress.persist_if_due(now_ms())
                 writing.keep_up()
             except ReputError as error:
                 # Keep the error for callers. Puts and reads that it concerns meet the same error themselves.

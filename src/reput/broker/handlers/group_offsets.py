@@ -8,7 +8,6 @@ Source: `AdminBrokerProcessor`, `ConsumerOffsetManager`.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from reput.broker.state.configuration import MAX_SERVED_QUEUES, queue_count
@@ -17,6 +16,7 @@ from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats import consumer_offset
 from reput.formats.fastjson import write_fastjson
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -56,7 +56,7 @@ def consume_time_span(broker: Broker, request: Request) -> Answer:
     config = broker.topics.find(topic)
     if config is None:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    store, now_ms = broker.store, time.time_ns() // 1_000_000
+    store, at_ms = broker.store, now_ms()
     spans = []
     for queue_id in range(queue_count(config, "writeQueueNums")):
         begin, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
@@ -65,7 +65,7 @@ def consume_time_span(broker: Broker, request: Request) -> Answer:
         next_time = store.store_time(topic, queue_id, max(consumed, 0)) if consumed < end else -1
         span = {
             "consumeTimeStamp": store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else first,
-            "delayTime": now_ms - next_time if next_time >= 0 else 0,
+            "delayTime": at_ms - next_time if next_time >= 0 else 0,
             "maxTimeStamp": store.store_time(topic, queue_id, end - 1) if end else -1,
             "messageQueue": {"brokerName": broker.name, "queueId": queue_id, "topic": topic},
             "minTimeStamp": first,

@@ -5,7 +5,6 @@ Source: `AdminBrokerProcessor.prepareRuntimeInfo`, `StoreStatsService.getRuntime
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from reput.broker.wire.answers import Answer
@@ -13,6 +12,7 @@ from reput.files import fs
 from reput.formats.fastjson import write_fastjson
 from reput.formats.remoting import VERSION, version_name
 from reput.formats.system_topics import SCHEDULE_TOPIC
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -26,11 +26,11 @@ def runtime_info(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - 
 
 def _values(broker: Broker) -> dict[str, object]:
     store, counts = broker.store, broker.statistics
-    view, now_ms = store.view, time.time_ns() // 1_000_000
+    view, at_ms = store.view, now_ms()
     put, given = (" ".join(f"{rate:.2f}" for rate in rates) for rates in counts.rates())
     put_total, given_total, put_bytes = counts.put_messages, counts.given_messages, counts.put_bytes
     use, confirmed = fs.disk_use(store.layout.root), view.confirmed()
-    days, rest = divmod((now_ms - counts.started_ms) // 1000, 86_400)
+    days, rest = divmod((at_ms - counts.started_ms) // 1000, 86_400)
     values: dict[str, object] = {
         "bootTimestamp": counts.started_ms,
         "runtime": f"[ {days} days, {rest // 3600} hours, {rest // 60 % 60} minutes, {rest % 60} seconds ]",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from reput.formats.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_GROUP, SCHEDULE_TOPIC
 from reput.log.encode.message import Message
 from reput.store.progress.delays import DelayProgress
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +142,7 @@ class DelayLevels:
     def _wait_s(self, level: int, message: StoredMessage) -> float:
         """Return the seconds until a message is due, 0 if it is. A clock that was set back makes none later."""
         delay_ms = self.delays_ms[level - 1]
-        wait_ms = message.store_timestamp + delay_ms - time.time_ns() // 1_000_000
+        wait_ms = message.store_timestamp + delay_ms - now_ms()
         return wait_ms / 1000 if 0 < wait_ms <= delay_ms else 0.0
 
     def _deliver(self, message: StoredMessage) -> bool:

@@ -17,7 +17,6 @@ import base64
 import binascii
 import logging
 import re
-import time
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -48,6 +47,7 @@ from reput.formats.system_topics import TIMER_TOPIC
 from reput.formats.timer_log import DELETE, TimerUnit
 from reput.log.encode.message import Message
 from reput.store.pending.timer_wheel import PRECISION_MS, has_timer_log
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,12 +111,12 @@ class Timers:
         if (_number(properties.get(DELAY)) or 0) > 0:
             left = {name: value for name, value in properties.items() if name not in TIMES}
             return replace(message, properties=left), queue_id
-        now_ms = _now_ms()
-        due_ms = _due_ms(properties, now_ms)
+        at_ms = now_ms()
+        due_ms = _due_ms(properties, at_ms)
         if (
             due_ms is None
-            or due_ms - now_ms > self._max_delay_s * 1000
-            or (due_ms <= now_ms and TIMER_DELETE_KEY in properties)
+            or due_ms - at_ms > self._max_delay_s * 1000
+            or (due_ms <= at_ms and TIMER_DELETE_KEY in properties)
         ):
             refuse(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -124,7 +124,7 @@ class Timers:
                 f"{self._max_delay_s * 1000}ms; or if set del msg, the delay time should be bigger than the current "
                 "time",
             )
-        if due_ms <= now_ms:
+        if due_ms <= at_ms:
             return message, queue_id
         # As in RocketMQ a whole second becomes the one before it.
         out_ms = (due_ms - 1) // PRECISION_MS * PRECISION_MS
@@ -147,7 +147,7 @@ class Timers:
             refuse(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden (recallMessageEnable=false)")
         self._state.topics.get(topic)
         due_ms, key = self._handle_of(topic, text)
-        if not 0 < due_ms - _now_ms() < self._max_delay_s * 1000:
+        if not 0 < due_ms - now_ms() < self._max_delay_s * 1000:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
         properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, TIMER_DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
         mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
@@ -173,7 +173,7 @@ class Timers:
     def running_info(self) -> dict[str, int]:
         """Return how far deliveries lag: seconds, and messages of the queue that the wheel has not taken in."""
         waiting = self._state.store.max_offset(TIMER_TOPIC, 0) - self._queue_offset
-        lag_ms = _now_ms() - PRECISION_MS - self._read_time_ms if self._giving else 0
+        lag_ms = now_ms() - PRECISION_MS - self._read_time_ms if self._giving else 0
         return {"timerReadBehind": max(lag_ms, 0) // 1000, "timerOffsetBehind": max(waiting, 0)}
 
     # --- the wheel -----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Timers:
                 self._queue_offset = max(self._queue_offset, last.queue_offset + 1)
         ends = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         self._queue_offset = min(max(self._queue_offset, ends[0]), ends[1])
-        self._read_time_ms = max(files.checkpoint.last_read_time_ms, earliest_read_time(_now_ms()))
+        self._read_time_ms = max(files.checkpoint.last_read_time_ms, earliest_read_time(now_ms()))
         self._write_time_ms = self._read_time_ms
         return files
 
@@ -271,7 +271,7 @@ class Timers:
                 return _LONGEST_WAIT_S
             files = self._open()
         # The clock may be set back; what the wheel has given out is over.
-        self._write_time_ms = max(self._write_time_ms, _now_ms() // PRECISION_MS * PRECISION_MS)
+        self._write_time_ms = max(self._write_time_ms, now_ms() // PRECISION_MS * PRECISION_MS)
         takes_none, gives_none = self._take_in(files), self._give_out(files)
         self._note_reached()
         if not (takes_none and gives_none):
@@ -279,7 +279,7 @@ class Timers:
         until_ms = self._write_time_ms + int(_LONGEST_WAIT_S * 1000)
         next_ms = files.first_used(self._read_time_ms, until_ms)
         # The messages of a second are given out when it is over.
-        return max(0.001, ((until_ms if next_ms is None else next_ms + PRECISION_MS) - _now_ms()) / 1000)
+        return max(0.001, ((until_ms if next_ms is None else next_ms + PRECISION_MS) - now_ms()) / 1000)
 
     def _take_in(self, files: TimerFiles) -> bool:
         """Take in the next messages of the queue; return True if there are none."""
@@ -355,7 +355,7 @@ class Timers:
         Raises:
             ReputError: the store does not take it now.
         """
-        properties = {**message.properties, TIMER_ENQUEUE_MS: str(taken_in_ms), TIMER_DEQUEUE_MS: str(_now_ms())}
+        properties = {**message.properties, TIMER_ENQUEUE_MS: str(taken_in_ms), TIMER_DEQUEUE_MS: str(now_ms())}
         topic, queue_id = real_place(properties)
         if is_rolled:
             properties[TIMER_ROLL_TIMES] = str((_number(properties.get(TIMER_ROLL_TIMES)) or 0) + 1)
@@ -369,9 +369,9 @@ class Timers:
             raise ReputError(f"{refusal.status.value}: {refusal.reason}")
 
 
-def _due_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
+def _due_ms(properties: Mapping[str, str], at_ms: int) -> int | None:
     """Return the time at which a message is due; None if it names none."""
-    for name, factor, base in ((TIMER_DELAY_SEC, 1000, now_ms), (TIMER_DELAY_MS, 1, now_ms), (TIMER_DELIVER_MS, 1, 0)):
+    for name, factor, base in ((TIMER_DELAY_SEC, 1000, at_ms), (TIMER_DELAY_MS, 1, at_ms), (TIMER_DELIVER_MS, 1, 0)):
         if name in properties:
             number = _number(properties[name])
             return None if number is None else base + number * factor
@@ -380,7 +380,3 @@ def _due_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,6 +48,7 @@ from reput.formats.transactions import REMOVE_TAG, encode_ended_offsets, ended_o
 from reput.log.append.settings import DEFAULT_FILE_RESERVED_HOURS
 from reput.log.encode.message import Message
 from reput.store.read.queue_walk import pulls_of
+from reput.times import HOUR_MS, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,6 @@ log = logging.getLogger("reput.broker")
 DEFAULT_TIME_OUT_MS: Final = 6000
 DEFAULT_CHECK_MAX: Final = 15
 DEFAULT_CHECK_INTERVAL_MS: Final = 30_000
-_HOUR_MS = 3_600_000
 _OP_BODY_SIZE = 4096
 """The most bytes of queue offsets in an op message (transactionOpMsgMaxSize)."""
 _AT_ONCE = 32
@@ -118,7 +117,7 @@ class Transactions:
         self._time_out_ms = config.transaction_time_out or DEFAULT_TIME_OUT_MS
         self._check_max = config.transaction_check_max or DEFAULT_CHECK_MAX
         self._interval_s = (config.transaction_check_interval or DEFAULT_CHECK_INTERVAL_MS) / 1000
-        self._reserved_ms = (config.file_reserved_time or DEFAULT_FILE_RESERVED_HOURS) * _HOUR_MS
+        self._reserved_ms = (config.file_reserved_time or DEFAULT_FILE_RESERVED_HOURS) * HOUR_MS
         # Half messages that have ended, and those whose committed message is being stored.
         self._ended: set[int] = set()
         self._ending: set[int] = set()
@@ -191,7 +190,7 @@ class Transactions:
         if not text:
             return False
         immunity_ms = max(_number(text, 0) * 1000, self._time_out_ms)
-        return _now_ms() - half.born_timestamp > immunity_ms
+        return now_ms() - half.born_timestamp > immunity_ms
 
     def _commit(self, request: Request, half: StoredMessage, offsets: set[int]) -> None:
         """Put the message of a half message to its topic, then note the end and answer."""
@@ -262,7 +261,7 @@ class Transactions:
 
     async def check(self) -> None:
         """Go once over the half messages without an end that nobody has been asked about lately."""
-        started_ms, store = _now_ms(), self._state.store
+        started_ms, store = now_ms(), self._state.store
         await self._read_ops()
         begin = offset = self._offset_of(HALF_TOPIC)
         if not self._is_loaded:
@@ -329,7 +328,7 @@ class Transactions:
     async def _pass(self, half: StoredMessage, started_ms: int) -> bool:
         """Do what a half message without an end needs now; return False if the round ends before it."""
         try:
-            properties, age_ms = half.properties, _now_ms() - half.born_timestamp
+            properties, age_ms = half.properties, now_ms() - half.born_timestamp
         except DamagedLogError as error:
             log.error("a transaction is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
@@ -426,7 +425,3 @@ class Transactions:
 
 def _number(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.isdecimal() and len(text) < 19 else default
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

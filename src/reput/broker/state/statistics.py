@@ -12,6 +12,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
+from reput.times import now_ms
+
 SAMPLES_KEPT = 601
 _RATES_S = (10, 60, 600)
 SIZE_BOUNDS: Final = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
@@ -73,7 +75,7 @@ class Statistics:
     """Counters of a broker. One other thread, which stores batches, may count beside the loop's."""
 
     def __init__(self) -> None:
-        self.started_ms = time.time_ns() // 1_000_000
+        self.started_ms = now_ms()
         self.taken: dict[tuple[str, MessageKind], Volume] = {}
         """Messages that were stored, by topic and kind."""
         self.given: dict[tuple[str, str], Volume] = {}

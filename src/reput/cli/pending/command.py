@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput import times
 from reput.cli.pending.rows import MoreTotals, PendingTable, queue_text, show_pending
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
@@ -68,7 +69,7 @@ def timers(
     reput pending timers /data/store -t orders --until now
     reput pending timers /data/store --json -c 10
     """  # noqa: D301 - click wants the control character
-    now_ms = stores.now_ms()
+    now_ms = times.now_ms()
 
     def cells(timer: PendingTimer) -> tuple[object, ...]:
         return (
@@ -115,7 +116,7 @@ def transactions(
     reput pending transactions /data/store
     reput pending transactions /data/store -t orders --json
     """  # noqa: D301 - click wants the control character
-    now_ms = stores.now_ms()
+    now_ms = times.now_ms()
 
     def cells(half: PendingTransaction) -> tuple[object, ...]:
         born_ms = half.born_timestamp
@@ -167,7 +168,7 @@ def pop(
     reput pending pop /data/store
     reput pending pop /data/store -g billing --json
     """  # noqa: D301 - click wants the control character
-    now_ms = stores.now_ms()
+    now_ms = times.now_ms()
 
     def cells(held: PendingPop) -> tuple[object, ...]:
         return (

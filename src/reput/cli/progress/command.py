@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from reput import times
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 
@@ -96,7 +97,7 @@ def progress(
     with stores.reading(store, config, with_progress=True) as opened:
         damage: dict[str, str] = {}
         lags = lags_of(opened, group, topic, queue_id, damage)
-        now_ms = stores.now_ms()
+        now_ms = times.now_ms()
         _say_source(opened, config)
     if as_json:
         output.emit_json({"ok": True, "now": now_ms, "groups": _groups(lags)})

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from reput.cli.shared import options, output
 from reput.cli.shared.parts import record_cells, record_values
 from reput.formats.layout import INT64_MAX
 from reput.nearest import near, quoted, some
+from reput.times import UNITS_MS, now_ms
 
 if TYPE_CHECKING:
     from reput.cli.shared.bodies import Bodies
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from reput.store.read.view import StoreQueue
 
 _SLOW_S = 1.0
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _BEFORE_NOW = re.compile(r"-([0-9]{1,12})(ms|[smhdw])")
 TIME_HELP = (
     "TIME is a date (2026-07-30T18:00), milliseconds since 1970, now, or a time before now: -30s, -15m, -1h, -2d."
@@ -270,18 +269,13 @@ def time_ms(text: str) -> int | None:
     if text == "now":
         return now_ms()
     if before := _BEFORE_NOW.fullmatch(text):
-        return max(0, now_ms() - int(before[1]) * _UNITS_MS[before[2]])
+        return max(0, now_ms() - int(before[1]) * UNITS_MS[before[2]])
     if text.isascii() and text.isdigit():
         return found if len(text) < 20 and (found := int(text)) <= INT64_MAX else None
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def now_ms() -> int:
-    """Return the present time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def stored_ms(opened: MessageStore, span: StoreQueue, offset: int) -> int | None:

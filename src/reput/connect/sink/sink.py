@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +38,7 @@ from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.message_store import LocalStore
 from reput.store.owner.holders import Writer, writer_of
+from reput.times import now_ms
 
 ANONYMOUS = "batch-"
 """Beginning of the names of batch writes without a `writeId`."""
@@ -85,7 +85,7 @@ class Target:
     def stage(self, batches: Iterator[Any]) -> list[str]:
         """Stage a task's messages, and return the files' names."""
         stager = Stager(self.staged, self.layout(), self.config)
-        born_ms = time.time_ns() // 1_000_000
+        born_ms = now_ms()
         for batch in batches:
             stager.add(message_columns(batch, self.topic, born_ms))
         stager.flush()

@@ -24,8 +24,7 @@ from typing import NamedTuple
 from reput.files import fs
 from reput.formats import paths
 from reput.log.append.settings import LogSettings
-
-_HOUR_MS = 3_600_000
+from reput.times import HOUR_MS
 
 
 class AgedFile(NamedTuple):
@@ -76,7 +75,7 @@ def decide_removal(
     remove = []
     if reason:
         for file in files[:-1][: settings.delete_file_batch_max]:
-            if not at_once and file.modified_ms + settings.file_reserved_time * _HOUR_MS > now_ms:
+            if not at_once and file.modified_ms + settings.file_reserved_time * HOUR_MS > now_ms:
                 break
             remove.append(file.start)
     return Decision(tuple(remove), disk_percent, warning, reason if remove else "")

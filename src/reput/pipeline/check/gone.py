@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from reput.formats.system_topics import SYSTEM_PREFIX
 from reput.log.read.maps import LogMaps
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
+from reput.times import now_ms
 
 
 class Gone(NamedTuple):
@@ -128,7 +128,7 @@ def _first_records(check: Check, topic: bytes) -> Iterator[int]:
 def _expired(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] | None:
     lite = decode_lite_topic(key.topic)
     minutes = check.store.topics.lite_expirations.get(lite.parent, NEVER) if lite is not None else NEVER
-    if minutes <= 0 or time.time_ns() // 1_000_000 - _store_ms(check, last_record) <= minutes * 60_000:
+    if minutes <= 0 or now_ms() - _store_ms(check, last_record) <= minutes * 60_000:
         return None
     return "queue-of-expired-lite-topic", f"the lite topic expired after {minutes} minutes"
 

@@ -31,6 +31,7 @@ from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import Writer, writer_of
+from reput.times import now_ms
 
 DURABLE_INTERVAL_S = 1.5
 """The time between syncs of the indexes; with the time of a sync the durable frontier lags by some 2 s."""
@@ -382,4 +383,4 @@ class Follow:
         progress.lag_ms = 0
         if progress.lag_bytes:
             stored = attachment.store_time(grower.offset)
-            progress.lag_ms = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
+            progress.lag_ms = max(0, now_ms() - stored) if stored > 0 else 0

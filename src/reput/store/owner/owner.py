@@ -16,6 +16,7 @@ from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner import swap
 from reput.store.owner.holders import Who, holder_of
+from reput.times import now_ms
 
 TAKE_OVER_S = 30.0
 """The time that a writer waits for a follower, which releases the store after its current batch."""
@@ -175,7 +176,7 @@ def take_over(layout: StoreLayout) -> Iterator[Ownership]:
 
 def is_wanted(watermarks: Watermarks) -> bool:
     """Return True if a program waits to write."""
-    return watermarks["wanted_until_ms"] > time.time_ns() // 1_000_000
+    return watermarks["wanted_until_ms"] > now_ms()
 
 
 def _ask_follower(layout: StoreLayout) -> bool:
@@ -186,7 +187,7 @@ def _ask_follower(layout: StoreLayout) -> bool:
     try:
         if watermarks["writer"] != 0:
             return False
-        watermarks["wanted_until_ms"] = time.time_ns() // 1_000_000 + _WANTED_MS
+        watermarks["wanted_until_ms"] = now_ms() + _WANTED_MS
     finally:
         watermarks.close()
     return True

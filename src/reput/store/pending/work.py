@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +31,7 @@ from reput.store.pending.transactions import half_of_timer, topic_halves
 from reput.store.pending.wheel_timers import WheelTimers
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.view import StoreView
+from reput.times import now_ms
 
 if TYPE_CHECKING:
     from reput.store.pending.database_timers import DatabaseTimers
@@ -206,7 +206,7 @@ def _given_out(timer: PendingTimer) -> int:
 
 def _noting_overdue(database: DatabaseTimers, rows: Iterator[PendingTimer], notes: list[str]) -> Iterator[PendingTimer]:
     """Yield the rows, and note those that a broker that starts now would not deliver."""
-    begin_ms, overdue = time.time_ns() // 1_000_000 - 10_000, 0
+    begin_ms, overdue = now_ms() - 10_000, 0
     for row in rows:
         overdue += database.timeline_ms is None and row.deliver_timestamp < begin_ms
         yield row

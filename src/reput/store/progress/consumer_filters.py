@@ -17,7 +17,7 @@ from reput.dispatch.bloom import BloomFilter
 from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import consumer_filter
 from reput.formats.consumer_filter import FilterData
-from reput.store.progress.progress import wall_clock_ms
+from reput.times import now_ms
 
 _DEAD_AT_LOAD_MS = 30 * 1000
 _KIND: BackedUpKind[list[FilterData]] = BackedUpKind(
@@ -41,7 +41,7 @@ class ConsumerFilters:
         notes: the problems that loading found.
     """
 
-    def __init__(self, config_folder: Path, bloom: BloomFilter, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, config_folder: Path, bloom: BloomFilter, *, clock_ms: Callable[[], int] = now_ms) -> None:
         self.bloom = bloom
         self.notes: list[str] = []
         self._folder = config_folder
@@ -49,7 +49,7 @@ class ConsumerFilters:
         self._filters: dict[tuple[str, str], FilterData] = {}
 
     @classmethod
-    def load(cls, config_folder: Path, bloom: BloomFilter, *, clock_ms: Callable[[], int] = wall_clock_ms) -> Self:
+    def load(cls, config_folder: Path, bloom: BloomFilter, *, clock_ms: Callable[[], int] = now_ms) -> Self:
         """Read consumerFilter.json, or its .bak if it is missing or damaged. No file changes.
 
         As in RocketMQ the whole file is ignored if it was made for another Bloom filter: its bits mean nothing then.

@@ -15,7 +15,7 @@ from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import delay_offset
 from reput.formats.data_version import NO_VERSION, DataVersion
 from reput.formats.delay_offset import DelayOffsets, decode_delay_offsets, encode_delay_offsets
-from reput.store.progress.progress import wall_clock_ms
+from reput.times import now_ms
 
 _KIND = BackedUpKind(
     decode_delay_offsets,
@@ -37,7 +37,7 @@ class DelayProgress:
         clock_ms: returns the time, in milliseconds since 1970.
     """
 
-    def __init__(self, folder: Path, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, folder: Path, clock_ms: Callable[[], int] = now_ms) -> None:
         self.notes: list[str] = []
         self._file = BackedUpFile(folder / delay_offset.FILE_NAME, _KIND)
         self._clock_ms = clock_ms
@@ -47,7 +47,7 @@ class DelayProgress:
         self._is_changed = False
 
     @classmethod
-    def load(cls, folder: Path, clock_ms: Callable[[], int] = wall_clock_ms) -> Self:
+    def load(cls, folder: Path, clock_ms: Callable[[], int] = now_ms) -> Self:
         """Read the file, or its backup; nothing is known without either."""
         progress = cls(folder, clock_ms)
         try:
@@ -84,13 +84,13 @@ class DelayProgress:
         with self._lock:
             if not self._is_changed:
                 return
-            now_ms = self._clock_ms()
-            self._version = (self._version or NO_VERSION).next(now_ms)
+            at_ms = self._clock_ms()
+            self._version = (self._version or NO_VERSION).next(at_ms)
             data = encode_delay_offsets(DelayOffsets(dict(self._table), self._version))
             self._is_changed = False
         try:
             make_durable()
-            self._file.replace(data, now_ms)
+            self._file.replace(data, at_ms)
         except BaseException:
             self._is_changed = True
             raise

@@ -14,7 +14,6 @@ reset answers instead of the committed offset until it is taken. These differ, s
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from operator import index
 from typing import Self, SupportsIndex
@@ -27,17 +26,13 @@ from reput.formats.data_version import DataVersion
 from reput.formats.layout import INT64_MAX
 from reput.store.metadata.home import TableHome
 from reput.store.metadata.json_homes import is_of_light_group
+from reput.times import now_ms
 
 UNKNOWN = -1
 """The answer of a query about an unknown queue, as in the broker."""
 PERSIST_INTERVAL_MS = 5000
 VERSION_STEP = 500
 """The number of commits between two data versions (`consumerOffsetUpdateVersionStep`)."""
-
-
-def wall_clock_ms() -> int:
-    """Return the milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class ConsumerProgress:
@@ -56,7 +51,7 @@ class ConsumerProgress:
         self,
         home: TableHome,
         *,
-        clock_ms: Callable[[], int] = wall_clock_ms,
+        clock_ms: Callable[[], int] = now_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
         version_step: int = VERSION_STEP,
     ) -> None:
@@ -80,7 +75,7 @@ class ConsumerProgress:
         cls,
         home: TableHome,
         *,
-        clock_ms: Callable[[], int] = wall_clock_ms,
+        clock_ms: Callable[[], int] = now_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
         version_step: int = VERSION_STEP,
     ) -> Self:
@@ -246,16 +241,16 @@ class ConsumerProgress:
 
     # --- the home --------------------------------------------------------------------------------
 
-    def persist_if_due(self, now_ms: int) -> bool:
+    def persist_if_due(self, at_ms: int) -> bool:
         """Call `persist` if the last attempt is an interval ago; return True if the home was written.
 
         Raises:
             ReputError: as `persist`; the next attempt comes after another interval.
         """
         # A clock that was set back must not delay the next attempt by as much.
-        if not self._dirty or 0 <= now_ms - self._tried_ms < self._interval_ms:
+        if not self._dirty or 0 <= at_ms - self._tried_ms < self._interval_ms:
             return False
-        self._tried_ms = now_ms
+        self._tried_ms = at_ms
         return self.persist()
 
     def persist(self) -> bool:

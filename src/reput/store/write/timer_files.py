@@ -9,7 +9,6 @@ Source: `TimerMessageStore.doEnqueue`, `recover`, `prepareTimerCheckPoint`, `Tim
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -25,10 +24,11 @@ from reput.formats.timer_log import BLANK_UNIT, DELETE, ROLL, UNIT_SIZE, TimerUn
 from reput.formats.timer_wheel import NO_POSITION, SLOT, SLOT_SIZE, SLOTS, WHEEL_SIZE
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import PRECISION_MS, WheelReader, find_wheel, read_timer_checkpoint
+from reput.times import HOUR_MS, now_ms
 
 LOG_FILE_SIZE = 100 << 20
 """Size of a file of the timer log in RocketMQ (mappedFileSizeTimerLog)."""
-ROLL_WINDOW_MS = 2 * 24 * 3_600_000
+ROLL_WINDOW_MS = 2 * 24 * HOUR_MS
 """A message that is due later is put to the timer topic again (timerRollWindowSlot)."""
 _DEFAULT = 1
 _SLOTS_AT_ONCE = 1 << 14
@@ -85,7 +85,7 @@ class TimerFiles:
         self._wheel_path = root / timer_wheel.FILE_NAME
         newest = find_wheel(root)
         # Without a checkpoint a broker was killed in its first second, and all in its wheel is still due.
-        begun_ms = 0 if newest is not None or files.files else _now_ms() // PRECISION_MS * PRECISION_MS
+        begun_ms = 0 if newest is not None or files.files else now_ms() // PRECISION_MS * PRECISION_MS
         self.checkpoint = found or TimerCheckpoint(last_read_time_ms=begun_ms)
         if newest is not None and newest != self._wheel_path:
             fs.copy_file(newest, self._wheel_path, self._owner)
@@ -226,7 +226,7 @@ class TimerFiles:
             state.queue_offset,
             state.queue_offset,
             before.state_version,
-            _now_ms(),
+            now_ms(),
             before.counter + 1,
         )
         fs.write_whole(self._checkpoint_path, encode_timer_checkpoint(self.checkpoint), self._owner)
@@ -247,10 +247,6 @@ class TimerFiles:
         self.close()
 
 
-def earliest_read_time(now_ms: int) -> int:
+def earliest_read_time(at_ms: int) -> int:
     """Return the earliest time that a wheel can still have: earlier slots are used again."""
-    return now_ms // PRECISION_MS * PRECISION_MS - SLOTS // 2 * PRECISION_MS + _MARGIN_MS
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return at_ms // PRECISION_MS * PRECISION_MS - SLOTS // 2 * PRECISION_MS + _MARGIN_MS

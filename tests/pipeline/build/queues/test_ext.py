@@ -16,7 +16,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.consume_queue_ext import Unit, decode_unit, is_address, offset_of
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
-from reput.store.progress.progress import wall_clock_ms
+from reput.times import now_ms
 from support import golden, stores
 from support.bloom import BloomFilter, filter_key
 from support.checked import assert_sound
@@ -425,7 +425,7 @@ def test_bitmaps_from_before_a_filter(tmp_path: Path) -> None:
     """Of messages stored before a filter was born bitmaps need not have its bits: no pull believes them."""
     store = tmp_path / "store"
     with_bitmaps(store, "group-a")
-    filters = FilterRegistry.load(store / paths.CONFIG, BLOOM, clock_ms=lambda: wall_clock_ms() + 1000)
+    filters = FilterRegistry.load(store / paths.CONFIG, BLOOM, clock_ms=lambda: now_ms() + 1000)
     filters.register("orders", "late", SQL, 1)
     filters.persist()
     assert bitmap_findings(store) == []
