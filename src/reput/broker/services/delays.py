@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from reput.broker.services.delivery import copy_of, deliver, real_place
+from reput.broker.services.due import AGAIN_S, Arrival, DueLoop, NextLook
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
@@ -31,16 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reput.broker.state.state import BrokerState
-    from reput.store.read.arrivals import Waiter
     from reput.store.read.message import StoredMessage
 
 log = logging.getLogger("reput.broker")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _AT_ONCE = 32
 """The most messages of a level that are delivered before clients are served again."""
-_AGAIN_S = 0.1
-_LONGEST_WAIT_S = 10.0
-"""Longer waits are cut into such pieces, so that a clock that is set is noticed."""
 
 
 class DelayLevels:
@@ -48,12 +45,12 @@ class DelayLevels:
 
     def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop) -> None:
         self._state = state
-        self._loop = loop
         self.delays_ms = state.store.view.settings.delays_ms
         self._progress = DelayProgress.load(state.store.layout.root / paths.CONFIG)
-        self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._waiters: dict[int, Waiter] = {}
-        self._is_stopped = False
+        self._loops = [
+            DueLoop(state, loop, partial(self._step, level), f"delay level {level}: nothing is delivered now")
+            for level in range(1, len(self.delays_ms) + 1)
+        ]
         for note in self._progress.notes:
             log.error("%s", note)
 
@@ -82,16 +79,13 @@ class DelayLevels:
 
     def start(self) -> None:
         """Begin to deliver."""
-        for level in range(1, len(self.delays_ms) + 1):
-            self._look(level)
+        for loop in self._loops:
+            loop.look()
 
     def stop(self) -> None:
         """Deliver no more."""
-        self._is_stopped = True
-        for timer in self._timers.values():
-            timer.cancel()
-        for waiter in self._waiters.values():
-            self._state.store.stop_waiting(waiter)
+        for loop in self._loops:
+            loop.stop()
 
     def persist(self) -> None:
         """Write how far each level is, if that has changed; any thread may call it."""
@@ -100,23 +94,8 @@ class DelayLevels:
         except ReputError as error:
             log.error("delayed messages are delivered, but delayOffset.json cannot be written: %s", error)  # noqa: TRY400 - the text says it all
 
-    def _look(self, level: int) -> None:
-        """Deliver the messages of a level that are due, a few at a time; then wait for the next one."""
-        if self._is_stopped:
-            return
-        self._timers.pop(level, None)
-        self._waiters.pop(level, None)
-        try:
-            if self._state.store.is_tail_full:
-                self._state.ask_for_indexes()
-                self._look_again(level, _AGAIN_S)
-            else:
-                self._deliver_some(level)
-        except ReputError as error:
-            log.error("delay level %d: nothing is delivered now: %s", level, error)  # noqa: TRY400 - the text says it all
-            self._look_again(level, _LONGEST_WAIT_S)
-
-    def _deliver_some(self, level: int) -> None:
+    def _step(self, level: int) -> NextLook:
+        """Deliver the messages of a level that are due, a few at a time."""
         store, offset = self._state.store, self._progress.table.get(level, 0)
         found = store.get_message(SCHEDULE_TOPIC, level - 1, offset, _AT_ONCE)
         for message in found:
@@ -126,18 +105,12 @@ class DelayLevels:
                 log.error("a delayed message is left out: %s", error)  # noqa: TRY400 - the text says it all
                 continue
             if wait_s > 0 or not self._deliver(message):
-                self._look_again(level, wait_s or _AGAIN_S)
-                return
+                return NextLook(wait_s or AGAIN_S)
             self._progress.advance(level, message.queue_offset + 1)
         if found.next_offset != offset:
             self._progress.advance(level, found.next_offset)
-            self._look_again(level, 0)
-        else:
-            arrived = partial(self._state.soon, self._look, level)
-            self._waiters[level] = store.on_arrival(SCHEDULE_TOPIC, level - 1, offset, arrived)
-
-    def _look_again(self, level: int, wait_s: float) -> None:
-        self._timers[level] = self._loop.call_later(min(wait_s, _LONGEST_WAIT_S), self._look, level)
+            return NextLook(0)
+        return NextLook(None, Arrival(SCHEDULE_TOPIC, level - 1, offset))
 
     def _wait_s(self, level: int, message: StoredMessage) -> float:
         """Return the seconds until a message is due, 0 if it is. A clock that was set back makes none later."""

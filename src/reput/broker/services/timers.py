@@ -19,10 +19,10 @@ import logging
 import re
 from collections import deque
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.delivery import copy_of, deliver, real_place
+from reput.broker.services.due import LONGEST_WAIT_S, Arrival, DueLoop, NextLook
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from reput.broker.state.state import BrokerState
     from reput.broker.wire.requests import Request
-    from reput.store.read.arrivals import Waiter
     from reput.store.read.message import StoredMessage
     from reput.store.write.timer_files import TimerFiles, TimerState
 
@@ -64,8 +63,6 @@ TIMES: Final = (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC)
 DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _AT_ONCE = 32
-_AGAIN_S = 0.1
-_LONGEST_WAIT_S = 10.0
 _HANDLE_VERSION, _HANDLE_PARTS = "v1", 5
 _RECALL_TAG = "_RECALL_TAG_"
 
@@ -82,7 +79,7 @@ class Timers:
     def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop, first_queue_offset: int) -> None:
         config = state.store.config
         self._state = state
-        self._loop = loop
+        self._loop = DueLoop(state, loop, self._step, "timer messages are not delivered now")
         self._max_delay_s = config.timer_max_delay_sec or DEFAULT_MAX_DELAY_S
         self.is_recall_enabled = config.recall_message_enable is True
         self._files: TimerFiles | None = None
@@ -94,9 +91,6 @@ class Timers:
         self._marked: set[str] = set()
         self._reached: TimerState | None = None
         self._noted: TimerState | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._waiter: Waiter | None = None
-        self._is_stopped = False
 
     # --- messages that come --------------------------------------------------------------------
 
@@ -180,7 +174,7 @@ class Timers:
 
     def start(self) -> None:
         """Begin to take in and to deliver."""
-        self._look()
+        self._loop.look()
 
     def _open(self) -> TimerFiles:
         """Open the wheel where it ended."""
@@ -202,11 +196,7 @@ class Timers:
 
     def stop(self) -> None:
         """Take in and deliver no more."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._waiter is not None:
-            self._state.store.stop_waiting(self._waiter)
+        self._loop.stop()
 
     def close(self) -> None:
         """Note how far timers are, and release the files."""
@@ -233,53 +223,25 @@ class Timers:
 
         self._reached = TimerState(self._queue_offset, self._read_time_ms)
 
-    def _look(self) -> None:
-        """Take in what has come, deliver what is due, a few at a time; then wait for either."""
-        if self._is_stopped:
-            return
-        self._end_wait()
-        store = self._state.store
-        wait_s, is_asked = _AGAIN_S, False
-        try:
-            if store.is_tail_full:
-                self._state.ask_for_indexes()
-            else:
-                wait_s, is_asked = self._step(), True
-        except ReputError as error:
-            log.error("timer messages are not delivered now: %s", error)  # noqa: TRY400 - the text says it all
-            wait_s = _LONGEST_WAIT_S
-        self._timer = self._loop.call_later(wait_s, self._look)
-        if is_asked and wait_s > 0:
-            # From the offset that the step has read up to: a message may have come since.
-            next_offset = 0 if self._files is None else self._queue_offset
-            self._waiter = store.on_arrival(TIMER_TOPIC, 0, next_offset, partial(self._state.soon, self._look))
-
-    def _end_wait(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._waiter is not None:
-            self._state.store.stop_waiting(self._waiter)
-            self._waiter = None
-
-    def _step(self) -> float:
-        """Do the next few things; return the seconds until there are more."""
+    def _step(self) -> NextLook:
+        """Take in what has come, deliver what is due, a few at a time."""
         store = self._state.store
         files = self._files
         if files is None:
             if store.max_offset(TIMER_TOPIC, 0) == 0 and not has_timer_log(store.layout.root):
-                return _LONGEST_WAIT_S
+                return NextLook(LONGEST_WAIT_S, Arrival(TIMER_TOPIC, 0, 0))
             files = self._open()
         # The clock may be set back; what the wheel has given out is over.
         self._write_time_ms = max(self._write_time_ms, now_ms() // PRECISION_MS * PRECISION_MS)
         takes_none, gives_none = self._take_in(files), self._give_out(files)
         self._note_reached()
         if not (takes_none and gives_none):
-            return 0.0
-        until_ms = self._write_time_ms + int(_LONGEST_WAIT_S * 1000)
+            return NextLook(0)
+        until_ms = self._write_time_ms + int(LONGEST_WAIT_S * 1000)
         next_ms = files.first_used(self._read_time_ms, until_ms)
         # The messages of a second are given out when it is over.
-        return max(0.001, ((until_ms if next_ms is None else next_ms + PRECISION_MS) - now_ms()) / 1000)
+        wait_ms = (until_ms if next_ms is None else next_ms + PRECISION_MS) - now_ms()
+        return NextLook(max(0.001, wait_ms / 1000), Arrival(TIMER_TOPIC, 0, self._queue_offset))
 
     def _take_in(self, files: TimerFiles) -> bool:
         """Take in the next messages of the queue; return True if there are none."""

@@ -1,0 +1,95 @@
+"""A look at what is due, again and again: after a while, or when a message arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from reput.errors import ReputError
+
+if TYPE_CHECKING:
+    from reput.broker.state.state import BrokerState
+    from reput.store.read.arrivals import Waiter
+
+log = logging.getLogger("reput.broker")
+AGAIN_S = 0.1
+"""The wait if the store takes nothing now."""
+LONGEST_WAIT_S = 10.0
+"""Longer waits are cut into such pieces, so that a clock that is set is noticed."""
+
+
+class Arrival(NamedTuple):
+    """The first message of a queue that is not there yet."""
+
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class NextLook(NamedTuple):
+    """The next look: after a time, and at the arrival of a message; None: not for that."""
+
+    wait_s: float | None
+    arrival: Arrival | None = None
+
+
+class DueLoop:
+    """Calls a step again and again in the loop's thread. One step does a few things, so that clients are served.
+
+    Args:
+        state: the broker's state.
+        loop: its loop.
+        step: does what is due and says when to look again; raises ReputError if that failed.
+        failure: begins the text of the log for such an error.
+    """
+
+    def __init__(
+        self, state: BrokerState, loop: asyncio.AbstractEventLoop, step: Callable[[], NextLook], failure: str
+    ) -> None:
+        self._state = state
+        self._loop = loop
+        self._step = step
+        self._failure = failure
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: Waiter | None = None
+        self._is_stopped = False
+
+    def look(self) -> None:
+        """Do what is due, then wait for more."""
+        if self._is_stopped:
+            return
+        self._end_wait()
+        wait_s = self._looked()
+        if wait_s is not None:
+            self._timer = self._loop.call_later(min(wait_s, LONGEST_WAIT_S), self.look)
+
+    def _looked(self) -> float | None:
+        store = self._state.store
+        try:
+            if store.is_tail_full:
+                self._state.ask_for_indexes()
+                return AGAIN_S
+            wait_s, arrival = self._step()
+            if arrival is not None:
+                # A message may have come since the step has read: then this calls at once.
+                self._waiter = store.on_arrival(*arrival, partial(self._state.soon, self.look))
+        except ReputError as error:
+            log.error("%s: %s", self._failure, error)  # noqa: TRY400 - the text says it all
+            return LONGEST_WAIT_S
+        return wait_s
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_stopped = True
+        self._end_wait()
+
+    def _end_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiter is not None:
+            self._state.store.stop_waiting(self._waiter)
+            self._waiter = None
