@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -239,6 +241,20 @@ def test_further_connections_are_closed(broker: reput.RunningBroker) -> None:
         for connection in waiting:
             connection.close()
     wait_until(lambda: _is_answered(broker))
+
+
+def test_a_connection_for_the_page_was_left_open_by_the_brokers_end(tmp_path: Path) -> None:
+    """Connections that wait for their request, and one that does not read, end with the broker."""
+    with reput.serve(tmp_path / "store", metrics_port=0) as broker:
+        waiting = [_connected(broker) for _ in range(3)]
+        waiting[0].sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert Page.of(broker).get("reput_connections") is not None
+    # Python warns of a socket that nobody has closed, and a warning fails a test.
+    gc.collect()
+    for connection in waiting:
+        with connection, contextlib.suppress(ConnectionResetError):
+            while connection.recv(1 << 16):
+                pass
 
 
 def test_an_error_of_a_page_does_not_end_the_broker(

@@ -259,3 +259,5 @@ class BrokerServer:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
+        # The loop closes the sockets in its next turn.
+        await asyncio.sleep(0)

@@ -47,20 +47,26 @@ class PageServer:
         for task in self._served:
             task.cancel()
         await asyncio.gather(*self._served, return_exceptions=True)
+        # The loop closes the sockets in its next turn.
+        await asyncio.sleep(0)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._served) < MAX_PAGE_CONNECTIONS:
-            self._served.add(task)
-            task.add_done_callback(self._served.discard)
-            try:
-                async with asyncio.timeout(PAGE_TIME_OUT_S):
+        is_one_too_many = len(self._served) >= MAX_PAGE_CONNECTIONS
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
+        try:
+            async with asyncio.timeout(PAGE_TIME_OUT_S):
+                if not is_one_too_many:
                     writer.write(await self._answer(await reader.readuntil(b"\r\n\r\n")))
-                    await writer.drain()
-            except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
-                log.debug("a connection for %s has ended: %r", self._path, error)
-        writer.close()
+                writer.close()
+                await writer.wait_closed()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
+            log.debug("a connection for %s has ended: %r", self._path, error)
+        finally:
+            # A client that does not read, and one that the broker's end cuts off.
+            writer.transport.abort()
 
     async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
