@@ -312,7 +312,8 @@ class LocalStore(ProgressCalls, Reading):
             self._wait_for_tail()
         if hasattr(messages, "schema"):
             return self._settled(appender.append_columns(messages), self._arrivals.queues())
-        messages = messages if isinstance(messages, Sequence) else list(messages)
+        if isinstance(messages, Iterator):  # they are looked at twice
+            messages = list(messages)
         result = appender.append_many(messages, queue_id)
         ids = repeat(queue_id) if isinstance(queue_id, int) else queue_id
         return self._settled(result, ((one.topic, own) for one, own in zip(messages, ids, strict=False)))
