@@ -7,9 +7,9 @@ PYTHON := $(VENV)/bin/python
 # Set-up writes the Java that it found or installed, so that Spark uses that one.
 WITH_JAVA = JAVA_HOME="$$(cat $(VENV)/java-home)"
 PYTEST = $(WITH_JAVA) $(PYTHON) -m pytest
-# Three processes, on two cores: the tests of a Spark session in one, those beside RocketMQ in another, all others in the
-# third. Both of the first often wait. tests/conftest.py has the order.
-PYTEST_WORKERS ?= 3
+# Four processes, on two cores: the tests of a Spark session in one, those beside RocketMQ in another, all others in the
+# others. Both of the first often wait. tests/conftest.py has the order.
+PYTEST_WORKERS ?= 4
 # Tests make and sync thousands of small files. In memory that takes no time; `make nightly` has them on the disk.
 MEMORY := /dev/shm
 IN_MEMORY = env $$(scripts/has_room.sh $(MEMORY) 4 && echo TMPDIR=$(MEMORY))
