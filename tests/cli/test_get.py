@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -133,7 +135,8 @@ def test_follow_waits_for_the_first_message_of_a_topic(path: Path, monkeypatch: 
             assert store.put_message(reput.Message("fresh", b"first")).status.is_stored
 
     monkeypatch.setattr("reput.cli.get.read._LOOK_FOR_QUEUES_S", 0)
-    monkeypatch.setattr("reput.cli.get.read.time.sleep", put_one)
+    # Not `time.sleep` itself: threads of Spark's gateway call that, too.
+    monkeypatch.setattr("reput.cli.get.read.time", SimpleNamespace(sleep=put_one, monotonic=time.monotonic))
     done = call(path, "-t", "fresh", "-f", "-c", 1)
     assert (done.stdout, done.return_value) == ("first\n", 0), done.exception
     assert "note: topic fresh is empty: no message was put to it yet, waiting for one\n" in done.stderr
