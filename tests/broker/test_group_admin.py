@@ -322,3 +322,15 @@ def test_an_answer_that_nobody_awaits_is_dropped(client: Client) -> None:
     """An answer of a client to nothing harms nobody."""
     client.socket.sendall(frames.encode(RemotingFrame(0, 99, IS_ANSWER)))
     assert client.ask(R.GET_BROKER_CLUSTER_INFO).code == C.SUCCESS
+
+
+def test_a_heartbeat_made_a_retry_topic_that_was_being_deleted(broker: reput.RunningBroker, client: Client) -> None:
+    """While a group's retry topic is deleted its heartbeats are refused, and afterwards they make the topic again."""
+    topics = broker._broker.topics
+    assert client.heartbeat("c1", "team", orders="*").code == C.SUCCESS
+    topics.begin_to_delete("%RETRY%team")
+    assert client.heartbeat("c1", "team", orders="*").code == C.SYSTEM_BUSY
+    assert topics.find("%RETRY%team") is None
+    topics.end_deletion("%RETRY%team")
+    assert client.heartbeat("c1", "team", orders="*").code == C.SUCCESS
+    assert topics.find("%RETRY%team") is not None

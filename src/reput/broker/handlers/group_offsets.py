@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.broker.state.configuration import MAX_SERVED_QUEUES, queue_count
+from reput.broker.state.configuration import check_queue_id, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import ResponseCode, refuse
@@ -89,8 +89,8 @@ def reset_offset(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
     if broker.groups.find(group) is None:
         refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
-    if queue_id >= MAX_SERVED_QUEUES:
-        refuse(ResponseCode.INVALID_PARAMETER, f"queueId[{queue_id}] is illegal, topic:[{topic}]")
+    if queue_id >= 0:
+        check_queue_id(topic, queue_id)
     if queue_id >= 0 and offset != -1:
         begin, end = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
         if not begin <= offset <= end + 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.broker.state.configuration import MAX_SERVED_QUEUES
+from reput.broker.state.configuration import check_queue_id
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 
@@ -42,8 +42,7 @@ def update_consumer_offset(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
     if broker.topics.find(topic) is None:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-    if not 0 <= queue_id < MAX_SERVED_QUEUES:
-        refuse(ResponseCode.INVALID_PARAMETER, f"queueId[{queue_id}] is illegal, topic:[{topic}]")
+    check_queue_id(topic, queue_id)
     if not broker.store.commit_offset(group, topic, queue_id, offset):
         return Answer(remark="Offset has been previously reset")
     return Answer()

@@ -95,7 +95,27 @@ def check_topic(topic: str) -> str:
     return topic
 
 
-class TopicConfigs:
+class _KeptConfigs:
+    """Configurations that stay in memory alone while the disk has no room for them."""
+
+    def __init__(self, configurations: Configurations) -> None:
+        self._configurations = configurations
+        self._is_waiting = False
+
+    def keep(self) -> None:
+        """Make durable what is not yet; the log says once if the disk has no room for it."""
+        try:
+            self._configurations.persist()
+        except NoSpaceError as error:
+            # Consumers of a full disk go on.
+            if not self._is_waiting:
+                log.warning("configurations are in memory alone until there is room: %s", error)
+            self._is_waiting = True
+        else:
+            self._is_waiting = False
+
+
+class TopicConfigs(_KeptConfigs):
     """The topics of a broker.
 
     Args:
@@ -109,8 +129,7 @@ class TopicConfigs:
 
     def __init__(self, configurations: Configurations, place: Path, broker_name: str) -> None:
         _refuse_damaged(place, configurations, _topic_config("", 1, 1, 0))
-        self._configurations = configurations
-        self._is_waiting = False
+        super().__init__(configurations)
         self._deleting: set[str] = set()
         own = {
             **_SYSTEM_TOPICS,
@@ -163,9 +182,7 @@ class TopicConfigs:
         further: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Make a topic, or change its queues, its permission and `further` values; durable when it returns."""
-        check_topic(topic)
-        if topic in self._deleting:
-            refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, topic[{topic}] is being deleted")
+        self._check_makes(topic)
         for queues in (read_queues, write_queues):
             if not 1 <= queues <= MAX_QUEUES:
                 refuse(ResponseCode.INVALID_PARAMETER, f"topic[{topic}]: {queues} queues; give 1 to {MAX_QUEUES}")
@@ -179,12 +196,15 @@ class TopicConfigs:
     def make_own(self, topic: str) -> None:
         """Make a group's own topic of one queue, if there is none."""
         if self.find(topic) is None:
-            self._configurations.put(check_topic(topic), _topic_config(topic, 1, 1, _READ_WRITE))
+            self._check_makes(topic)
+            self._configurations.put(topic, _topic_config(topic, 1, 1, _READ_WRITE))
             self.keep()
 
-    def keep(self) -> None:
-        """Make durable what is not yet; without room on the disk it stays in memory until there is some."""
-        self._is_waiting = _keep(self._configurations, self._is_waiting)
+    def _check_makes(self, topic: str) -> None:
+        """Refuse a topic that nobody may make now."""
+        check_topic(topic)
+        if topic in self._deleting:
+            refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, topic[{topic}] is being deleted")
 
     def find_or_create(self, topic: str, default_topic: str, wanted_queues: int) -> dict[str, Any]:
         """Return the configuration of a topic that somebody sends to; make the topic if it may be made.
@@ -206,7 +226,7 @@ class TopicConfigs:
         return self.get(topic)
 
 
-class GroupConfigs:
+class GroupConfigs(_KeptConfigs):
     """The subscription groups of a broker; a group is made when its first consumer comes.
 
     Args:
@@ -219,8 +239,7 @@ class GroupConfigs:
 
     def __init__(self, configurations: Configurations, place: Path) -> None:
         _refuse_damaged(place, configurations, _group_config(""))
-        self._configurations = configurations
-        self._is_waiting = False
+        super().__init__(configurations)
 
     def __len__(self) -> int:
         return len(self._configurations.values)
@@ -266,15 +285,17 @@ class GroupConfigs:
         self.keep()
         return made
 
-    def keep(self) -> None:
-        """Make durable what is not yet; without room on the disk it stays in memory until there is some."""
-        self._is_waiting = _keep(self._configurations, self._is_waiting)
-
 
 def queue_count(config: Mapping[str, Any], *names: str) -> int:
     """Return the number of queues of a topic by `readQueueNums`, `writeQueueNums`, or the larger of both."""
     count: int = max(config.get(name, 0) for name in names)
     return min(count, MAX_SERVED_QUEUES)
+
+
+def check_queue_id(topic: str, queue_id: int) -> None:
+    """Refuse the id of a queue that no topic has."""
+    if not 0 <= queue_id < MAX_SERVED_QUEUES:
+        refuse(ResponseCode.INVALID_PARAMETER, f"queueId[{queue_id}] is illegal, topic:[{topic}]")
 
 
 def _fault_in(values: Mapping[str, Any], known: Mapping[str, Any]) -> str | None:
@@ -299,18 +320,6 @@ def _refuse_damaged(place: Path, configurations: Configurations, known: Mapping[
             raise DamagedStoreError(
                 f"{place}: configuration {name!r:.130}: {fault}. Mend it, or restore it from a copy"
             )
-
-
-def _keep(configurations: Configurations, is_waiting: bool) -> bool:
-    """Make configurations durable; return True if the disk has no room for them, which is logged once."""
-    try:
-        configurations.persist()
-    except NoSpaceError as error:
-        # Consumers of a full disk go on.
-        if not is_waiting:
-            log.warning("configurations are in memory alone until there is room: %s", error)
-        return True
-    return False
 
 
 def _document(member: str, configurations: Configurations) -> dict[str, Any]:
