@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.properties import decode_properties, encode_properties, text_properties
+from reput.formats.properties import decode_properties, encode_properties, text_properties, with_further
 from support.records import property_bytes
 
 parts = st.binary(min_size=1, max_size=20).filter(lambda part: b"\x01" not in part and b"\x02" not in part)
@@ -19,6 +19,15 @@ def test_round_trip(properties: dict[bytes, bytes]) -> None:
 
     assert list(decode_properties(data).items()) == list(properties.items())
     assert decode_properties(data.removesuffix(b"\x02")) == properties
+
+
+@given(st.dictionaries(parts, parts), parts)
+def test_further_properties_come_after_all_others(properties: dict[bytes, bytes], name: bytes) -> None:
+    """The text of properties takes further ones, whether its last property has an end or none."""
+    given_text, further = encode_properties(properties).decode("latin-1"), f"{name.decode('latin-1')}\1xyz"
+    for text in (given_text, given_text.removesuffix("\2")):
+        both = decode_properties(with_further(text, further).encode("latin-1"))
+        assert both == {**properties, name: b"xyz"}
 
 
 @pytest.mark.behaviour("MessageDecoderTest.testString2messageProperties")

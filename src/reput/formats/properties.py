@@ -17,6 +17,7 @@ NAME_VALUE_SEPARATOR = 0x01
 PROPERTY_SEPARATOR = 0x02
 NAME_END, PROPERTY_END = bytes([NAME_VALUE_SEPARATOR]), bytes([PROPERTY_SEPARATOR])
 """The same as bytes: the first ends a name, the second a property."""
+_TEXT_END = chr(PROPERTY_SEPARATOR)
 MAX_PROPERTIES_SIZE = 32767
 
 KEYS = b"KEYS"
@@ -73,6 +74,11 @@ def keys_of(value: AnyStr) -> list[AnyStr]:
     if isinstance(value, str):
         return [key for key in value.split(KEY_SEPARATOR.decode()) if key]
     return [key for key in value.split(KEY_SEPARATOR) if key]
+
+
+def with_further(text: str, further: str) -> str:
+    """Return the text of properties with that of further ones after it."""
+    return f"{text}{further}" if not text or text[-1] == _TEXT_END else f"{text}{_TEXT_END}{further}"
 
 
 def text_properties(data: bytes) -> dict[str, str]:

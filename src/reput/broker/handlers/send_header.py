@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
 from reput.broker.state.known_headers import SendHeader, key_of
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
-from reput.formats.property_names import DELAY, NAME_END, PROPERTY_END
+from reput.formats.properties import with_further
+from reput.formats.property_names import DELAY, NAME_END
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
 from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
@@ -116,8 +117,7 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
         return header
     topic = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
     broker.statistics.dead_letters[group, header.topic] += 1
-    given = header.properties
-    properties = f"{given}{PROPERTY_END if given else ''}{DELAY}{NAME_END}-1"
+    properties = with_further(header.properties, f"{DELAY}{NAME_END}-1")
     return header._replace(topic=topic, queue_id=0, properties=properties)
 
 

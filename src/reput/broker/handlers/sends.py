@@ -22,7 +22,7 @@ from reput.broker.wire.answers import Answer, unavailable
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats import client_batch
 from reput.formats import property_names as names
-from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties
+from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties, with_further
 from reput.formats.property_names import DELAY, NAME_END, PROPERTY_END, SHARDING_KEY, UNIQUE_KEY
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import EncodedProperties, Message, PutStatus
@@ -97,9 +97,7 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     header = header_of(broker, request)
     if not header.is_batch:
         text = header.properties
-        properties = EncodedProperties.of(
-            f"{text}{PROPERTY_END if text and text[-1] != PROPERTY_END else ''}{_ADDED_TEXT}"
-        )
+        properties = EncodedProperties.of(with_further(text, _ADDED_TEXT))
         if properties is not None and UNIQUE_KEY in properties and _PLACED.isdisjoint(properties):
             message = _message(request, header, request.body, header.flag, properties)
             kind = MessageKind.FIFO if SHARDING_KEY in properties else MessageKind.NORMAL
