@@ -162,11 +162,17 @@ class RunningBroker(Closing):
 
     def warm(self) -> None:
         """Load the compiled kernels in another thread: that takes longer than to be ready."""
-        threading.Thread(target=self._load_kernels, name="reput-broker-kernels", daemon=True).start()
+        threading.Thread(target=self._load_all, name="reput-broker-kernels", daemon=True).start()
+
+    def _load_all(self) -> None:
+        self._load_kernels()
+        # The first SQL92 filter would load its parser in the broker's loop: 0.4 s in which nobody is answered.
+        import_module("reput.dispatch.sql.grammar")
 
     def _load_kernels(self) -> None:
         with PlainMeanwhile.loading():
             self._warm_kernels()
+        self._broker.has_kernels = True
 
     def _warm_kernels(self) -> None:
         from reput.kernels.warm import warm_filter_kernels, warm_store_kernels
@@ -176,9 +182,6 @@ class RunningBroker(Closing):
             warm_filter_kernels()
         warm_store_kernels()
         self._store.expect_many()
-        self._broker.has_kernels = True
-        # The first SQL92 filter would load its parser in the broker's loop: 0.4 s in which nobody is answered.
-        import_module("reput.dispatch.sql.grammar")
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
