@@ -3,8 +3,7 @@
 A store has one kind with an entry for each message, or two that hold the same (double write), and a kind for topics of
 batches beside them. `AnyKind` is a kind on disk, without an open store; `QueueKind` adds what a kind with one entry for
 each message can do; `ReadableQueues` is all that reads need of it; `DurableQueues` is that in an open store, below the
-tail. docs/architecture.md names the lists
-of kinds.
+tail. docs/architecture.md names the lists of kinds.
 """
 
 from __future__ import annotations

@@ -509,8 +509,8 @@ class LocalStore(ProgressCalls, Reading):
         while self._is_called():
             try:
                 writing.catch_up()
-                # Who waits from now on looks by himself first.
-                if self._arrivals and notified != (notified := self.view.follower.offset):
+                if self._arrivals and (reached := self.view.follower.offset) != notified:
+                    notified = reached  # who waits from now on looks by himself first
                     self._notify_arrivals()
                 self.progress.persist_if_due(now_ms())
                 writing.keep_up()

@@ -79,7 +79,7 @@ class Timers:
     def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop, first_queue_offset: int) -> None:
         config = state.store.config
         self._state = state
-        self._loop = DueLoop(state, loop, self._step, "timer messages are not delivered now")
+        self._due = DueLoop(state, loop, self._step, "timer messages are not delivered now")
         self._max_delay_s = config.timer_max_delay_sec or DEFAULT_MAX_DELAY_S
         self.is_recall_enabled = config.recall_message_enable is True
         self._files: TimerFiles | None = None
@@ -174,7 +174,7 @@ class Timers:
 
     def start(self) -> None:
         """Begin to take in and to deliver."""
-        self._loop.look()
+        self._due.look()
 
     def _open(self) -> TimerFiles:
         """Open the wheel where it ended."""
@@ -196,7 +196,7 @@ class Timers:
 
     def stop(self) -> None:
         """Take in and deliver no more."""
-        self._loop.stop()
+        self._due.stop()
 
     def close(self) -> None:
         """Note how far timers are, and release the files."""

@@ -29,9 +29,12 @@ class QueueLocks:
         """Lock queues for a client, or renew its locks; return the queues that it holds now."""
         now, held = self._clock_s(), []
         for queue in queues:
-            holder, locked_at = self._holders.get((group, queue), (client_id, now))
-            is_known = (group, queue) in self._holders
-            if (holder == client_id or now - locked_at > LOCK_LIFE_S) and (is_known or len(self._holders) < MAX_LOCKS):
+            known = self._holders.get((group, queue))
+            if known is None:
+                is_free = len(self._holders) < MAX_LOCKS
+            else:
+                is_free = known[0] == client_id or now - known[1] > LOCK_LIFE_S
+            if is_free:
                 self._holders[group, queue] = client_id, now
                 held.append(queue)
         return held

@@ -9,7 +9,6 @@ from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
 from reput.formats.system_topics import SYSTEM_PREFIX
-from reput.log.read.maps import LogMaps
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.times import now_ms
@@ -134,7 +133,7 @@ def _expired(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] |
 
 
 def _store_ms(check: Check, offset: int) -> int:
-    maps = LogMaps(check.log.folder, check.log.file_size)
+    maps = check.store.maps()
     store_ms = maps.store_time(offset)
     maps.close()
     return store_ms

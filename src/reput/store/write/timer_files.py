@@ -203,7 +203,8 @@ class TimerFiles:
             self._reader.close()
             self._reader = TimerLogReader(self._folder.parent)
         for link in self._reader.chain(position, slot.time, PRECISION_MS):
-            units += [] if link.unit is None else [link.unit]
+            if link.unit is not None:
+                units.append(link.unit)
             damage = link.damage
         if damage is not None:
             damage = f"{self._wheel_path}: slot at {slot.time % SLOTS * SLOT_SIZE}: {damage}"
