@@ -31,7 +31,10 @@ def message(**values: Any) -> Message:
 
 
 @given(
-    st.none() | texts, st.none() | texts | st.lists(texts), st.none() | texts, st.none() | st.dictionaries(names, texts)
+    st.none() | texts,
+    st.none() | texts | st.lists(texts) | st.tuples(texts),
+    st.none() | texts,
+    st.none() | st.dictionaries(names, texts),
 )
 def test_readers_get_back_what_was_given(
     tags: str | None, keys: Any, unique_key: str | None, properties: dict[str, str] | None
@@ -47,6 +50,16 @@ def test_readers_get_back_what_was_given(
         expected["UNIQ_KEY"] = unique_key
 
     assert decode_properties(data) == {name.encode(): value.encode() for name, value in expected.items()}
+
+
+def test_one_key_is_the_same_in_a_text_a_list_and_a_tuple() -> None:
+    """The quick way of one key gives the bytes of the general way, up to the longest properties that fit."""
+    for length in (1, 3990, 4000, 32767 - len("KEYS") - 2):
+        key = "k" * length
+        found = {PropertyEncoder().encode(message(keys=keys)) for keys in (key, [key], (key,))}
+        assert found == {f"KEYS\x01{key}\x02".encode()}
+        with pytest.raises(MessageRefusedError):
+            PropertyEncoder().encode(message(keys=(key,), unique_key="u" * 32767))
 
 
 def test_the_order_is_map_tags_keys_unique_key() -> None:
@@ -67,6 +80,7 @@ def test_empty_tags_and_no_keys_are_none() -> None:
     [
         {"keys": ""}, {"keys": "a b"}, {"keys": "a\x01"}, {"keys": ["a", ""]}, {"keys": ["a b"]}, {"keys": [None]},
         {"keys": b"a"}, {"keys": {"a"}}, {"keys": "\ud800"}, {"keys": ["\ud800"]}, {"tags": "a\x02"}, {"tags": 7},
+        {"keys": (None,)}, {"keys": (("a",),)}, {"keys": ("",)}, {"keys": ("a b",)}, {"keys": ("\ud800",)},
         {"tags": "\ud800"}, {"unique_key": ""}, {"unique_key": "a\x01b"}, {"properties": {"": "v"}},
         {"properties": {"n": ""}}, {"properties": {"n": None}}, {"properties": {"n\x01": "v"}},
         {"properties": {"n": "v\x02"}}, {"properties": {7: "v"}}, {"properties": {"n": 7}},

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _OWN_NAMES = frozenset({CRC32, INNER_NUM, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET})
 """Names that the store gives, or that make a put take another path."""
 _CACHE_MAX = 4096
-_SHORT = 4096
-"""Tags and keys of this many characters in all always fit, at four bytes each."""
+_SHORT = 4000
+"""Tags and keys of fewer characters, with a unique key of fewer, always fit: at most four bytes each."""
 
 
 @dataclass(slots=True)
@@ -288,32 +288,39 @@ class PropertyEncoder:
             MessageRefusedError: No reader could decode them again, or they are too long.
             OwnPathError: The message takes more than one number.
         """
-        if type(message.properties) is EncodedProperties and not (message.tags or message.keys or message.unique_key):
-            data = message.properties.data
+        further, keys, unique = message.properties, message.keys, message.unique_key
+        if type(further) is EncodedProperties and not (message.tags or keys or unique):
+            data = further.data
             if len(data) < self._short:
                 return data
         tags = self._tags.get(message.tags)
         if tags is None:
             tags = self._tags_property(message.tags)
-        keys, unique = message.keys, message.unique_key
+        if keys is None and unique is None and not further and len(tags) < self._short:
+            return tags.encode()
+        if type(keys) is tuple and len(keys) == 1 and type(keys[0]) is str:
+            keys = keys[0]
         if (
-            type(keys) is str
-            and type(unique) is str
-            and not message.properties
+            not further
+            and type(keys) is str
             and keys
-            and unique
             and " " not in keys
             and "\x01" not in keys
             and "\x02" not in keys
-            and "\x01" not in unique
-            and "\x02" not in unique
-            and len(tags) + len(keys) + len(unique) < self._short
+            and len(tags) + len(keys) < self._short
         ):
             # The properties of most messages, at half the cost. Half a character is reported below.
             try:
-                return f"{tags}KEYS\x01{keys}\x02UNIQ_KEY\x01{unique}\x02".encode()
+                if unique is None:
+                    return f"{tags}KEYS\x01{keys}\x02".encode()
+                if type(unique) is str and 0 < len(unique) < _SHORT and "\x01" not in unique and "\x02" not in unique:
+                    return f"{tags}KEYS\x01{keys}\x02UNIQ_KEY\x01{unique}\x02".encode()
             except UnicodeEncodeError:
                 pass
+        return self._encode_any(message, tags, inner)
+
+    def _encode_any(self, message: Message, tags: str, inner: bool) -> bytes:
+        keys = message.keys
         data = tags.encode()
         if keys is not None:
             data += _keys_property((keys,) if type(keys) is str else keys)
