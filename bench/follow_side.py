@@ -30,7 +30,7 @@ from store_side import BODY_BYTES, OK, QUEUES_PER_TOPIC
 import reput
 from reput.config import StoreConfig
 from reput.files.watermarks import Watermarks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import find_store
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import reput
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.record import CHECK_BODY
+from reput.formats.log.record import CHECK_BODY
 from reput.kernels.layouts.columns import Columns, StateAt, Stop
 from reput.log.read.decode import DecodeSettings, RangeDecoder
 from reput.log.read.files import list_log_files

@@ -10,8 +10,10 @@ from demo import outcome
 from reput.cli.shared.output import show, show_table, size_text
 from reput.errors import NoSpaceError
 from reput.files import fs
-from reput.formats import consume_queue, paths, properties, record
-from reput.formats.hashing import java_string_hash_utf8
+from reput.formats import paths
+from reput.formats.java.hashing import java_string_hash_utf8
+from reput.formats.log import properties, record
+from reput.formats.queue import consume_queue
 from reput.log.append.append import LogAppender
 from reput.log.append.settings import LogSettings
 from reput.log.read.files import LogFiles, list_log_files

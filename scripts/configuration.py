@@ -22,9 +22,10 @@ from typing import NamedTuple
 from reput.broker.services import timers, transactions
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
-from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file, queue_kinds
-from reput.formats.body import MAX_DECODED_BODY_SIZE
-from reput.formats.record import LOCALHOST
+from reput.formats.index import index_file
+from reput.formats.log.body import MAX_DECODED_BODY_SIZE
+from reput.formats.log.record import LOCALHOST
+from reput.formats.queue import batch_consume_queue, consume_queue, consume_queue_ext, queue_kinds
 from reput.log.append.settings import LogSettings
 from reput.store.disk import settings
 from reput.store.progress import progress

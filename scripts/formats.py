@@ -13,29 +13,16 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
-from reput.formats import (
-    batch_consume_queue,
-    checkpoint,
-    client_batch,
-    consume_queue,
-    consume_queue_ext,
-    consumer_filter,
-    consumer_offset,
-    delay_offset,
-    index_database,
-    index_file,
-    metadata_v1,
-    metadata_v2,
+from reput.formats import checkpoint, paths
+from reput.formats.config import consumer_filter, consumer_offset, delay_offset, metadata_v1, metadata_v2
+from reput.formats.database import rocksdb_table
+from reput.formats.index import index_database, index_file
+from reput.formats.log import client_batch, properties, record
+from reput.formats.log.record import Verdict
+from reput.formats.pending import (
     order_info,
-    paths,
     pop_database,
     pop_state,
-    properties,
-    record,
-    remoting,
-    rocksdb,
-    rocksdb_table,
-    system_topics,
     timer_checkpoint,
     timer_database,
     timer_log,
@@ -43,7 +30,10 @@ from reput.formats import (
     transaction_database,
     transactions,
 )
-from reput.formats.record import Verdict
+from reput.formats.queue import batch_consume_queue, consume_queue, consume_queue_ext
+from reput.formats.queue import rocksdb_consume_queue as rocksdb
+from reput.formats.topics import system_topics
+from reput.formats.wire import remoting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -494,7 +484,8 @@ def _metadata() -> Iterator[str]:
 
 
 def _own() -> Iterator[str]:
-    from reput.formats import own, part_file
+    from reput.formats.own import files as own
+    from reput.formats.own import part_file
 
     yield "## reput's own files"
     yield _text(own.__doc__ or "")

@@ -13,7 +13,7 @@ from demo import golden_store, large_store, outcome
 from demo.__main__ import main
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.pipeline.spark.listener import ProgressListener
 from support import golden

@@ -10,7 +10,7 @@ import pytest
 
 import reput
 import reput.functions as rf
-from reput.formats.record import FLAG_COMPRESSED
+from reput.formats.log.record import FLAG_COMPRESSED
 from support import golden
 
 if TYPE_CHECKING:

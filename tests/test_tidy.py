@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from reput.formats import properties, property_names
+from reput.formats.log import properties, property_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -48,11 +48,24 @@ LEVELS = {
 }
 
 # The folders inside a room, likewise: a module imports its own folder and those of a lower level.
-# Modules of a room that lie in no folder are above them, but for those of `cli`, which its folders share.
+# Modules of a room that lie in no folder are above them, but for those of `formats`, which its folders share.
 FOLDER_LEVELS = {
     "broker": {"wire": 0, "state": 1, "services": 2, "handlers": 3, "": 4},
     "cli": {"shared": 0, "dump": 1, "get": 1, "pending": 1, "progress": 1, "put": 1, "": 2},
     "connect": {"options": 0, "cut": 1, "scan": 2, "sink": 2, "": 3},
+    "formats": {
+        "": 0,
+        "java": 0,
+        "database": 1,
+        "topics": 1,
+        "wire": 1,
+        "log": 2,
+        "queue": 2,
+        "config": 3,
+        "pending": 4,
+        "index": 5,
+        "own": 6,
+    },
     "kernels": {"layouts": 0, "reference": 1, "compiled": 1, "": 2},
     "log": {"read": 0, "encode": 0, "append": 1},
     "pipeline": {"spark": 0, "split": 1, "build": 2, "check": 3, "convert": 3, "follow": 3},
@@ -352,7 +365,7 @@ def test_imports_go_down() -> None:
 @pytest.mark.parametrize(
     ("module", "line", "allowed"),
     [
-        ("kernels/x.py", "from reput.formats.record import MAGIC", True),
+        ("kernels/x.py", "from reput.formats.log.record import MAGIC", True),
         ("kernels/x.py", "from reput.files import fs", False),
         ("queue/x.py", "import reput.index.files", False),
         ("queue/x.py", "def f():\n    from reput import store", False),
@@ -423,7 +436,7 @@ def test_arrows_between_folders_are_seen(room: str, module: str, line: str, allo
     assert (not list(folder_arrows_up(room, f"{room}/{module}", ast.parse(line)))) == allowed
 
 
-PROPERTY_HOMES = ("formats/properties.py", "formats/property_names.py")
+PROPERTY_HOMES = ("formats/log/properties.py", "formats/log/property_names.py")
 """The modules that spell the names of properties, as bytes and as text."""
 PROPERTY_NAMES = {
     value if isinstance(value, str) else value.decode()

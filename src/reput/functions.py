@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reput.formats.body import MAX_DECODED_BODY_SIZE, BodyError
-from reput.formats.body import decode_body as decoded_body
+from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError
+from reput.formats.log.body import decode_body as decoded_body
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats import remoting as frames
-from reput.formats.record import Record, decode_record
-from reput.formats.remoting import FrameReader, RemotingFrame
+from reput.formats.log.record import Record, decode_record
+from reput.formats.wire import remoting as frames
+from reput.formats.wire.remoting import FrameReader, RemotingFrame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

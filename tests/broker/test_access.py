@@ -10,7 +10,7 @@ import reput
 from broker.remoting import Client, send_fields
 from reput.broker.wire.access import AccessKeys, read_access_keys, signature_of
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats.remoting import RemotingFrame
+from reput.formats.wire.remoting import RemotingFrame
 
 if TYPE_CHECKING:
     from pathlib import Path

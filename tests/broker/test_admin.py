@@ -12,10 +12,10 @@ import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats.record import decode_message_id
+from reput.formats.log.record import decode_message_id
 
 if TYPE_CHECKING:
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 R, C = RequestCode, ResponseCode
 TOPIC_FIELDS = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": False}

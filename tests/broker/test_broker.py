@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats import remoting as frames
-from reput.formats.record import decode_message_id
+from reput.formats.log.record import decode_message_id
+from reput.formats.wire import remoting as frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

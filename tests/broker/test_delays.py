@@ -14,14 +14,14 @@ import pytest
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats.properties import text_properties
-from reput.formats.system_topics import SCHEDULE_TOPIC
+from reput.formats.log.properties import text_properties
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 
 def held_pull(client: Client, offset: int = 0) -> RemotingFrame:

@@ -27,7 +27,7 @@ from reput.broker.state import locks, state
 from reput.broker.wire import connection
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.files import fs
-from reput.formats import remoting as frames
+from reput.formats.wire import remoting as frames
 from reput.log.append import append_file
 from support.checked import assert_sound
 from support.disks import fill, mounted, remount

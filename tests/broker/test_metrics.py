@@ -17,9 +17,9 @@ from broker.remoting import Client, records, send_fields, wait_until
 from reput.broker import server
 from reput.broker.wire import pages
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats.prometheus import CONTENT_TYPE
-from reput.formats.record import decode_message_id
-from reput.formats.remoting import IS_ONE_WAY
+from reput.formats.log.record import decode_message_id
+from reput.formats.wire.prometheus import CONTENT_TYPE
+from reput.formats.wire.remoting import IS_ONE_WAY
 from support.metrics import Page
 
 if TYPE_CHECKING:

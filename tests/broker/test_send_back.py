@@ -11,16 +11,16 @@ import reput
 from broker.remoting import Client
 from broker.test_broker import batch, records
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats.properties import text_properties
-from reput.formats.record import decode_message_id
+from reput.formats.log.properties import text_properties
+from reput.formats.log.record import decode_message_id
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reput.formats.record import Record
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.log.record import Record
+    from reput.formats.wire.remoting import RemotingFrame
 
 R, C = RequestCode, ResponseCode
 PLACES = {"REAL_TOPIC", "REAL_QID"}

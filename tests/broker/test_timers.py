@@ -16,9 +16,9 @@ import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker.services import timers
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats import timer_checkpoint, timer_wheel
-from reput.formats.properties import text_properties
-from reput.formats.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
+from reput.formats.log.properties import text_properties
+from reput.formats.pending import timer_checkpoint, timer_wheel
+from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
 from reput.store.write import timer_files
 from support import golden
 from support.checked import assert_sound
@@ -26,7 +26,7 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 C = ResponseCode
 DAY_MS = 24 * 3_600_000

@@ -13,9 +13,9 @@ import pytest
 import reput
 from broker.remoting import Client, bodies, records, send_fields, wait_until
 from reput.broker.wire.codes import RequestCode, ResponseCode
-from reput.formats.properties import text_properties
-from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
-from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from reput.formats.log.properties import text_properties
+from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
+from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from reput.store.pending.transactions import HALF
 from support import golden
 from support.checked import assert_sound
@@ -23,7 +23,7 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 R, C = RequestCode, ResponseCode
 EAGER = reput.StoreConfig(transaction_check_interval=50, transaction_time_out=1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.cli.main import run
-from reput.formats.record import FLAG_COMPRESSED
+from reput.formats.log.record import FLAG_COMPRESSED
 from support import golden, stores
 from support.records import LogBuilder
 

@@ -15,7 +15,8 @@ from reput.cli.convert import convert
 from reput.cli.diff import diff
 from reput.cli.info import info
 from reput.errors import ConfigError
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.pipeline.build.rocksdb import queues as rocksdb_queues
 from support import databases, golden, stores
 

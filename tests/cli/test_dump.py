@@ -17,9 +17,9 @@ from reput.cli.main import cli
 from reput.cli.shared.parts import body_values
 from reput.errors import ConfigError, DamagedStoreError, ReputError
 from reput.formats import paths
-from reput.formats.hashing import index_key_hash
-from reput.formats.index_file import decode_header
-from reput.formats.record import Record
+from reput.formats.index.index_file import decode_header
+from reput.formats.java.hashing import index_key_hash
+from reput.formats.log.record import Record
 from support import golden
 from support.records import LogBuilder
 

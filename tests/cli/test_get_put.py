@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import reput
 from reput.cli.main import cli
 from reput.errors import ConfigError
-from reput.formats.properties import decode_properties
+from reput.formats.log.properties import decode_properties
 from support import golden
 from support.checked import assert_sound
 

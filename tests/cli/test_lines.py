@@ -21,8 +21,8 @@ from reput.cli.shared import output
 from reput.cli.shared.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
 from reput.cli.shared.parts import record_cells, record_values
 from reput.errors import DamagedLogError
-from reput.formats.properties import decode_properties
-from reput.formats.record import Record, decode_record, encode_record
+from reput.formats.log.properties import decode_properties
+from reput.formats.log.record import Record, decode_record, encode_record
 from reput.kernels import SWITCH
 from reput.kernels.layouts.lines import MOST_PAIRS, WHOLE
 from support.records import LogBuilder, Placed, records

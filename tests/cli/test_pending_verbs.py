@@ -9,7 +9,7 @@ import pytest
 
 from reput.cli.main import run
 from reput.formats import paths
-from reput.formats.timer_log import FOLDER
+from reput.formats.pending.timer_log import FOLDER
 from support import golden
 from support.pending import DUE_MS, put, put_timer, unit_of, waiting_store, write_wheel
 

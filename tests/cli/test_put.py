@@ -20,7 +20,8 @@ from reput.cli.put import lines as put_lines
 from reput.cli.put.lines import lines_of
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError
 from reput.files import locks
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import golden
 from support.checked import assert_sound
 

@@ -24,7 +24,8 @@ from reput.cli.put.lines import skip_lines
 from reput.cli.shared.signals import EndingSignals, StoppedError
 from reput.errors import AccessError, ConfigError, FlushError, NoSpaceError, StoreLockedError, TailFullError
 from reput.files import locks
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.store import message_store
 from support import disks
 from support.checked import assert_sound

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 
-from reput.formats.properties import text_properties
-from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput.formats.log.properties import text_properties
+from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
 from support import frames, stores

@@ -12,8 +12,8 @@ import pytest
 import reput
 from reput.connect.scan import log_scan
 from reput.errors import ConfigError
-from reput.formats.client_batch import InnerMessage
-from reput.formats.record import FLAG_COMPRESSED, FLAG_INNER_BATCH, FLAG_NEED_UNWRAP
+from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.record import FLAG_COMPRESSED, FLAG_INNER_BATCH, FLAG_NEED_UNWRAP
 from support import frames, golden, stores
 from support.encoders import encode_messages
 from support.records import LogBuilder

@@ -13,10 +13,10 @@ from reput.connect.options.filters import narrowed
 from reput.connect.options.options import read_options
 from reput.connect.options.selection import selection_of
 from reput.connect.plan import explain, plan_batch
-from reput.formats import index_database as fmt
 from reput.formats import paths
-from reput.formats import properties as props
-from reput.formats.record import TRANSACTION_MASK, TRANSACTION_PREPARED
+from reput.formats.index import index_database as fmt
+from reput.formats.log import properties as props
+from reput.formats.log.record import TRANSACTION_MASK, TRANSACTION_PREPARED
 from support import frames, golden
 from tests.pipeline.build.index.test_database import ALONE, BOTH, change, families
 from tests.store.test_index_database import by_text

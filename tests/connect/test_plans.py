@@ -15,8 +15,9 @@ import reput
 from reput.connect.plan import explain
 from reput.errors import DamagedLogError, DamagedStoreError, DataLossError
 from reput.files import fs
-from reput.formats import own, paths
-from reput.formats.consume_queue import Entry, encode_entry
+from reput.formats import paths
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import Entry, encode_entry
 from support import frames, golden, inner, stores
 from support.records import LogBuilder
 

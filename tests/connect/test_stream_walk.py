@@ -11,7 +11,7 @@ from reput.connect.options.selection import Selection
 from reput.connect.stream_walk import Limits, StreamWalk
 from reput.errors import DamagedLogError
 from reput.formats import paths
-from reput.formats.record import CHECK_BODY, Verdict
+from reput.formats.log.record import CHECK_BODY, Verdict
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import list_log_files
 from support.records import LogBuilder

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.dispatch.batch import group_by_queue
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, decode_entry
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey, decode_entry
 from support.records import LogBuilder
 from support.twins import decode
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
 from support import stores
 from support.faults import FaultyRebuilds
 from support.records import LogBuilder

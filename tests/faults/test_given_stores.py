@@ -17,7 +17,8 @@ import reput
 from reput.cli.main import cli
 from reput.errors import AccessError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import golden
 from support.checked import assert_sound
 from support.users import NOBODY, as_another_user, put_as

@@ -14,7 +14,8 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.store.disk.layout import find_store
 from reput.store.owner import swap
 from support import stores

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import reput
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import databases, stores
 from support.faults import DONE, KILLED
 from support.records import LogBuilder

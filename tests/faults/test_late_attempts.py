@@ -23,7 +23,7 @@ from support.late import LateAttempts
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.formats.consume_queue import QueueKey
+    from reput.formats.queue.consume_queue import QueueKey
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 13, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=50

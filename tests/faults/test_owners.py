@@ -12,7 +12,8 @@ import pytest
 from reput.errors import DamagedStoreError, ReputError, StaleEpochError, StoreLockedError
 from reput.files import locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.pipeline.build.rebuild.rebuild import rebuild_store
 from reput.pipeline.spark.engine import LoopEngine
 from support import stores

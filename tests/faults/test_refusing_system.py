@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.errors import NoSpaceError
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import stores
 from support.disks import mounted
 from support.faults import DONE, FAILED

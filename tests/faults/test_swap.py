@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.store.owner import swap
 from support import stores
 from support.faults import DONE, FAILED

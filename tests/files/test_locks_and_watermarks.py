@@ -17,7 +17,7 @@ import pytest
 from reput.errors import ReputError, StoreLockedError
 from reput.files import locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own
+from reput.formats.own import files as own
 from support.forked import answer_of_child
 
 

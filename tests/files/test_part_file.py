@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ReputError
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats.part_file import PART_COLUMN, PART_HEADER, PartKind
+from reput.formats.own.part_file import PART_COLUMN, PART_HEADER, PartKind
 
 KIND = PartKind("test", {"number": "i8", "flag": "u1"}, {"text": "u1", "entry": "V20", "other": "i4"})
 OTHER = PartKind("test2", KIND.rows, KIND.others)

@@ -13,10 +13,10 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.files.rocksdb_table import TableFile, grouped
-from reput.formats import rocksdb as rocksdb_fmt
-from reput.formats import rocksdb_table as fmt
-from reput.formats.consume_queue import QueueKey
-from reput.formats.rocksdb import ENTRY_FAMILY, OFFSET_FAMILY
+from reput.formats.database import rocksdb_table as fmt
+from reput.formats.queue import rocksdb_consume_queue as rocksdb_fmt
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.rocksdb_consume_queue import ENTRY_FAMILY, OFFSET_FAMILY
 from reput.kernels.layouts.table import EntryPieces, Prefixes
 from support import tables
 from support.tables import Queues, queues, take_apart

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from reput.formats import record
+from reput.formats.log import record
 from support.layouts import every_layout
 from support.scripts import FOLDER, load
 

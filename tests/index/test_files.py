@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats.index_file import (
+from reput.formats.index.index_file import (
     DEFAULT_ITEMS,
     DEFAULT_SLOTS,
     HEADER_SIZE,

@@ -10,8 +10,8 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
-from reput.formats.hashing import index_key_hash
-from reput.formats.index_file import HEADER_SIZE, SLOT, SLOT_SIZE, encode_header
+from reput.formats.index.index_file import HEADER_SIZE, SLOT, SLOT_SIZE, encode_header
+from reput.formats.java.hashing import index_key_hash
 from reput.index.files import IndexFileOnDisk, items_at, list_index_files
 from reput.index.reader import IndexReader, open_index_files
 from support import stores

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from reput.files.maps import MapTable
-from reput.formats.client_batch import InnerMessage
-from reput.formats.consume_queue import ENTRY_SIZE
-from reput.formats.hashing import index_key_hash, java_string_hash_utf8
-from reput.formats.index_file import ITEM_SIZE
-from reput.formats.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
+from reput.formats.index.index_file import ITEM_SIZE
+from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
+from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.kernels import (
     client_kernels,
     field_kernels,

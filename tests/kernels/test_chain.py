@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats import index_file as fmt
+from reput.formats.index import index_file as fmt
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources
 from support import golden

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.client_batch import InnerMessage, decode_messages
 from reput.formats.layout import INT32_MAX
+from reput.formats.log.client_batch import InnerMessage, decode_messages
 from reput.kernels import client_kernels
 from reput.kernels.layouts.client_batch import BROKEN, SPLIT, SPLIT_LAYOUT, UNUSUAL, SplitAt, most_rows
 from reput.kernels.layouts.records import address_of, words_of

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import reput
 from reput.formats import paths
-from reput.formats.hashing import java_string_hash_utf8, to_int32, utf16_units
-from reput.formats.record import crc32 as plain_crc32
+from reput.formats.java.hashing import java_string_hash_utf8, to_int32, utf16_units
+from reput.formats.log.record import crc32 as plain_crc32
 from reput.kernels.compiled.examine import is_topic_folder_name
 from reput.kernels.compiled.tools import crc
 from support.hashes import java_hash

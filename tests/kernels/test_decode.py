@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.hashing import index_key_hash, java_string_hash
-from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY, Verdict
+from reput.formats.java.hashing import index_key_hash, java_string_hash
+from reput.formats.log.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY, Verdict
 from reput.kernels.layouts.columns import (
     HAS_TAG_ITEM,
     IN_INDEX,

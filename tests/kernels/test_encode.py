@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.formats.properties import encode_properties
-from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
+from reput.formats.log.properties import encode_properties
+from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
 from reput.kernels.layouts.batch import (
     BATCH_LAYOUT,
     LAID_OUT,

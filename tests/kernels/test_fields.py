@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.properties import decode_properties
-from reput.formats.record import CHECK_BODY, decode_record
+from reput.formats.log.properties import decode_properties
+from reput.formats.log.record import CHECK_BODY, decode_record
 from reput.kernels import field_kernels
 from reput.kernels.layouts.fields import (
     COUNT_PAIRS,

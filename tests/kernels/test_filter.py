@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.properties import decode_properties
-from reput.formats.record import encode_record
+from reput.formats.log.properties import decode_properties
+from reput.formats.log.record import encode_record
 from reput.kernels import FilterKernels, filter_kernels
 from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
 from reput.kernels.reference.filter import sortable
@@ -19,7 +19,7 @@ from support.twins import TWINS, as_buffer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 NAMES = (b"a", b"ab", b"x", b"5", b"a" * 7, b"a" * 8, b"a" * 9)
 PIECES = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.record import (
+from reput.formats.log.record import (
     CHECK_BODY,
     CHECK_NONE,
     CHECK_PROPERTY,

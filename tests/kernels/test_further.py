@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.record import CHECK_BODY, FLAG_INNER_BATCH, batch_offset_bound, queue_offset_bound
+from reput.formats.log.record import CHECK_BODY, FLAG_INNER_BATCH, batch_offset_bound, queue_offset_bound
 from reput.kernels import SWITCH, kernels
 from reput.kernels.layouts.columns import Columns, StateAt
 from reput.log.read.decode import DecodeSettings, RangeDecoder

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.index_database import HOUR_MS, IndexMarks, entry_keys
-from reput.formats.properties import MAX_PROPERTIES_SIZE
-from reput.formats.record import CHECK_BODY
+from reput.formats.index.index_database import HOUR_MS, IndexMarks, entry_keys
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE
+from reput.formats.log.record import CHECK_BODY
 from reput.kernels import kernels, key_kernels
 from reput.kernels.layouts.columns import Columns, DecodeRules
 from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyStateAt, key_state
@@ -21,7 +21,7 @@ from support.records import LogBuilder
 from support.twins import DELAYS_MS, TWINS, as_buffer
 
 if TYPE_CHECKING:
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 both = pytest.mark.parametrize("twin", TWINS)
 odd = st.sampled_from([b"a", b"b", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x98"])

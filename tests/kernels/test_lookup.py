@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.files.maps import MapTable
-from reput.formats import index_file
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
-from reput.formats.hashing import index_key_hash, java_string_hash_utf8
-from reput.formats.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, encode_header
-from reput.formats.record import Record, encode_record
+from reput.formats.index import index_file
+from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, encode_header
+from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.log.record import Record, encode_record
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
 from reput.kernels import LookupKernels, lookup_kernels
 from reput.kernels.compiled import lookup
 from reput.kernels.layouts.lookup import (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, decode_entry
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import IN_INDEX, IN_QUEUE
 from reput.kernels.layouts.pack import EntrySources

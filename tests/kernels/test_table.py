@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.consume_queue import Entry
-from reput.formats.rocksdb import VALUE_SIZE, encode_value
+from reput.formats.queue.consume_queue import Entry
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, encode_value
 from reput.kernels import table_kernels
 from reput.kernels.layouts.columns import IN_INDEX, IN_QUEUE
 from reput.kernels.layouts.pack import EntrySources

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from reput.errors import ClosedError, ConfigError
 from reput.files import fs
 from reput.files.watermarks import Watermarks
-from reput.formats.paths import offset_name
-from reput.formats.record import (
+from reput.formats.log.record import (
     BLANK_SIZE,
     CHECK_PROPERTY,
     FLAG_BORN_HOST_V6,
@@ -28,6 +27,7 @@ from reput.formats.record import (
     encode_record,
     examine,
 )
+from reput.formats.paths import offset_name
 from reput.log.append import append as append_module
 from reput.log.append import append_file
 from reput.log.append.append import LogAppender

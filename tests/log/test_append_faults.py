@@ -12,7 +12,7 @@ import pytest
 
 from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
-from reput.formats.record import encode_blank
+from reput.formats.log.record import encode_blank
 from reput.log.append import append_file
 from reput.log.encode.batch import raise_numbers
 from reput.log.encode.message import Message, PutStatus

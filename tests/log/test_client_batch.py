@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.formats.client_batch import InnerMessage
-from reput.formats.properties import text_properties
-from reput.formats.record import Host
+from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.properties import text_properties
+from reput.formats.log.record import Host
 from reput.log.encode import client_batch, laid_out, queue_directory
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import Message, PutStatus

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.record import CHECK_PROPERTY
+from reput.formats.log.record import CHECK_PROPERTY
 from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log, read_log
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reput.formats.properties import text_properties
-from reput.formats.record import FLAG_INNER_BATCH, decode_record
+from reput.formats.log.properties import text_properties
+from reput.formats.log.record import FLAG_INNER_BATCH, decode_record
 from reput.log.append.append import LogAppender
 from reput.log.append.settings import LogSettings
 from reput.log.encode.message import Message, PutStatus

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.errors import DiskFullError, NoSpaceError, PutError
-from reput.formats.properties import decode_properties, text_properties
+from reput.formats.log.properties import decode_properties, text_properties
 from reput.log.encode.batch import stored_nothing
 from reput.log.encode.message import (
     EncodedProperties,

@@ -8,8 +8,8 @@ import pytest
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.properties import decode_properties
-from reput.formats.record import BLANK_SIZE, CHECK_PROPERTY, Host, Verdict, decode_record, encode_blank, examine
+from reput.formats.log.properties import decode_properties
+from reput.formats.log.record import BLANK_SIZE, CHECK_PROPERTY, Host, Verdict, decode_record, encode_blank, examine
 from reput.log.append.clean import AgedFile, decide_removal
 from reput.log.append.settings import LogSettings
 from reput.log.encode.message import Message, PutStatus

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.formats import paths
-from reput.formats.record import CHECK_NONE, Verdict
+from reput.formats.log.record import CHECK_NONE, Verdict
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.reader import end_of, find_record, next_boundary, place, record_at, written_bytes
 from reput.log.read.scan import LogRecord, LogWalk, checking

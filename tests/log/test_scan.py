@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput.formats import paths
-from reput.formats.record import CHECK_BODY, Verdict
+from reput.formats.log.record import CHECK_BODY, Verdict
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.maps import LogMaps
 from reput.log.read.scan import Gap, Keep, LogWalk, RangeWalk, WalkState, checking

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from peer import peer
 from peer.golden_stores import MakingError, as_lines, pack
 from peer.turns import Turn
-from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from support import golden
 from support.switches import SWITCHES
 

@@ -25,7 +25,7 @@ import reput
 from peer import peer
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
-from reput.formats.record import LOCALHOST, Host
+from reput.formats.log.record import LOCALHOST, Host
 from support import golden, kinds, stores
 
 if TYPE_CHECKING:

@@ -26,15 +26,15 @@ from peer import peer
 from peer.turns import Turn, TurnError
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY_SIZE
-from reput.formats.lite_topics import LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
-from reput.formats.record import (
+from reput.formats.log.record import (
     FLAG_INNER_BATCH,
     MAGIC_BLANK,
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
+from reput.formats.queue.consume_queue import ENTRY_SIZE
+from reput.formats.topics.lite_topics import LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
 from support import stores
 from support.checked import assert_sound
 from support.inner import topics_json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reput.formats import consumer_filter
+from reput.formats.config import consumer_filter
 from support.bloom import BloomFilter
 from support.registry import FilterRegistry, encode, is_dead
 from support.search import cases

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.formats.consumer_offset import ConsumerOffsets, JsonWriter, decode, encode, group_topics
-from reput.formats.data_version import DataVersion
+from reput.formats.config.consumer_offset import ConsumerOffsets, JsonWriter, decode, encode, group_topics
+from reput.formats.config.data_version import DataVersion
 
 if TYPE_CHECKING:
     from pathlib import Path

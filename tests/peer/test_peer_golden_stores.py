@@ -47,7 +47,7 @@ HOLD_55 = (
     "tests/store/test_metadata_golden.py::test_offsets[by settings-NAME]",
     "tests/store/test_metadata_golden.py::test_topics[by files-NAME]",
     "tests/store/test_metadata_golden.py::test_groups[by files-NAME]",
-    "tests/formats/test_body.py::test_bodies_are_what_the_java_client_compressed[NAME]",
+    "tests/formats/log/test_body.py::test_bodies_are_what_the_java_client_compressed[NAME]",
     "tests/store/test_pending.py::test_all_timers_are_found_and_verified[NAME]",
     "tests/store/test_pending.py::test_all_halves_are_found_and_verified[NAME]",
 )

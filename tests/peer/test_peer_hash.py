@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from reput.formats.hashing import java_string_hash_utf8
+from reput.formats.java.hashing import java_string_hash_utf8
 from support.hashes import java_hash
 
 if TYPE_CHECKING:

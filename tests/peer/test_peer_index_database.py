@@ -10,9 +10,9 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats import index_database as fmt
 from reput.formats import paths
-from reput.formats import properties as props
+from reput.formats.index import index_database as fmt
+from reput.formats.log import properties as props
 from support import golden
 from tests.pipeline.build.index.test_database import ALONE, BOTH, families
 from tests.store.test_index_database import by_text

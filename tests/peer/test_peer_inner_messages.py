@@ -11,8 +11,8 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import ENTRY, QueueKey
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.queue.consume_queue import ENTRY, QueueKey
 from reput.log.encode.message import Message, PutStatus
 from store.test_golden_answers import answer
 from support import stores

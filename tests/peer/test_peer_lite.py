@@ -16,7 +16,7 @@ from peer import peer as program
 from peer.turns import Turn
 from reput.cli.main import cli
 from reput.config import StoreConfig, parse_properties
-from reput.formats.lite_topics import LITE_TOPIC, light_queue_of
+from reput.formats.topics.lite_topics import LITE_TOPIC, light_queue_of
 from support import golden, lite_stores
 from support.checked import assert_sound
 from support.search import takes_long

@@ -9,8 +9,8 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats.consumer_offset import ConsumerOffsets, encode
-from reput.formats.data_version import DataVersion
+from reput.formats.config.consumer_offset import ConsumerOffsets, encode
+from reput.formats.config.data_version import DataVersion
 from reput.store.metadata.tables import Table
 from support import golden
 from support.metadata import StoreProgress, metadata_of, progress_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.formats.consume_queue import Entry, encode_entry
 from reput.formats.paths import offset_name
+from reput.formats.queue.consume_queue import Entry, encode_entry
 from support import golden
 
 if TYPE_CHECKING:

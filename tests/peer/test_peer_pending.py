@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.formats.pop_database import FOLDER
-from reput.formats.system_topics import DATABASE_HALF_TOPIC
+from reput.formats.pending.pop_database import FOLDER
+from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC
 from reput.store.pending.verify import RecordState
 from support.pending import DUE_MS, put, put_timer, waiting_store
 

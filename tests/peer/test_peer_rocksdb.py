@@ -13,9 +13,9 @@ import pytest
 import reput
 from peer import peer as program
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import QueueKey
-from reput.formats.lite_topics import is_light
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.topics.lite_topics import is_light
 from reput.queue.file_kind import FileKind
 from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.formats.consume_queue import QueueKey
-from reput.formats.record import Record, encode_record
+from reput.formats.log.record import Record, encode_record
+from reput.formats.queue.consume_queue import QueueKey
 from reput.kernels import SWITCH, backlog_kernels, kernels
 from reput.kernels.layouts.columns import IN_QUEUE, Columns, DecodeRules, Stop
 from reput.kernels.layouts.log import LogBytes

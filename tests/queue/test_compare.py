@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.consume_queue import ENTRY_SIZE, LAST_BLANK, PRE_BLANK
+from reput.formats.queue.consume_queue import ENTRY_SIZE, LAST_BLANK, PRE_BLANK
 from reput.queue.compare import Compared, Differences, compare, compare_entries, rows_of, runs, side_by_side
 from reput.queue.kinds import EntryRows
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.consume_queue import QueueKey
-from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
 from reput.formats.paths import offset_name
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
 from reput.queue.ext import ExtReader, found_ext_file_size, place_units
 from reput.queue.files import list_queues
 from support.encoders import encode_ext_unit

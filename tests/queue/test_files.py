@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.formats import paths
-from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
+from reput.formats.queue.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
 from reput.queue import files
 from reput.queue.files import found_file_size, list_queues, max_offset, valid_entries
 

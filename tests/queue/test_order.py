@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.batch_consume_queue import BATCH_ENTRY
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, decode_entry
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, decode_entry
 from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import QueueRanges

@@ -15,11 +15,11 @@ import reput
 from reput.errors import DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey, encode_entry
-from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
-from reput.formats.record import FLAG_INNER_BATCH
-from reput.formats.rocksdb import OffsetValue
+from reput.formats.log.record import FLAG_INNER_BATCH
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import PRE_BLANK, Entry, QueueKey, encode_entry
+from reput.formats.queue.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 from reput.log.encode.message import Message
 from reput.queue.batch_kind import BatchKind
 from reput.queue.by_time import Boundary, offset_by_time

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
+from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
 

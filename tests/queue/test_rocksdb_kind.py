@@ -14,10 +14,10 @@ import reput
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey, decode_entry
 from reput.formats.layout import INT64_MAX
-from reput.formats.rocksdb import OffsetValue
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey, decode_entry
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.disk.kinds import present_kinds

@@ -22,7 +22,8 @@ import pytest
 import reput
 from reput import kernels
 from reput.config import StoreConfig
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.kernels import SWITCH
 from support import stores
 from support.checked import assert_sound

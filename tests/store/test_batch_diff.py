@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import reput
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, decode_batch_entry, encode_batch_entry
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY_SIZE, decode_batch_entry, encode_batch_entry
 from support import stores
 from support.inner import topics_json
 from support.records import LogBuilder

@@ -8,7 +8,7 @@ import pytest
 
 from reput.errors import DamagedStoreError
 from reput.files.backed_up import backup_of
-from reput.formats import consumer_filter
+from reput.formats.config import consumer_filter
 from reput.store.progress.consumer_filters import ConsumerFilters
 from support.bloom import BloomFilter
 from support.registry import FilterRegistry

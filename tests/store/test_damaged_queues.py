@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 import reput
 from reput.cli.main import cli
 from reput.errors import DamagedStoreError
-from reput.formats.lite_topics import is_light
+from reput.formats.topics.lite_topics import is_light
 from support import databases, golden
 
 if TYPE_CHECKING:

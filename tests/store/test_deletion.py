@@ -19,7 +19,8 @@ from reput.cli.delete import delete
 from reput.cli.query import query
 from reput.errors import AccessError, ConfigError, DamagedStoreError, StoreLockedError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import databases, golden, stores
 from support.checked import assert_sound
 

@@ -16,7 +16,8 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.store.write import expiry
 from support import golden, stores
 from support.checked import assert_sound

@@ -9,7 +9,7 @@ import pytest
 import reput
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY, QueueKey
+from reput.formats.queue.consume_queue import ENTRY, QueueKey
 from reput.kernels import SWITCH, kernels, lookup_kernels
 from reput.queue.by_time import Boundary
 from reput.store.disk.layout import find_store

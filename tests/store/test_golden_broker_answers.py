@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.formats.record import TRANSACTION_ROLLBACK
+from reput.formats.log.record import TRANSACTION_ROLLBACK
 from reput.store.disk.layout import find_store
 from reput.store.open.opening import open_view
 from reput.store.read.reading import Reading

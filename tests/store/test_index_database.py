@@ -12,8 +12,8 @@ import reput
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats import properties as props
-from reput.formats.record import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from reput.formats.log import properties as props
+from reput.formats.log.record import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from reput.index.database import DatabaseIndex
 from reput.index.search import FileIndex
 from reput.log.read.files import list_log_files

@@ -15,8 +15,9 @@ import pytest
 
 import reput
 from reput.errors import NotAStoreError
-from reput.formats import own, paths
-from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
+from reput.formats import paths
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import PRE_BLANK, Entry, encode_entry
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
 from reput.queue.file_kind import FileKind

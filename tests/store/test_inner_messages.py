@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.formats import paths
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
 from reput.log.encode.message import Message, PutStatus
 from support import golden, stores
 from support.checked import assert_sound

@@ -8,7 +8,7 @@ import pytest
 
 from reput.errors import ConfigError
 from reput.formats import paths
-from reput.formats.queue_kinds import BATCHES, KINDS_BESIDE, TARGETS
+from reput.formats.queue.queue_kinds import BATCHES, KINDS_BESIDE, TARGETS
 from reput.store.disk.kinds import all_kinds, kind_named, kinds_in_any_folder
 from reput.store.disk.layout import StoreLayout
 

@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.errors import DamagedStoreError
-from reput.formats.record import FLAG_COMPRESSED
+from reput.formats.log.record import FLAG_COMPRESSED
 from support import golden, stores
 from support.records import LogBuilder
 

@@ -28,8 +28,9 @@ from reput.errors import (
     TailFullError,
 )
 from reput.files import fs
-from reput.formats import own, paths
-from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
+from reput.formats import paths
+from reput.formats.log.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
+from reput.formats.own import files as own
 from reput.store import message_store as room
 from reput.store.disk.checkpoint import read_checkpoint
 from support import stores

@@ -20,10 +20,10 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, NewerDatabaseError, StoreLockedError
 from reput.files.database import DatabaseOwner
 from reput.files.fs import owner_of
-from reput.formats import metadata_v1, metadata_v2
-from reput.formats.consumer_offset import ConsumerOffsets, encode
-from reput.formats.data_version import DataVersion
-from reput.formats.metadata_v2 import CommittedKey, TableId
+from reput.formats.config import metadata_v1, metadata_v2
+from reput.formats.config.consumer_offset import ConsumerOffsets, encode
+from reput.formats.config.data_version import DataVersion
+from reput.formats.config.metadata_v2 import CommittedKey, TableId
 from reput.store.disk.layout import find_store
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk

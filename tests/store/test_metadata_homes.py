@@ -16,8 +16,8 @@ from reput.cli.main import run
 from reput.cli.progress.command import progress
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.formats.consumer_offset import ConsumerOffsets, encode
-from reput.formats.data_version import DataVersion
+from reput.formats.config.consumer_offset import ConsumerOffsets, encode
+from reput.formats.config.data_version import DataVersion
 from reput.store.metadata.configurations import Configurations
 from reput.store.metadata.tables import Table
 from support import golden

@@ -11,7 +11,7 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.dispatch.bitmaps import FilterBits, bitmaps_of
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.log.encode.message import Message
 from reput.queue.ext import ExtReader
 from support import golden, stores

@@ -15,9 +15,10 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.errors import StoreLockedError
 from reput.files import fs
-from reput.formats import index_file, paths
+from reput.formats import paths
 from reput.formats.checkpoint import Checkpoint, encode_checkpoint
-from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, Host
+from reput.formats.index import index_file
+from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, Host
 from reput.log.append import append
 from reput.log.encode.message import PropertyEncoder
 from reput.store.disk.checkpoint import read_checkpoint

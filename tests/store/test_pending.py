@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.formats import paths, timer_log, timer_wheel
-from reput.formats.system_topics import HALF_TOPIC
+from reput.formats import paths
+from reput.formats.pending import timer_log, timer_wheel
+from reput.formats.topics.system_topics import HALF_TOPIC
 from reput.store.pending.verify import RecordState
 from support import golden
 

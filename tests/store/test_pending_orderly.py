@@ -8,8 +8,8 @@ import pytest
 
 import reput
 from reput.errors import DamagedStoreError
-from reput.formats.order_info import decode_order_info
-from reput.formats.pop_database import PopRecord
+from reput.formats.pending.order_info import decode_order_info
+from reput.formats.pending.pop_database import PopRecord
 from reput.store.pending.verify import RecordState
 from support.pending import DUE_MS, put, waiting_store
 

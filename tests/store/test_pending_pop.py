@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.formats import paths, pop_database
-from reput.formats.pop_database import PopRecord, pop_key
-from reput.formats.system_topics import (
+from reput.formats import paths
+from reput.formats.pending import pop_database
+from reput.formats.pending.pop_database import PopRecord, pop_key
+from reput.formats.pending.transaction_database import LAST_OFFSET_KEY, HalfEntry
+from reput.formats.pending.transactions import encode_ended_offsets
+from reput.formats.topics.system_topics import (
     DATABASE_HALF_TOPIC,
     DATABASE_OP_TOPIC,
     HALF_TOPIC,
@@ -18,8 +21,6 @@ from reput.formats.system_topics import (
     REVIVE_GROUP,
     TRANSACTION_GROUP,
 )
-from reput.formats.transaction_database import LAST_OFFSET_KEY, HalfEntry
-from reput.formats.transactions import encode_ended_offsets
 from reput.store.pending.pop_row import PopLag
 from reput.store.pending.verify import RecordState
 from support.checked import assert_sound

@@ -10,11 +10,12 @@ import pytest
 import reput
 from reput.files import fs
 from reput.files.database import DatabaseOwner
-from reput.formats import paths, timer_log, timer_wheel
-from reput.formats.timer_checkpoint import TimerCheckpoint
-from reput.formats.timer_database import QUEUE_OFFSET_KEY, TIMELINE_KEY, timer_key
-from reput.formats.timer_log import DELETE, ROLL, UNIT_SIZE
-from reput.formats.timer_wheel import SLOT, SLOTS
+from reput.formats import paths
+from reput.formats.pending import timer_log, timer_wheel
+from reput.formats.pending.timer_checkpoint import TimerCheckpoint
+from reput.formats.pending.timer_database import QUEUE_OFFSET_KEY, TIMELINE_KEY, timer_key
+from reput.formats.pending.timer_log import DELETE, ROLL, UNIT_SIZE
+from reput.formats.pending.timer_wheel import SLOT, SLOTS
 from reput.store.pending.verify import RecordState
 from support.checked import assert_sound
 from support.encoders import encode_timer_mark, encode_timer_value

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files import fs
-from reput.formats.consumer_offset import ConsumerOffsets, decode, encode, key_of
-from reput.formats.data_version import DataVersion
+from reput.formats.config.consumer_offset import ConsumerOffsets, decode, encode, key_of
+from reput.formats.config.data_version import DataVersion
 from reput.store.metadata.json_homes import OffsetsFile
 from reput.store.progress.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reput
-from reput.formats.consume_queue import OffsetRange
+from reput.formats.queue.consume_queue import OffsetRange
 from reput.store.read.queue_walk import messages_of, pulls_of, walk_queue
 from reput.store.read.results import GetResult, GetStatus, outside
 from support.checked import assert_sound

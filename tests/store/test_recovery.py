@@ -11,9 +11,10 @@ import pytest
 
 import reput
 from reput.errors import DamagedLogError, NotAStoreError
-from reput.formats import own, paths
+from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.formats.record import MIN_RECORD_SIZE
+from reput.formats.log.record import MIN_RECORD_SIZE
+from reput.formats.own import files as own
 from reput.store.disk.checkpoint import read_checkpoint
 from support import golden, inner, stores
 from support.checked import assert_sound

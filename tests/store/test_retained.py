@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.formats import paths
-from reput.formats.consume_queue import PRE_BLANK, Entry, blank_end, decode_entry, encode_entry
+from reput.formats.queue.consume_queue import PRE_BLANK, Entry, blank_end, decode_entry, encode_entry
 from reput.queue.files import list_queues, max_offset, valid_entries
 from reput.store.compare.queue_rules import entries_after
 

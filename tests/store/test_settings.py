@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.config import StoreConfig
-from reput.formats import consume_queue, index_file, paths
+from reput.formats import paths
+from reput.formats.index import index_file
+from reput.formats.queue import consume_queue
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 from support import stores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.store.read.results import GetStatus
 from reput.store.read.sql_filter import BloomBits
 from support import golden

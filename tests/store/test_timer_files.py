@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import paths, timer_wheel
-from reput.formats.timer_checkpoint import TimerCheckpoint
-from reput.formats.timer_log import DELETE, FOLDER, UNIT, UNIT_SIZE, TimerUnit
-from reput.formats.timer_wheel import SLOT_SIZE, SLOTS
+from reput.formats import paths
+from reput.formats.pending import timer_wheel
+from reput.formats.pending.timer_checkpoint import TimerCheckpoint
+from reput.formats.pending.timer_log import DELETE, FOLDER, UNIT, UNIT_SIZE, TimerUnit
+from reput.formats.pending.timer_wheel import SLOT_SIZE, SLOTS
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import WheelReader, read_timer_checkpoint
 from reput.store.write.timer_files import ROLL_WINDOW_MS, TimerFiles, TimerState

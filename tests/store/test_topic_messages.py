@@ -11,7 +11,7 @@ import pytest
 
 import reput
 from reput.errors import ClosedError, ConfigError
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
 from support import inner
 from support.checked import assert_sound
 from support.opened import CONFIG, put

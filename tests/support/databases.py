@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reput.files.database import DatabaseReader
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
+from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.queue.file_kind import FileKind
 from reput.queue.rocksdb_kind import RocksdbKind, open_reader
 from reput.store.disk.layout import StoreLayout
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from reput.formats.consume_queue import Entry, QueueKey
+    from reput.formats.queue.consume_queue import Entry, QueueKey
     from reput.queue.kinds import QueueKind
 
 

@@ -9,13 +9,13 @@ import json
 import struct
 from collections.abc import Sequence
 
-from reput.formats.client_batch import HEAD, HEAD_SIZE, LENGTH_SIZE, InnerMessage
-from reput.formats.consume_queue_ext import MAX_BITMAP_SIZE, UNIT, Unit
-from reput.formats.hashing import utf16_units
-from reput.formats.pop_database import PopRecord
-from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE
-from reput.formats.timer_database import TIMER_VALUE
-from reput.formats.transaction_database import HALF_VALUE, HalfEntry
+from reput.formats.java.hashing import utf16_units
+from reput.formats.log.client_batch import HEAD, HEAD_SIZE, LENGTH_SIZE, InnerMessage
+from reput.formats.log.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE
+from reput.formats.pending.pop_database import PopRecord
+from reput.formats.pending.timer_database import TIMER_VALUE
+from reput.formats.pending.transaction_database import HALF_VALUE, HalfEntry
+from reput.formats.queue.consume_queue_ext import MAX_BITMAP_SIZE, UNIT, Unit
 
 
 def magic_for_topic(topic: bytes) -> int:

@@ -114,7 +114,7 @@ def serve() -> None:
 
 def _load() -> None:
     """Do a job of each sort on a small store: what it loads is loaded once, not in each fork."""
-    from reput.formats.record import FLAG_INNER_BATCH
+    from reput.formats.log.record import FLAG_INNER_BATCH
     from support import stores
     from support.records import LogBuilder
 

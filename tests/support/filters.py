@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from reput.dispatch.sql.columns import RawProperties, arrow_texts
-from reput.formats.properties import encode_properties
+from reput.formats.log.properties import encode_properties
 
 NAMES = ("a", "b", "c")
 TEXTS = (

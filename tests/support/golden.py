@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY
-from reput.formats.record import (
+from reput.formats.log.record import (
     FLAG_INNER_BATCH,
     MAGIC_V1,
     MAGIC_V2,
@@ -31,6 +30,7 @@ from reput.formats.record import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
+from reput.formats.queue.consume_queue import ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

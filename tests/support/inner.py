@@ -17,7 +17,7 @@ from typing import NamedTuple
 import reput
 from reput.config import StoreConfig
 from reput.formats import paths
-from reput.formats.record import FLAG_INNER_BATCH, Host
+from reput.formats.log.record import FLAG_INNER_BATCH, Host
 from reput.log.encode.message import Message, PutStatus
 from support.records import LogBuilder
 from support.switches import config_of

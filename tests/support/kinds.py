@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
 from reput.config import StoreConfig, parse_properties
-from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Host
+from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Host
 from support import golden
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from reput.formats.index_file import Header
+    from reput.formats.index.index_file import Header
 
 
 def headers_read(store: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[Path]:

@@ -16,7 +16,7 @@ from unittest import mock
 import reput
 from reput.config import StoreConfig
 from reput.formats import paths
-from reput.formats.lite_topics import EXPIRATION, LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
+from reput.formats.topics.lite_topics import EXPIRATION, LITE, LITE_TOPIC, MESSAGE_TYPE, light_queue_of
 
 if TYPE_CHECKING:
     from pathlib import Path

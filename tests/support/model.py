@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 import reput
-from reput.formats.record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Host
+from reput.formats.log.record import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, Host
 
 if TYPE_CHECKING:
     import random

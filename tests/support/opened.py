@@ -11,7 +11,8 @@ from pathlib import Path
 
 import reput
 from reput.config import StoreConfig
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES, PullLimits
 
 CONFIG = StoreConfig(

@@ -15,11 +15,12 @@ import reput
 from reput.config import StoreConfig
 from reput.files import fs
 from reput.files.database import DatabaseOwner
-from reput.formats import paths, timer_checkpoint, timer_log, timer_wheel
-from reput.formats.system_topics import TIMER_TOPIC
-from reput.formats.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint
-from reput.formats.timer_log import UNIT_SIZE, TimerUnit, encode_timer_unit
-from reput.formats.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
+from reput.formats import paths
+from reput.formats.pending import timer_checkpoint, timer_log, timer_wheel
+from reput.formats.pending.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint
+from reput.formats.pending.timer_log import UNIT_SIZE, TimerUnit, encode_timer_unit
+from reput.formats.pending.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
+from reput.formats.topics.system_topics import TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

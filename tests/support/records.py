@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from hypothesis import strategies as st
 
 from reput.formats import paths
-from reput.formats import properties as props
-from reput.formats.properties import encode_properties
-from reput.formats.record import (
+from reput.formats.log import properties as props
+from reput.formats.log.properties import encode_properties
+from reput.formats.log.record import (
     BLANK_SIZE,
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
@@ -40,7 +40,7 @@ from reput.formats.record import (
     encode_blank,
     encode_record,
 )
-from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from support.encoders import magic_for_topic
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.files.backed_up import backup_of
-from reput.formats import consumer_filter
-from reput.formats.consumer_filter import SQL92, FilterData
+from reput.formats.config import consumer_filter
+from reput.formats.config.consumer_filter import SQL92, FilterData
 from reput.store.progress.consumer_filters import ConsumerFilters
 from support.bloom import filter_key
 

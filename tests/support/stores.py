@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
 from reput.config import StoreConfig
-from reput.formats import index_file, paths
-from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
-from reput.formats.hashing import java_string_hash_utf8
-from reput.formats.properties import TAGS, decode_properties
+from reput.formats import paths
+from reput.formats.index import index_file
+from reput.formats.java.hashing import java_string_hash_utf8
+from reput.formats.log.properties import TAGS, decode_properties
+from reput.formats.queue.consume_queue import ENTRY_SIZE, decode_entry
 from support import databases, golden
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.formats.consume_queue import Entry
+    from reput.formats.queue.consume_queue import Entry
     from reput.pipeline.build.rebuild_report import RebuildReport
     from support.records import LogBuilder, Placed
 

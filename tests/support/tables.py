@@ -10,11 +10,11 @@ import numpy as np
 import rocksdict
 from hypothesis import strategies as st
 
-from reput.formats import rocksdb_table as fmt
-from reput.formats.consume_queue import QueueKey
-from reput.formats.rocksdb import VALUE_SIZE, entry_key, queue_prefix
-from reput.formats.rocksdb_table import Handle
-from reput.formats.xxhash import xxhash64
+from reput.formats.database import rocksdb_table as fmt
+from reput.formats.database.rocksdb_table import Handle
+from reput.formats.database.xxhash import xxhash64
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, entry_key, queue_prefix
 from reput.kernels.layouts.table import EntryPieces
 from reput.pipeline.split.parts import key_order
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reput.formats.record import CHECK_BODY, Verdict
+from reput.formats.log.record import CHECK_BODY, Verdict
 from reput.kernels import Kernels, kernels
 from reput.kernels.layouts.columns import Columns, DecodeRules, StateAt, Stop
 from reput.kernels.layouts.log import LogBytes

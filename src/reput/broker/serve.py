@@ -31,9 +31,9 @@ from reput.embedded import MessageStore
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError
 from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
-from reput.formats.prometheus import CONTENT_TYPE
-from reput.formats.record import Host
-from reput.formats.topic_names import topic_fault
+from reput.formats.log.record import Host
+from reput.formats.topics.topic_names import topic_fault
+from reput.formats.wire.prometheus import CONTENT_TYPE
 from reput.kernels import PlainMeanwhile, small_work
 from reput.kernels.compiled.cache import are_cached
 

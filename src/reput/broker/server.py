@@ -18,12 +18,12 @@ from reput.broker.wire.connection import SLOW_READER, Connection, about
 from reput.broker.wire.listener import leaves_handles
 from reput.broker.wire.requests import Request
 from reput.errors import ReputError
-from reput.formats.remoting import LANGUAGES, version_name
+from reput.formats.wire.remoting import LANGUAGES, version_name
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.access import AccessKeys
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 log = logging.getLogger("reput.broker")
 MAX_CONNECTIONS: Final = 10_000

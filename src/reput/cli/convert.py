@@ -7,8 +7,8 @@ import click
 from reput.cli.rebuild import show_dry_run, show_report
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED
-from reput.formats.index_kinds import INDEX_TARGETS
-from reput.formats.queue_kinds import TARGETS
+from reput.formats.index.index_kinds import INDEX_TARGETS
+from reput.formats.queue.queue_kinds import TARGETS
 
 
 @click.command()

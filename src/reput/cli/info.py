@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from reput.cli.shared import options, output
-from reput.formats.queue_kinds import KINDS_IN_WORDS
+from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
     from reput.store.disk.store import StoreOnDisk
@@ -284,7 +284,7 @@ def _seconds(timestamp_ms: int) -> str:
 
 
 def _name(topic: TopicInfo) -> str:
-    from reput.formats.queue_types import BATCH
+    from reput.formats.queue.queue_types import BATCH
 
     name = output.name_in_table(topic.topic)
     return f"{name} (batches)" if topic.type == BATCH else name

@@ -210,7 +210,7 @@ def _by_id(opened: MessageStore, message_id: str) -> StoredMessage:
         ConfigError: It is no such id, it is of another broker, or there is no record.
     """
     from reput.errors import ConfigError
-    from reput.formats.record import decode_message_id
+    from reput.formats.log.record import decode_message_id
 
     place = decode_message_id(message_id)
     if place is None:

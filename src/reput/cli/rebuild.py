@@ -8,7 +8,7 @@ import click
 
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED
-from reput.formats.queue_kinds import KINDS_IN_WORDS
+from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig

@@ -36,8 +36,8 @@ from reput.connect.options.options import ReadOptions, Scan, read_options, refus
 from reput.connect.options.selection import EVERYTHING, NumberRange, Selection, selection_of
 from reput.connect.scan.log_scan import ScanJob
 from reput.connect.scan.record_scan import RecordJob
-from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.log.read.reader import CLOCK_SLACK_MS, first_records, mean_size
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.connect.tasks import LogTask
 from reput.errors import ConfigError, DataLossError
 from reput.files.watermarks import Watermarks
-from reput.formats import own
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.own import files as own
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps

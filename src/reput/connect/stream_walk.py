@@ -15,7 +15,7 @@ from reput.connect.options.selection import Selection
 from reput.connect.scan.log_scan import WantedQueues
 from reput.errors import DamagedLogError, DataLossError
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
 from reput.kernels.layouts.columns import IN_QUEUE, MULTI_DISPATCH, ThreadScratch
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFile, LogFiles

@@ -18,10 +18,10 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.batch_consume_queue import BATCH_ENTRY, NOT_COMPACTED
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
-from reput.formats.record import MIN_RECORD_SIZE, QUEUE_OFFSET_SLACK
+from reput.formats.log.record import MIN_RECORD_SIZE, QUEUE_OFFSET_SLACK
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, NOT_COMPACTED
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.kernels.layouts.columns import IN_QUEUE, Columns
 from reput.kernels.layouts.pack import EntrySources
 from reput.kernels.pack import pack_entries

@@ -33,15 +33,15 @@ from reput.files import forks, fs
 from reput.files.closing import Closing
 from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
-from reput.formats import rocksdb_table
-from reput.formats.rocksdb import is_database_file
-from reput.formats.rocksdb_manifest import (
+from reput.formats.database import rocksdb_table
+from reput.formats.database.rocksdb_manifest import (
     BLOCK_SIZE,
     ends_within_a_change,
     manifest_name,
     never_had_a_table,
     tail_offset,
 )
+from reput.formats.queue.rocksdb_consume_queue import is_database_file
 
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20

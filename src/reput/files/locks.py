@@ -20,7 +20,7 @@ from pathlib import Path
 
 from reput.errors import StoreLockedError
 from reput.files import forks, fs, owners
-from reput.formats.rocksdb import LOCK_FILE
+from reput.formats.queue.rocksdb_consume_queue import LOCK_FILE
 
 _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reput.files import fs
 from reput.files.fs import errors_named
-from reput.formats.rocksdb import FOLDER_SIGNS, LOCK_FILE
+from reput.formats.queue.rocksdb_consume_queue import FOLDER_SIGNS, LOCK_FILE
 
 
 def sub_folders(path: Path | str) -> Iterator[str]:

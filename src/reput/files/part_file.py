@@ -1,4 +1,4 @@
-"""Parts: the files that one stage of a job leaves for the next (`reput.formats.part_file`), written and read.
+"""Parts: the files that one stage of a job leaves for the next (`reput.formats.own.part_file`), written and read.
 
 A part is written under a name of its own and renamed when it is complete, so a reader keeps the part that it has.
 Opening a part first checks its head and its size; only then are its counts believed.
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reput.errors import ReputError
 from reput.files import fs
-from reput.formats.part_file import PartKind, aligned, decode_head, encode_head
+from reput.formats.own.part_file import PartKind, aligned, decode_head, encode_head
 
 
 def part_path(folder: str, kind: PartKind, name: object) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.files import fs
-from reput.formats import rocksdb_table as fmt
-from reput.formats.rocksdb import VALUE_SIZE
-from reput.formats.rocksdb_table import Handle, TableCounts
+from reput.formats.database import rocksdb_table as fmt
+from reput.formats.database.rocksdb_table import Handle, TableCounts
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
 from reput.kernels import table_kernels
 from reput.kernels.layouts.table import (
     KEY_END,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.kernels.layouts.records import address_of
 
 _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}

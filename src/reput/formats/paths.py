@@ -7,7 +7,7 @@
     index/20261121023731573                   local time of creation, 17 digits
     rocksdbstore/                             a RocksDB: the index by key, pending timers and transactions
     checkpoint  abort  lock  config/*.json
-    reput/...                                 our own files, see `reput.formats.own`
+    reput/...                                 our own files, see `reput.formats.own.files`
 
 Source: `StorePathConfigHelper`, `UtilAll.offset2FileName`, `MessageRocksDBStorage`.
 """
@@ -17,8 +17,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from reput.formats.consume_queue import MAX_QUEUE_ID
-from reput.formats.layout import INT64_MAX
+from reput.formats.layout import INT32_MAX, INT64_MAX
 
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
@@ -40,6 +39,7 @@ LOG_LINKS_PREFIX = "reput-log-"
 """The beginning of the name of a folder in TMPDIR with links to the files of a log over several paths."""
 MAX_TOPIC_BYTES = 255
 """The longest name of a folder in today's file systems."""
+MAX_QUEUE_ID = INT32_MAX
 
 _NAMES_KEPT = 1024
 _OFFSET_NAME = re.compile(r"[0-9]{20}")

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
-from reput.formats import index_database as fmt
-from reput.formats.index_database import IndexMarks
-from reput.formats.index_kinds import INDEX_DATABASE
+from reput.formats.database.rocksdb_manifest import manifest_name, never_had_a_table
+from reput.formats.index import index_database as fmt
+from reput.formats.index.index_database import IndexMarks
+from reput.formats.index.index_kinds import INDEX_DATABASE
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import Record
-from reput.formats.rocksdb_manifest import manifest_name, never_had_a_table
+from reput.formats.log.record import Record
 from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats import index_file
-from reput.formats.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header
+from reput.formats.index import index_file
+from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.index_database import IndexMarks
+from reput.formats.index.index_database import IndexMarks
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import Record
+from reput.formats.log.record import Record
 
 
 class IndexQuestion(NamedTuple):

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
-from reput.formats.hashing import index_key_hash
-from reput.formats.index_file import (
+from reput.formats.index.index_file import (
     DEFAULT_ITEMS,
     DEFAULT_SLOTS,
     HEADER_SIZE,
@@ -20,6 +19,7 @@ from reput.formats.index_file import (
     SLOT_SIZE,
     file_size,
 )
+from reput.formats.java.hashing import index_key_hash
 from reput.index.files import IndexFileOnDisk, found_slots_and_items, items_at
 
 _READ_ITEMS = 1 << 14

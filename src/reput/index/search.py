@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.files.holes import Holes
 from reput.files.maps import MapCache
-from reput.formats.hashing import index_key_hash
-from reput.formats.index_database import IndexMarks
-from reput.formats.index_file import (
+from reput.formats.index.index_database import IndexMarks
+from reput.formats.index.index_file import (
     HEADER,
     HEADER_SIZE,
     ITEM,
@@ -31,8 +30,9 @@ from reput.formats.index_file import (
     Header,
     file_size,
 )
-from reput.formats.index_kinds import INDEX_FILES
-from reput.formats.record import Record
+from reput.formats.index.index_kinds import INDEX_FILES
+from reput.formats.java.hashing import index_key_hash
+from reput.formats.log.record import Record
 from reput.index.files import IndexFileOnDisk, items_at, list_index_files
 from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 

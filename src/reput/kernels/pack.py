@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.kernels import kernels
 from reput.kernels.layouts.pack import EntrySources, Packed
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats.consume_queue import ENTRY_SIZE
-from reput.formats.index_file import ITEM_SIZE
-from reput.formats.record import CHECK_BODY, Record, encode_record
+from reput.formats.index.index_file import ITEM_SIZE
+from reput.formats.log.record import CHECK_BODY, Record, encode_record
+from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.kernels import (
     backlog_kernels,
     client_kernels,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels import backlog_kernels
 from reput.kernels.layouts.columns import IN_QUEUE, Columns, QueueTable
 from reput.kernels.layouts.pack import EntrySources

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from reput.files.maps import MapCache
 from reput.formats import paths
-from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
-from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
+from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.queue.batch_kind import BatchKind, order_of, take_batches
 from reput.queue.order import QueueOrder
 from reput.queue.reader import QueueSpan

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats import paths, queue_kinds
-from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
-from reput.formats.consume_queue import OffsetRange, QueueKey
+from reput.formats import paths
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue import queue_kinds
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.queue.cut import zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,

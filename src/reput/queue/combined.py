@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
-from reput.formats.lite_topics import is_light
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
+from reput.formats.topics.lite_topics import is_light
 from reput.queue.compare import MessageRows
 from reput.queue.kinds import DurableQueues, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
 from reput.queue.kinds import DurableQueues, EntryRows
 from reput.queue.order import consecutive_runs
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats.consume_queue import is_blank
 from reput.formats.layout import Layout
+from reput.formats.queue.consume_queue import is_blank
 from reput.queue.files import QueueFile
 
 _BLOCK_ENTRIES = 1 << 14

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from reput.files.maps import MapCache
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
-from reput.formats.consume_queue_ext import (
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.consume_queue_ext import (
     END_ROOM,
     MAX_ADDRESS,
     MIN_ADDRESS,

@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.files import names as folder_names
 from reput.files.maps import MapCache
-from reput.formats import paths, queue_kinds
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry, file_size_in_use
+from reput.formats import paths
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue import queue_kinds
+from reput.formats.queue.consume_queue import (
+    ENTRY,
+    ENTRY_SIZE,
+    Entry,
+    OffsetRange,
+    QueueKey,
+    decode_entry,
+    file_size_in_use,
+)
 from reput.queue.compare import MessageRows
 from reput.queue.cut import zero_past
 from reput.queue.files import (

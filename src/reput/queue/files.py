@@ -18,8 +18,9 @@ import numpy as np
 
 from reput.files import fs
 from reput.files import names as folder_names
-from reput.formats import consume_queue, paths
-from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
+from reput.formats import paths
+from reput.formats.queue import consume_queue
+from reput.formats.queue.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
 
 _BLOCK_ENTRIES = 1 << 14
 _CHUNK_BYTES = 1 << 20

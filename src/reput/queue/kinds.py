@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import Entry, OffsetRange, QueueKey, QueueRange
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue.batch_consume_queue import BatchEntry
+from reput.formats.queue.consume_queue import Entry, OffsetRange, QueueKey, QueueRange
 from reput.queue.files import FilesOnDisk
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed

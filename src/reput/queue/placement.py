@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reput.formats.lite_topics import decode_lite_topic, is_light
+from reput.formats.topics.lite_topics import decode_lite_topic, is_light
 
 
 class QueuePlacement(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, QueueRange
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey, QueueRange
 from reput.kernels.layouts.columns import Columns
 from reput.kernels.layouts.pack import EntrySources
 from reput.queue.backlog import Backlog, Waiting

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue.batch_consume_queue import BatchEntry
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.queue.files import FilesOnDisk, QueueFile, QueueFolder
 
 # One page: a search reads this at once instead of halving further.

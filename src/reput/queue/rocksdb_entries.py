@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files.database import Family
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import queue_offset_bound
-from reput.formats.rocksdb import OffsetValue
+from reput.formats.log.record import queue_offset_bound
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, OffsetRange, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 
 
 def no_bound() -> int:

@@ -21,11 +21,12 @@ from reput.errors import StoreLockedError
 from reput.files import database, fs, locks
 from reput.files import names as folder_names
 from reput.files.database import DatabaseOwner, DatabaseReader, Family
-from reput.formats import paths, queue_kinds
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
+from reput.formats import paths
 from reput.formats.layout import INT64_MAX
-from reput.formats.rocksdb import OffsetValue
+from reput.formats.queue import queue_kinds
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 from reput.queue.compare import MessageRows
 from reput.queue.files import FilesOnDisk
 from reput.queue.kinds import (

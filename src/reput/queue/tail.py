@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange
-from reput.formats.record import queue_offset_bound
+from reput.formats.log.record import queue_offset_bound
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange
 from reput.queue.order import EMPTY, OrderState, decide
 
 

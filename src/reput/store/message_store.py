@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.store.disk.frontier import durable_offset
 from reput.store.disk.layout import find_or_make_store
 from reput.store.disk.purpose import Purpose

@@ -29,7 +29,7 @@ from broker.clients.brokers import Serving, make_topics
 from broker.remoting import Client
 from peer import peer
 from reput.broker.wire.codes import RequestCode
-from reput.formats.fastjson import parse_fastjson
+from reput.formats.java.fastjson import parse_fastjson
 from support.checked import assert_sound
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import reput
 from broker.clients import brokers
 from broker.clients.relay import Relay
 from broker.clients.run import java_words
-from reput.formats.fastjson import parse_fastjson
+from reput.formats.java.fastjson import parse_fastjson
 from support.checked import assert_sound
 
 if TYPE_CHECKING:

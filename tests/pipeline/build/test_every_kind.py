@@ -14,7 +14,7 @@ import pytest
 
 import reput
 from reput.formats import paths
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.frontier import marks_of

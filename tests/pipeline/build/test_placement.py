@@ -12,8 +12,8 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.lite_topics import is_light
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.topics.lite_topics import is_light
 from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.queue.file_kind import FileKind

@@ -11,8 +11,8 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
-from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
+from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
+from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
 from support import golden, stores
 from support.records import LogBuilder
 

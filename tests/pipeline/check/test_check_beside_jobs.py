@@ -9,7 +9,7 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.files import locks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.pipeline.spark.listener import ProgressListener
 from support import stores
 from support.records import LogBuilder

@@ -14,7 +14,8 @@ import pytest
 
 import reput
 from reput.cli.main import run
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine

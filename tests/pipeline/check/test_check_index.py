@@ -8,7 +8,7 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, decode_header
+from reput.formats.index.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, decode_header
 from support import stores
 from support.records import LogBuilder
 from support.search import part

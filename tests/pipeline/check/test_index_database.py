@@ -9,9 +9,9 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats import index_database as fmt
 from reput.formats import paths
-from reput.formats.index_database import IndexKey
+from reput.formats.index import index_database as fmt
+from reput.formats.index.index_database import IndexKey
 from support import golden
 from support.checked import assert_sound
 from tests.pipeline.build.index.test_database import ALONE, BOTH, change, families

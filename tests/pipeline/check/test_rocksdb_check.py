@@ -11,9 +11,9 @@ import reput
 from reput.files import fs
 from reput.files.database import Batch
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey
-from reput.formats.rocksdb import OffsetValue
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import PRE_BLANK, Entry, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden, stores

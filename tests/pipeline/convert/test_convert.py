@@ -14,10 +14,10 @@ from reput.cli.main import cli
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.batch_consume_queue import decode_batch_entry
-from reput.formats.consume_queue import Entry, QueueKey
-from reput.formats.rocksdb import OffsetValue
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.batch_consume_queue import decode_batch_entry
+from reput.formats.queue.consume_queue import Entry, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 from reput.pipeline.build.rocksdb import queues as rocksdb_queues
 from reput.store.owner import swap
 from support import databases, golden, stores

@@ -9,12 +9,12 @@ import pytest
 import reput
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats import index_database as fmt
 from reput.formats import paths
+from reput.formats.index import index_database as fmt
 from support import golden
 from support.checked import assert_sound
 from support.search import takes_long
-from tests.formats.test_index_entry_keys import given_by_log
+from tests.formats.index.test_index_entry_keys import given_by_log
 from tests.pipeline.build.index.test_database import ALONE, BOTH, families
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import reput
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import Entry, QueueKey
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import Entry, QueueKey
 from reput.log.read.files import list_log_files
 from reput.pipeline.convert import queues as convert_queues
 from reput.pipeline.convert import source as convert_source

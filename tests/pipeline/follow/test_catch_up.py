@@ -9,7 +9,8 @@ import pytest
 
 import reput
 from reput.errors import DamagedLogError
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import growing, stores
 from support.records import LogBuilder
 

@@ -19,7 +19,8 @@ from reput.cli.main import run
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedLogError, NotAStoreError, StoreLockedError
 from reput.files.watermarks import Watermarks
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.pipeline.follow import follow as room
 from reput.pipeline.follow.follow import Follow, FollowProgress
 from reput.pipeline.spark.engine import LoopEngine

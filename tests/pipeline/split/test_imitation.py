@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.formats.record import Record, Verdict, encode_record, examine
+from reput.formats.log.record import Record, Verdict, encode_record, examine
 from support import stores
 from support.records import BODY_AT_V4, LogBuilder
 

@@ -9,8 +9,8 @@ import pytest
 
 from reput.errors import ReputError
 from reput.files.part_file import Part, write_part
-from reput.formats.consume_queue import QueueKey
-from reput.formats.part_file import PartKind
+from reput.formats.own.part_file import PartKind
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.split.parts import KEY_ROWS, TOPICS, key_columns, keys_of
 
 if TYPE_CHECKING:

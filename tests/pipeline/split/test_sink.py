@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry, encode_entry
-from reput.formats.queue_kinds import PART_KIND
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry, encode_entry
+from reput.formats.queue.queue_kinds import PART_KIND
 from reput.log.read.decode import DecodeSettings
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import Placeable, place_entries, queue_path

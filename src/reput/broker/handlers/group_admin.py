@@ -13,14 +13,14 @@ from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import QueueName, queues_of, write_queue_table
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.broker.wire.requests import MAX_JSON
-from reput.formats.fastjson import parse_object_keyed, write_fastjson
-from reput.formats.record import decode_message_id
-from reput.formats.remoting import LANGUAGES
+from reput.formats.java.fastjson import parse_object_keyed, write_fastjson
+from reput.formats.log.record import decode_message_id
+from reput.formats.wire.remoting import LANGUAGES
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 
 def _connections(clients: Iterable[ClientInfo]) -> list[dict[str, Any]]:

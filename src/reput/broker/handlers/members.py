@@ -12,9 +12,9 @@ from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import queues_of
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
-from reput.formats.fastjson import write_fastjson
-from reput.formats.system_topics import RETRY_PREFIX
-from reput.formats.topic_names import MAX_NAME_LENGTH
+from reput.formats.java.fastjson import write_fastjson
+from reput.formats.topics.system_topics import RETRY_PREFIX
+from reput.formats.topics.topic_names import MAX_NAME_LENGTH
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

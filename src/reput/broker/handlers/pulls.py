@@ -15,7 +15,7 @@ from reput.broker.state.consumers import Subscription
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
-from reput.formats.consumer_filter import SQL92, TAG
+from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetResult, GetStatus
 from reput.store.read.sql_filter import SqlFilter

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.layout import INT64_MAX
-from reput.formats.property_names import INNER_MULTI_DISPATCH, REAL_TOPIC
-from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from reput.formats.log.property_names import INNER_MULTI_DISPATCH, REAL_TOPIC
+from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

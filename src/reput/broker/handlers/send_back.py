@@ -17,8 +17,8 @@ from reput.broker.handlers.send_header import own_topic
 from reput.broker.services.delivery import copy_of
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
-from reput.formats.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
-from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.formats.log.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
+from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
 from reput.broker.state.known_headers import SendHeader, key_of
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
-from reput.formats.properties import with_further
-from reput.formats.property_names import DELAY, NAME_END
-from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
-from reput.formats.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.formats.log.properties import with_further
+from reput.formats.log.property_names import DELAY, NAME_END
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
+from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

@@ -20,10 +20,10 @@ from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer, unavailable
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
-from reput.formats import client_batch
-from reput.formats import property_names as names
-from reput.formats.properties import MAX_PROPERTIES_SIZE, text_properties, with_further
-from reput.formats.property_names import DELAY, NAME_END, PROPERTY_END, SHARDING_KEY, UNIQUE_KEY
+from reput.formats.log import client_batch
+from reput.formats.log import property_names as names
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties, with_further
+from reput.formats.log.property_names import DELAY, NAME_END, PROPERTY_END, SHARDING_KEY, UNIQUE_KEY
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import EncodedProperties, Message, PutStatus
 

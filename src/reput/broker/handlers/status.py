@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from reput.broker.wire.answers import Answer
 from reput.files import fs
-from reput.formats.fastjson import write_fastjson
-from reput.formats.remoting import VERSION, version_name
-from reput.formats.system_topics import SCHEDULE_TOPIC
+from reput.formats.java.fastjson import write_fastjson
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC
+from reput.formats.wire.remoting import VERSION, version_name
 from reput.times import now_ms
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from reput.broker.wire.answers import Answer
 from reput.broker.wire.bodies import QueueName, write_queue_table
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
-from reput.formats.fastjson import write_fastjson
-from reput.formats.lite_topics import MESSAGE_TYPE
+from reput.formats.java.fastjson import write_fastjson
+from reput.formats.topics.lite_topics import MESSAGE_TYPE
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

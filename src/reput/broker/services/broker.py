@@ -17,7 +17,7 @@ from reput.formats import paths
 if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
     from reput.embedded import MessageStore
-    from reput.formats.record import Host
+    from reput.formats.log.record import Host
     from reput.log.encode.message import Message
 
 log = logging.getLogger("reput.broker")

@@ -22,8 +22,8 @@ from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
-from reput.formats.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
-from reput.formats.system_topics import HALF_TOPIC, SCHEDULE_GROUP, SCHEDULE_TOPIC
+from reput.formats.log.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
+from reput.formats.topics.system_topics import HALF_TOPIC, SCHEDULE_GROUP, SCHEDULE_TOPIC
 from reput.log.encode.message import Message
 from reput.store.progress.delays import DelayProgress
 from reput.times import now_ms

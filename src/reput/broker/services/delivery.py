@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from reput.formats.property_names import REAL_QUEUE_ID, REAL_TOPIC
+from reput.formats.log.property_names import REAL_QUEUE_ID, REAL_TOPIC
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:

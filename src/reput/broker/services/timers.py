@@ -26,9 +26,9 @@ from reput.broker.services.due import LONGEST_WAIT_S, Arrival, DueLoop, NextLook
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
-from reput.formats.hashing import java_string_hash
+from reput.formats.java.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
-from reput.formats.property_names import (
+from reput.formats.log.property_names import (
     DELAY,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
@@ -43,8 +43,8 @@ from reput.formats.property_names import (
     TIMER_ROLL_TIMES,
     UNIQUE_KEY,
 )
-from reput.formats.system_topics import TIMER_TOPIC
-from reput.formats.timer_log import DELETE, TimerUnit
+from reput.formats.pending.timer_log import DELETE, TimerUnit
+from reput.formats.topics.system_topics import TIMER_TOPIC
 from reput.log.encode.message import Message
 from reput.store.pending.timer_wheel import PRECISION_MS, has_timer_log
 from reput.times import now_ms

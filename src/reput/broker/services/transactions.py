@@ -29,8 +29,8 @@ from reput.broker.services.delivery import copy_of, real_place
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
-from reput.formats.properties import encode_properties
-from reput.formats.property_names import (
+from reput.formats.log.properties import encode_properties
+from reput.formats.log.property_names import (
     CHECK_IMMUNITY_S,
     CHECK_TIMES,
     DELAY,
@@ -42,9 +42,9 @@ from reput.formats.property_names import (
     TRANSACTION_PREPARED,
     UNIQUE_KEY,
 )
-from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
-from reput.formats.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
-from reput.formats.transactions import REMOVE_TAG, encode_ended_offsets, ended_offsets
+from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
+from reput.formats.pending.transactions import REMOVE_TAG, encode_ended_offsets, ended_offsets
+from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from reput.log.append.settings import DEFAULT_FILE_RESERVED_HOURS
 from reput.log.encode.message import Message
 from reput.store.read.queue_walk import pulls_of

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedStoreError, NoSpaceError
-from reput.formats import data_version
-from reput.formats.system_topics import (
+from reput.formats.config import data_version
+from reput.formats.topics.system_topics import (
     CREATE_TOPIC,
     DATABASE_HALF_TOPIC,
     DATABASE_OP_TOPIC,
@@ -32,7 +32,7 @@ from reput.formats.system_topics import (
     SYSTEM_PREFIX,
     TIMER_TOPIC,
 )
-from reput.formats.topic_names import is_client_name, topic_fault
+from reput.formats.topics.topic_names import is_client_name, topic_fault
 from reput.store.metadata.configurations import Configurations
 
 log = logging.getLogger("reput.broker")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from reput.errors import ConfigError
-from reput.formats.consumer_filter import SQL92, TAG
-from reput.formats.hashing import java_string_hash
+from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.java.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter

@@ -25,8 +25,8 @@ from reput.broker.wire.client_calls import ClientCalls
 from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, refuse
 from reput.broker.wire.connection import about
 from reput.errors import ReputError
-from reput.formats.record import encode_message_id
-from reput.formats.remoting import FrameError
+from reput.formats.log.record import encode_message_id
+from reput.formats.wire.remoting import FrameError
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
 from reput.store.metadata.tables import Table
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
     from reput.broker.wire.requests import Request
     from reput.embedded import MessageStore
-    from reput.formats.record import Host
+    from reput.formats.log.record import Host
 
 log = logging.getLogger("reput.broker")
 MAX_WORK: Final = 1000

@@ -21,7 +21,7 @@ from reput.errors import ConfigError
 from reput.files import fs
 
 if TYPE_CHECKING:
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"

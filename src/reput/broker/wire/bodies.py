@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reput.formats.fastjson import write_fastjson
+from reput.formats.java.fastjson import write_fastjson
 
 
 class QueueName(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.wire.connection import about
-from reput.formats.remoting import IS_ONE_WAY, FrameError, RemotingFrame
+from reput.formats.wire.remoting import IS_ONE_WAY, FrameError, RemotingFrame
 
 if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from reput.formats.record import Host
-from reput.formats.remoting import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
+from reput.formats.log.record import Host
+from reput.formats.wire.remoting import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
 
 if TYPE_CHECKING:
     from reput.broker.wire.answers import Answer

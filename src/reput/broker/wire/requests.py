@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
-from reput.formats.java_numbers import parse_whole
-from reput.formats.remoting import FrameError, read_json
+from reput.formats.java.java_numbers import parse_whole
+from reput.formats.wire.remoting import FrameError, read_json
 
 if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
-    from reput.formats.remoting import RemotingFrame
+    from reput.formats.wire.remoting import RemotingFrame
 
 MAX_JSON: Final = 1 << 20
 """The longest body of JSON, such as that of a heartbeat (bytes)."""

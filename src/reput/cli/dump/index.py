@@ -115,7 +115,7 @@ def _show_header(reader: IndexReader, as_json: bool) -> None:
 
 def _show_items(reader: IndexReader, key: bytes | None, first: int | None, count: int | None, as_json: bool) -> int:
     """Show the items; return how many match."""
-    from reput.formats.hashing import index_key_hash
+    from reput.formats.java.hashing import index_key_hash
 
     shown = 0
     if key is not None:

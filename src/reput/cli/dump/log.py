@@ -72,7 +72,7 @@ def log(
     """  # noqa: D301 - click wants the control character
     from reput.cli.shared.lines import LineWriter, cells_form, json_form
     from reput.errors import ConfigError
-    from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
+    from reput.formats.log.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.kernels import SMALL_BYTES, expect_work, small_work
     from reput.log.read.reader import log_end
     from reput.log.read.scan import LogWalk, checking

@@ -12,14 +12,14 @@ from reput.cli.dump.choice import chosen_queue_option, chosen_topic_option, log_
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
 from reput.cli.shared.parts import begin_at, head, line, record_cells, record_values, text_of
-from reput.formats.queue_kinds import STORE_TYPES
+from reput.formats.queue.queue_kinds import STORE_TYPES
 from reput.nearest import some, unknown_topic
 
 if TYPE_CHECKING:
-    from reput.formats.batch_consume_queue import BatchEntry
-    from reput.formats.consume_queue import Entry, QueueKey
-    from reput.formats.consume_queue_ext import Unit
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
+    from reput.formats.queue.batch_consume_queue import BatchEntry
+    from reput.formats.queue.consume_queue import Entry, QueueKey
+    from reput.formats.queue.consume_queue_ext import Unit
     from reput.log.read.files import LogFiles
     from reput.queue.ext import ExtReader
     from reput.queue.kinds import AnyQueue, QueuesOnDisk
@@ -227,7 +227,7 @@ def _record_of(
 
 def _names_queue(record: Record, key: QueueKey, number: int) -> bool:
     """Return True if a message names a queue, with this queue offset, among its light message queues."""
-    from reput.formats import properties as props
+    from reput.formats.log import properties as props
 
     named = props.decode_properties(record.properties)
     topics = named.get(props.INNER_MULTI_DISPATCH, b"").split(props.QUEUE_SEPARATOR)

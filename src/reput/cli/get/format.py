@@ -12,13 +12,13 @@ from reput.cli.get.names import LETTERS_HELP
 from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED
 from reput.cli.shared.lines import LineForm, LineStep
-from reput.formats import properties as props
+from reput.formats.log import properties as props
 from reput.kernels.layouts.fields import FieldRow
 from reput.kernels.layouts.lines import LinePiece
 
 if TYPE_CHECKING:
     from reput.cli.shared.bodies import Bodies
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _PIECE = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)|[^%\\]+", re.DOTALL)

@@ -136,7 +136,7 @@ def _refuse_topic(topic: str) -> None:
 
 def _properties(assignments: Sequence[str]) -> dict[str, str]:
     """Return the properties of `--property`."""
-    from reput.formats.properties import DELAY
+    from reput.formats.log.properties import DELAY
     from reput.log.encode.message import NOBODY_DELIVERS
 
     found = {}

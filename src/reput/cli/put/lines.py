@@ -10,10 +10,10 @@ from typing import IO, Any, NamedTuple
 
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats.properties import keys_of
-from reput.formats.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, KEYS, TAGS, UNIQUE_KEY
-from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
-from reput.formats.topic_names import topic_fault
+from reput.formats.log.properties import keys_of
+from reput.formats.log.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, KEYS, TAGS, UNIQUE_KEY
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
+from reput.formats.topics.topic_names import topic_fault
 from reput.log.encode.message import NOBODY_DELIVERS, Message
 
 _FIELDS = {

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from reput.cli.shared import output
-from reput.formats.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
-from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED
+from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 DECODED, RAW = "decoded", "raw"
 _SHOWN = 20

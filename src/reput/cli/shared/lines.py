@@ -14,7 +14,7 @@ import numpy as np
 from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED
 from reput.cli.shared.parts import TRANSACTIONS, body_values, record_cells, record_values
-from reput.formats import record as formats
+from reput.formats.log import record as formats
 from reput.kernels import field_kernels, line_kernels
 from reput.kernels.layouts.fields import FIND_PROPERTIES, SIZE_BELOW, FieldRow
 from reput.kernels.layouts.lines import WHOLE, LinePiece, LineProgram, More, Stopped, line_table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reput.cli.shared.bodies import Bodies
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 _OUT_BYTES = 1 << 20
 _V2_BYTE = formats.MAGIC_V2 & 0xFF

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED, Bodies
-from reput.formats import properties as props
-from reput.formats import record as formats
-from reput.formats.properties import keys_of
-from reput.formats.property_names import KEYS, TAGS, UNIQUE_KEY
+from reput.formats.log import properties as props
+from reput.formats.log import record as formats
+from reput.formats.log.properties import keys_of
+from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
 
 if TYPE_CHECKING:
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 
 def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:

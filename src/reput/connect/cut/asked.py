@@ -32,8 +32,8 @@ from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options.options import ReadOptions, Strategy
 from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
-from reput.formats.consume_queue import OffsetRange, QueueKey
-from reput.formats.lite_topics import is_light
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
+from reput.formats.topics.lite_topics import is_light
 from reput.nearest import near_it, quoted, some
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from reput.connect.cut.disk_queue import ENTRIES_AT_ONCE, WITHOUT_THEM, Entries, Int64s, Spanned
 from reput.errors import DamagedStoreError
-from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
+from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.batch_kind import BATCHES, BatchKind, BatchQueueFiles
 from reput.queue.reader import QueueSpan
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
-from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import Entry, QueueKey
+from reput.formats.queue.batch_consume_queue import BatchEntry
+from reput.formats.queue.consume_queue import Entry, QueueKey
 from reput.queue.reader import QueueSpan
 
 ENTRIES_AT_ONCE = 1 << 16

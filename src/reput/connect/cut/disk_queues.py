@@ -16,7 +16,7 @@ from reput.connect.cut.batch_queue import QueuesOfBatches
 from reput.connect.cut.disk_queue import DiskQueue, QueuesOfKind
 from reput.connect.cut.plain_queue import PlainQueues
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.maps import LogMaps
 from reput.queue.batch_kind import BatchKind
 from reput.queue.kinds import ReadableQueues

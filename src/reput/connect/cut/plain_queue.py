@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from reput.connect.cut.disk_queue import ENTRIES_AT_ONCE, Entries, Int64s, Spanned, missing_entry
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import QueueOnDisk, ReadableQueues
 from reput.queue.reader import QueueSpan

@@ -15,10 +15,10 @@ from reput.connect.cut.disk_queue import DiskQueue
 from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.snapshot import Snapshot
 from reput.connect.options.selection import NumberRange, Selection
-from reput.formats.consume_queue import QueueRange
-from reput.formats.index_database import entry_keys
+from reput.formats.index.index_database import entry_keys
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import CHECK_NONE
+from reput.formats.log.record import CHECK_NONE
+from reput.formats.queue.consume_queue import QueueRange
 from reput.index.kinds import IndexQuestion, IndexSizes, OpenIndex
 from reput.log.read.reader import CLOCK_SLACK_MS
 from reput.log.read.scan import LogWalk, checking

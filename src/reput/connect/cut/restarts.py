@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.connect.cut.disk_queues import DiskQueues, IndexedQueues
-from reput.formats.consume_queue import QueueKey
-from reput.formats.record import MIN_RECORD_SIZE, decode_record
+from reput.formats.log.record import MIN_RECORD_SIZE, decode_record
+from reput.formats.queue.consume_queue import QueueKey
 from reput.kernels.layouts.columns import Columns
 from reput.log.read.maps import LogMaps
 

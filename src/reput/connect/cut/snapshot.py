@@ -14,9 +14,9 @@ import numpy as np
 from reput.config import StoreConfig
 from reput.connect.cut.disk_queues import IndexedQueues
 from reput.errors import DamagedLogError
-from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import NO_LIMIT
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.kernels import small_work
 from reput.kernels.layouts.columns import IN_QUEUE, Columns
 from reput.log.read.files import LogFiles

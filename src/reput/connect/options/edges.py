@@ -21,8 +21,8 @@ from enum import StrEnum
 from typing import Any
 
 from reput.errors import ConfigError
-from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.layout import INT64_MAX
+from reput.formats.paths import MAX_QUEUE_ID
 
 EARLIEST, LATEST = -2, -1
 

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 from reput.arguments import ms_down, ms_up, us_of
 from reput.connect.options.selection import NumberRange, Selection
 from reput.formats.layout import INT64_MAX
-from reput.formats.properties import keys_of
+from reput.formats.log.properties import keys_of
 
 _TOPIC, _QUEUE_ID = ("topic",), ("queueid", "partition")
 _QUEUE_OFFSET, _STORED = ("queueoffset", "offset"), ("storetimestamp", "timestamp")

@@ -14,10 +14,10 @@ from reput.connect.options.edges import Edge, Kind, ending_edge, queue_lists, st
 from reput.connect.options.schemas import BODIES, BodyForm, Column, FrameSchema, Need, columns_of
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
-from reput.formats.body import MAX_DECODED_BODY_SIZE
 from reput.formats.layout import INT64_MAX
-from reput.formats.lite_topics import decode_lite_topic, light_queue_of
-from reput.formats.record import CHECK_BODY, CHECK_NONE
+from reput.formats.log.body import MAX_DECODED_BODY_SIZE
+from reput.formats.log.record import CHECK_BODY, CHECK_NONE
+from reput.formats.topics.lite_topics import decode_lite_topic, light_queue_of
 from reput.nearest import near_it
 from reput.store.read.tag_filter import TagFilter
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options.options import ReadOptions, TopicChoice
-from reput.formats.hashing import index_key_hash, java_string_hash
+from reput.formats.java.hashing import index_key_hash, java_string_hash
 from reput.formats.layout import INT64_MAX
-from reput.formats.lite_topics import is_light
+from reput.formats.topics.lite_topics import is_light
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from reput.connect.options.schemas import Column, Need
 from reput.errors import DamagedLogError, ReputError
-from reput.formats.lite_topics import LITE_TOPIC
-from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
+from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.kernels import field_kernels
 from reput.kernels.layouts.fields import (
     COUNT_PAIRS,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from reput.connect.scan.arrays import DecodedBodies, Int64s, Rows
-from reput.formats.body import BodyError, decode_body
-from reput.formats.record import FLAG_COMPRESSED
+from reput.formats.log.body import BodyError, decode_body
+from reput.formats.log.record import FLAG_COMPRESSED
 from reput.kernels.layouts.fields import FieldRow
 
 _log = logging.getLogger("reput.connect")

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from reput.connect.options.selection import NumberRange, Selection
 from reput.connect.scan.arrays import LogBuffer, Rows
-from reput.formats.body import BodyError, decode_body
-from reput.formats.client_batch import InnerMessage, decode_messages
-from reput.formats.record import (
+from reput.formats.log.body import BodyError, decode_body
+from reput.formats.log.client_batch import InnerMessage, decode_messages
+from reput.formats.log.record import (
     CHECK_NONE,
     COMPRESSION_MASK,
     FLAG_COMPRESSED,

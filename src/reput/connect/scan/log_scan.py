@@ -30,8 +30,8 @@ from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
-from reput.formats.properties import keys_of
-from reput.formats.record import CHECK_NONE
+from reput.formats.log.properties import keys_of
+from reput.formats.log.record import CHECK_NONE
 from reput.kernels.layouts.columns import IN_QUEUE, INNER_BATCH, Columns
 from reput.kernels.layouts.fields import FIND_PROPERTIES, FieldRow
 from reput.log.read.decode import DecodeSettings

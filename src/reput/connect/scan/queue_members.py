@@ -15,7 +15,7 @@ from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.options.selection import Selection
 from reput.connect.scan.arrays import Rows, topics_of
 from reput.errors import DamagedStoreError
-from reput.formats.lite_topics import is_light
+from reput.formats.topics.lite_topics import is_light
 from reput.kernels.layouts.columns import Columns, FurtherRecords
 from reput.kernels.layouts.fields import FieldRow
 from reput.log.read.decode import further_entries

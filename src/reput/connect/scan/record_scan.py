@@ -23,11 +23,8 @@ from reput.connect.scan.queue_members import members
 from reput.connect.scan.read_report import Seen
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
-from reput.formats.consume_queue_ext import MAX_ADDRESS
 from reput.formats.layout import INT64_MAX
-from reput.formats.lite_topics import is_light
-from reput.formats.record import (
+from reput.formats.log.record import (
     FLAG_INNER_BATCH,
     MIN_RECORD_SIZE,
     TRANSACTION_COMMIT,
@@ -35,7 +32,10 @@ from reput.formats.record import (
     Verdict,
     examine,
 )
-from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.consume_queue_ext import MAX_ADDRESS
+from reput.formats.topics.lite_topics import is_light
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.fields import FieldRow
 from reput.log.read.reader import place_in
 

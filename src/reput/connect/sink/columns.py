@@ -28,9 +28,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from reput.errors import ConfigError
-from reput.formats import properties as props
-from reput.formats.property_names import DELAY
-from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED
+from reput.formats.log import properties as props
+from reput.formats.log.property_names import DELAY
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED
 from reput.log.encode.message import NOBODY_DELIVERS
 
 _TEXT, _BYTES = "string", ("binary", "string")

@@ -38,7 +38,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.connect.sink.staging import pieces, staged_messages
 from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
-from reput.formats import properties as props
+from reput.formats.log import properties as props
 from reput.log.encode.message import PutStatus
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk

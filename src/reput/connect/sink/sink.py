@@ -32,7 +32,7 @@ from reput.connect.sink.ledger import BEGUN, DONE, Ledger, append_staged, read_l
 from reput.connect.sink.staging import Stager, staged_messages
 from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
 from reput.files import fs
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.layout import StoreLayout, find_store

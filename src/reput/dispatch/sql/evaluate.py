@@ -14,7 +14,7 @@ from typing import Any
 from reput.dispatch.sql import tree
 from reput.dispatch.sql.numbers import double_key, parse_double
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, Long, Node, Order, TextPlace
-from reput.formats.java_numbers import parse_whole
+from reput.formats.java.java_numbers import parse_whole
 
 _HOLDS = {
     Order.LESS: lambda sign: sign < 0,

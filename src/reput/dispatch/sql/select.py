@@ -17,7 +17,7 @@ from reput.dispatch.sql.columns import PropertyColumns
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.numbers import double_key, parse_double
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, TextPlace
-from reput.formats.java_numbers import parse_whole
+from reput.formats.java.java_numbers import parse_whole
 from reput.kernels import filter_kernels
 from reput.kernels.layouts.filter import Code, NumberTest, Read, TextList, Texts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput.formats import consume_queue as fmt
+from reput.formats.queue import consume_queue as fmt
 from reput.kernels.compiled.tools.jit import BYTES, INT, entry_kernel, kernel
 from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be64
 from reput.kernels.compiled.tools.rows import find_row as probe_row

@@ -15,7 +15,8 @@ from typing import Final
 _COMPILED: Final = Path(__file__).parent
 _KERNELS: Final = _COMPILED.parent
 # Constants of the formats and of the tables that kernels are given are compiled in, so their sources count too.
-_SOURCES: Final = (_COMPILED, _COMPILED / "tools", _KERNELS, _KERNELS / "layouts", _KERNELS.parent / "formats")
+_FORMATS: Final = _KERNELS.parent / "formats"
+_SOURCES: Final = (_COMPILED, _COMPILED / "tools", _KERNELS, _KERNELS / "layouts")
 _STAMP: Final = _COMPILED / "__pycache__" / "sources.sha256"
 _NEEDED: Final = (
     "decode.decode_range",
@@ -31,7 +32,7 @@ _NEEDED: Final = (
 
 
 def _digest() -> str:
-    sources = sorted(path for folder in _SOURCES for path in folder.glob("*.py"))
+    sources = sorted([*(path for folder in _SOURCES for path in folder.glob("*.py")), *_FORMATS.rglob("*.py")])
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
 
 

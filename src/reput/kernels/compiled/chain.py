@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import index_file as fmt
+from reput.formats.index import index_file as fmt
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be64
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import client_batch as fmt
-from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.log import client_batch as fmt
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (
     byte_at,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import properties as props
-from reput.formats import record as fmt
-from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.log import properties as props
+from reput.formats.log import record as fmt
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.examine import (
     BAD_TOPIC,
     BLANK,

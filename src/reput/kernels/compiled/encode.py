@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import properties as props
-from reput.formats import record as fmt
-from reput.formats.consume_queue import MAX_QUEUE_ID
-from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.log import properties as props
+from reput.formats.log import record as fmt
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.paths import MAX_QUEUE_ID
 from reput.kernels.compiled.tools.crc import body_crc, crc32_at
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (

@@ -1,13 +1,13 @@
-"""The verdict on a place of the log (the twin of `reput.formats.record.examine`), and the search for a record."""
+"""The verdict on a place of the log (the twin of `reput.formats.log.record.examine`), and the search for a record."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import properties as props
-from reput.formats import record as fmt
+from reput.formats.log import properties as props
+from reput.formats.log import record as fmt
+from reput.formats.log.properties import PROPERTY_SEPARATOR
 from reput.formats.paths import MAX_TOPIC_BYTES
-from reput.formats.properties import PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.crc import crc32_at
 from reput.kernels.compiled.tools.hashing import is_utf8
 from reput.kernels.compiled.tools.jit import kernel

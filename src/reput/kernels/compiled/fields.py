@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import record as fmt
-from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.log import record as fmt
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.decode import find_properties
 from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts
 from reput.kernels.compiled.tools.jit import kernel

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
-from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.log import record as fmt
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (
     address_of,

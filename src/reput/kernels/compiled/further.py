@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import properties as props
-from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
+from reput.formats.log import properties as props
+from reput.formats.log import record as fmt
+from reput.formats.topics.system_topics import LMQ_PREFIX
 from reput.kernels.compiled.decode import next_separator
 from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts, is_topic_folder_name
 from reput.kernels.compiled.tools.jit import kernel
@@ -22,7 +23,7 @@ _NUM = np.frombuffer(props.INNER_NUM + props.NAME_END, dtype=np.uint8)
 _BASE = np.frombuffer(props.INNER_BASE + props.NAME_END, dtype=np.uint8)
 _DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + props.NAME_END, dtype=np.uint8)
 _OFFSETS = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + props.NAME_END, dtype=np.uint8)
-_LMQ = np.frombuffer(fmt.LMQ_PREFIX, dtype=np.uint8)
+_LMQ = np.frombuffer(LMQ_PREFIX, dtype=np.uint8)
 _COMMA, _MINUS, _PLUS = 0x2C, 0x2D, 0x2B
 _CHECK_NONE, _MAX_MESSAGES = fmt.CHECK_NONE, fmt.MAX_BATCH_MESSAGES
 _MIN_SIZE, _SLACK = fmt.MIN_RECORD_SIZE, fmt.QUEUE_OFFSET_SLACK

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import index_database as fmt
-from reput.formats.record import CHECK_NONE
+from reput.formats.index import index_database as fmt
+from reput.formats.log.record import CHECK_NONE
 from reput.kernels.compiled.decode import find_properties, next_space
 from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts
 from reput.kernels.compiled.tools.hashing import put_java_text

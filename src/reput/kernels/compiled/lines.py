@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats.properties import NAME_VALUE_SEPARATOR
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR
 from reput.kernels.compiled.fields import _next_byte, _piece_end, _repeats
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, copy_bytes, load_le64, store_8

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import register_jitable
 
-from reput.formats import consume_queue as queue_fmt
-from reput.formats import index_file as index_fmt
-from reput.formats import record as fmt
+from reput.formats.index import index_file as index_fmt
+from reput.formats.log import record as fmt
+from reput.formats.queue import consume_queue as queue_fmt
 from reput.kernels.compiled.decode import find_properties, next_space
 from reput.kernels.compiled.examine import GOOD, PROPERTIES_LENGTH_SIZE, examine_parts
 from reput.kernels.compiled.select import is_blank

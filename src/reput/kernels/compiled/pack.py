@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput.formats import consume_queue as fmt
+from reput.formats.queue import consume_queue as fmt
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be64
 from reput.kernels.layouts.columns import IN_QUEUE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput.formats import consume_queue as fmt
+from reput.formats.queue import consume_queue as fmt
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, load_be32, load_be64
 from reput.kernels.layouts.columns import Choice, Pull
@@ -15,7 +15,7 @@ _NOTHING, _FOUND, _REMOVED = int(Pull.NOTHING), int(Pull.FOUND), int(Pull.REMOVE
 
 @kernel
 def is_blank(physical_offset, size):
-    """Return True if an entry only fills a place; the twin of `reput.formats.consume_queue.is_blank`."""
+    """Return True if an entry only fills a place; the twin of `reput.formats.queue.consume_queue.is_blank`."""
     return physical_offset == 0 and size in _BLANK_SIZES
 
 

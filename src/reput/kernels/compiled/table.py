@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import rocksdb_table as fmt
-from reput.formats.rocksdb import VALUE
-from reput.formats.rocksdb import VALUE_SIZE as _VALUE_SIZE
+from reput.formats.database import rocksdb_table as fmt
+from reput.formats.queue.rocksdb_consume_queue import VALUE
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE as _VALUE_SIZE
 from reput.kernels.compiled.tools.jit import BYTES, entry_kernel, kernel
 from reput.kernels.compiled.tools.memory import (
     address_of,

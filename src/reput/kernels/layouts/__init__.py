@@ -1,7 +1,7 @@
 """The arrays and records that kernels are called with, made once for both twins.
 
 May import `formats` and `errors`. A kernel reads a field by its Layout, and the parts of a record by the layouts of
-`formats/record.py`: no offset is typed by hand.
+`formats/log/record.py`: no offset is typed by hand.
 
 A kernel is called in one of two ways. Those that run over many records take named tuples of arrays, which say what
 belongs together. Those that answer one question (`lookup`, `batch`, a row of the table of queues) take the address of

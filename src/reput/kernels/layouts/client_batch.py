@@ -1,15 +1,15 @@
 """The record that the kernel of clients' batches is called with: one vector of int64 fields; a call passes its address.
 
-The kernel splits the body of a batch (`reput.formats.client_batch`) into columns as the encode kernels read them.
+The kernel splits the body of a batch (`reput.formats.log.client_batch`) into columns as the encode kernels read them.
 Fields whose names end in `_at` hold addresses; the maker of a record keeps that memory as long as the record is in use.
 """
 
 from __future__ import annotations
 
-from reput.formats import properties as props
-from reput.formats import property_names as names
-from reput.formats.client_batch import HEAD_SIZE, LENGTH_SIZE
 from reput.formats.layout import Field, Layout
+from reput.formats.log import properties as props
+from reput.formats.log import property_names as names
+from reput.formats.log.client_batch import HEAD_SIZE, LENGTH_SIZE
 
 _INT = "q"
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import Field, Layout
-from reput.formats.record import MIN_RECORD_SIZE
+from reput.formats.log.record import MIN_RECORD_SIZE
+from reput.formats.queue.consume_queue import QueueKey
 from reput.kernels.layouts.records import address_of, words_of
 
 IN_QUEUE = 1
@@ -79,7 +79,7 @@ class Pull(IntEnum):
 class DecodeRules(NamedTuple):
     """The rules for decoding records.
 
-    `crc_check`: one of `reput.formats.record.CHECK_NONE`, `CHECK_BODY` and `CHECK_PROPERTY`. `tag_items`: tags get
+    `crc_check`: one of `reput.formats.log.record.CHECK_NONE`, `CHECK_BODY` and `CHECK_PROPERTY`. `tag_items`: tags get
     index items (RocketMQ 5.4.0 and later). `delays_ms[level]`: the delay of a level, -1 for an unknown one; place 0 is
     not used.
     """

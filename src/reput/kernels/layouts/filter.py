@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.hashing import java_string
+from reput.formats.java.hashing import java_string
 
 
 class Read(IntEnum):

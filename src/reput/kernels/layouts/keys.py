@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.index_database import ENTRY_KEY_EXTRA
+from reput.formats.index.index_database import ENTRY_KEY_EXTRA
 from reput.formats.layout import Field, Layout
 from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels.layouts.columns import Columns

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.database.rocksdb_table import BLOCK_SIZE, INTERNAL_END, RESTART_INTERVAL
 from reput.formats.layout import Field, Layout
-from reput.formats.rocksdb import VALUE_SIZE
-from reput.formats.rocksdb_table import BLOCK_SIZE, INTERNAL_END, RESTART_INTERVAL
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
 
 KEY_END = 8 + len(INTERNAL_END)
 """Bytes of an internal key after its queue's prefix."""

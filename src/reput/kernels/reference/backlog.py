@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE
 from reput.kernels.layouts.columns import IN_QUEUE, QueueTableAt
 from reput.kernels.layouts.pack import EntrySources
 

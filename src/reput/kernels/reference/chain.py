@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats import index_file
+from reput.formats.index import index_file
 
 if TYPE_CHECKING:
     from reput.kernels.layouts.columns import ItemRange, ItemSources

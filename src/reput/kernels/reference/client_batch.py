@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from itertools import accumulate
 
-from reput.formats import properties as props
-from reput.formats.client_batch import decode_messages
 from reput.formats.layout import WORD_SIZE
+from reput.formats.log import properties as props
+from reput.formats.log.client_batch import decode_messages
 from reput.kernels.layouts.client_batch import (
     BEGINNING,
     BROKEN,

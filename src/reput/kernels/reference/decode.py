@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats import index_file, properties
-from reput.formats.hashing import index_key_hash, java_string_hash_utf8
-from reput.formats.java_numbers import parse_whole
-from reput.formats.record import (
+from reput.formats.index import index_file
+from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.java.java_numbers import parse_whole
+from reput.formats.log import properties
+from reput.formats.log.record import (
     FLAG_INNER_BATCH,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
@@ -25,7 +26,7 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
-from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.columns import (
     HAS_TAG_ITEM,
     IN_INDEX,

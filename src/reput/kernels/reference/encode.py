@@ -10,10 +10,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from reput.formats import properties as props
-from reput.formats.consume_queue import MAX_QUEUE_ID
 from reput.formats.layout import WORD_SIZE
-from reput.formats.record import (
+from reput.formats.log import properties as props
+from reput.formats.log.record import (
     BEFORE_BODY_V4,
     CRC_PROPERTY_SIZE,
     HOST_V4_SIZE,
@@ -23,6 +22,7 @@ from reput.formats.record import (
     encode_record,
     record_size,
 )
+from reput.formats.paths import MAX_QUEUE_ID
 from reput.kernels.layouts.batch import (
     CHANGED,
     LAID_OUT,

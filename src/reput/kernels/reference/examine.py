@@ -1,6 +1,6 @@
 """The search for a record's begin in plain Python: the specification of `reput.kernels.compiled.examine`.
 
-The verdict on one place is `reput.formats.record.examine`.
+The verdict on one place is `reput.formats.log.record.examine`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from reput.formats.record import MAGIC_AT, MAGIC_V1, MAGIC_V2, Verdict, examine
+from reput.formats.log.record import MAGIC_AT, MAGIC_V1, MAGIC_V2, Verdict, examine
 
 if TYPE_CHECKING:
     from reput.kernels.layouts.log import LogBytes

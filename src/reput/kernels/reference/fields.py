@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats import properties
-from reput.formats.record import (
+from reput.formats.log import properties
+from reput.formats.log.record import (
     PROPERTIES_LENGTH,
     Verdict,
     before_body,

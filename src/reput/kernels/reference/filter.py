@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.layout import INT64_MAX
-from reput.formats.properties import PROPERTY_END, decode_properties
-from reput.formats.record import (
+from reput.formats.log.properties import PROPERTY_END, decode_properties
+from reput.formats.log.record import (
     BODY_LENGTH_SIZE,
     HEAD,
     MIN_RECORD_SIZE,

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.formats import properties
-from reput.formats.java_numbers import parse_whole
+from reput.formats.java.java_numbers import parse_whole
+from reput.formats.log import properties
+from reput.formats.log.record import MAX_BATCH_MESSAGES, batch_offset_bound, decode_record, queue_offset_bound
 from reput.formats.paths import is_topic_folder_name
-from reput.formats.record import (
-    LMQ_PREFIX,
-    MAX_BATCH_MESSAGES,
-    batch_offset_bound,
-    decode_record,
-    queue_offset_bound,
-)
+from reput.formats.topics.system_topics import LMQ_PREFIX
 from reput.kernels.layouts.columns import FurtherEntries, FurtherRecords, QueueTable, StateAt, Stop
 from reput.kernels.reference.decode import add_queue, queue_rows
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.formats.index_database import entry_keys
-from reput.formats.record import decode_record
+from reput.formats.index.index_database import entry_keys
+from reput.formats.log.record import decode_record
 from reput.kernels.layouts.columns import IN_INDEX
 from reput.kernels.layouts.keys import MOST_KEY_BYTES, KeyOutput, KeySources, KeyStateAt
 

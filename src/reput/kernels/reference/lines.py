@@ -8,7 +8,7 @@ from json.encoder import encode_basestring
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats import properties
+from reput.formats.log import properties
 from reput.kernels.layouts.fields import SIZE_BELOW, FieldRow
 from reput.kernels.layouts.lines import MOST_PAIRS, PIECE_BYTES, SHARED_PIECES, LinePiece, LineProgram, Stopped
 

@@ -9,11 +9,10 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
-from reput.formats.hashing import index_key_hash
-from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
-from reput.formats.properties import KEYS, UNIQUE_KEY, decode_properties, keys_of
-from reput.formats.record import (
+from reput.formats.index.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
+from reput.formats.java.hashing import index_key_hash
+from reput.formats.log.properties import KEYS, UNIQUE_KEY, decode_properties, keys_of
+from reput.formats.log.record import (
     CHECK_NONE,
     FLAG_BORN_HOST_V6,
     MIN_RECORD_SIZE,
@@ -24,6 +23,7 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 from reput.kernels.layouts.lookup import (
     ASK,
     BUFFER_FULL,

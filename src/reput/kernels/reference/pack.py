@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from reput.formats import consume_queue
+from reput.formats.queue import consume_queue
 from reput.kernels.layouts.columns import IN_QUEUE
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, is_blank
+from reput.formats.queue.consume_queue import ENTRY, is_blank
 from reput.kernels.layouts.columns import Choice, Pull, PullRules
 
 

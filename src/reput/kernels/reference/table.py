@@ -8,9 +8,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import Entry
-from reput.formats.rocksdb import VALUE_SIZE, encode_value
-from reput.formats.rocksdb_table import (
+from reput.formats.database.rocksdb_table import (
     BLOCK_FULL_FROM,
     BLOCK_SIZE,
     INTERNAL_END,
@@ -18,7 +16,9 @@ from reput.formats.rocksdb_table import (
     shared_bytes,
     varint,
 )
-from reput.formats.xxhash import xxhash64
+from reput.formats.database.xxhash import xxhash64
+from reput.formats.queue.consume_queue import Entry
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, encode_value
 from reput.kernels.layouts.columns import IN_QUEUE
 from reput.kernels.layouts.pack import EntrySources
 from reput.kernels.layouts.table import MOST_ENTRY_BYTES, EntryPieces, Prefixes, TableStateAt

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.files.closing import Closing
-from reput.formats.record import BLANK_SIZE
+from reput.formats.log.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append.append_file import AppendFile
 from reput.log.append.rolling import RollingFiles

@@ -11,7 +11,7 @@ from pathlib import Path
 from reput.errors import NoSpaceError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.record import BLANK_SIZE
+from reput.formats.log.record import BLANK_SIZE
 from reput.log.append.settings import PAGE_SIZE
 
 RESERVE_STEP = 64 << 20

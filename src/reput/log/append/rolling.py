@@ -7,7 +7,7 @@ from pathlib import Path
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.record import BLANK_SIZE, encode_blank
+from reput.formats.log.record import BLANK_SIZE, encode_blank
 from reput.log.append.append_file import AppendFile
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from reput.errors import ConfigError
-from reput.formats.properties import MAX_PROPERTIES_SIZE
-from reput.formats.record import BLANK_SIZE, LOCALHOST, MIN_RECORD_SIZE, Host
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE
+from reput.formats.log.record import BLANK_SIZE, LOCALHOST, MIN_RECORD_SIZE, Host
 
 PAGE_SIZE = 4096
 """Bytes of a page as RocketMQ counts them in its "least pages" settings."""

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from reput.errors import ConfigError
-from reput.formats.property_names import DELAY
-from reput.formats.record import TRANSACTION_MASK
+from reput.formats.log.property_names import DELAY
+from reput.formats.log.record import TRANSACTION_MASK
 from reput.log.encode.encode import RecordEncoder, RecordParts
 from reput.log.encode.message import (
     Message,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reput.formats.layout import WORD_SIZE
-from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
 from reput.kernels import client_kernels
 from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.kernels.layouts.client_batch import SPLIT, SPLIT_LAYOUT, SplitAt, most_rows
@@ -22,7 +22,7 @@ from reput.log.encode.queue_directory import QueueDirectory
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from reput.formats.record import Host
+    from reput.formats.log.record import Host
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 
@@ -33,7 +33,7 @@ class SentBatch(NamedTuple):
     Attributes:
         topic: The topic.
         queue_id: The queue.
-        body: The messages (`reput.formats.client_batch`).
+        body: The messages (`reput.formats.log.client_batch`).
         sys_flag: RocketMQ's sysFlag bits of all messages, without those of transactions.
         born_timestamp: Time at which they were created (ms since 1970).
         born_host: Host that created them; its address has four bytes.

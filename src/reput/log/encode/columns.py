@@ -28,9 +28,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from reput.formats import properties as props
-from reput.formats.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
-from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, FLAG_STORE_HOST_V6, TRANSACTION_MASK
+from reput.formats.log import properties as props
+from reput.formats.log.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
+from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, FLAG_STORE_HOST_V6, TRANSACTION_MASK
 from reput.log.encode.message import illegal
 
 _KNOWN = (

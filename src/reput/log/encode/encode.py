@@ -1,4 +1,4 @@
-"""The bytes of one record from a message: `reput.formats.record.encode_record`, reduced to what a put needs.
+"""The bytes of one record from a message: `reput.formats.log.record.encode_record`, reduced to what a put needs.
 
 The parts that many messages share (hosts, their bits in sysFlag) are prepared once for each kind of host. Then one
 `struct.pack` and one join make the record.
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
 
-from reput.formats.record import (
+from reput.formats.log.record import (
     BEFORE_BODY_V4,
     CRC_PROPERTY_SIZE,
     FLAG_BORN_HOST_V6,

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from reput.formats import properties as props
-from reput.formats.java_numbers import parse_whole
-from reput.formats.property_names import INNER_BASE, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
-from reput.formats.queue_types import BATCH, QUEUE_TYPE
-from reput.formats.record import FLAG_INNER_BATCH, LMQ_PREFIX, MAX_BATCH_MESSAGES, gives_further_entries
+from reput.formats.java.java_numbers import parse_whole
+from reput.formats.log import properties as props
+from reput.formats.log.property_names import INNER_BASE, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
+from reput.formats.log.record import FLAG_INNER_BATCH, MAX_BATCH_MESSAGES, gives_further_entries
+from reput.formats.queue.queue_types import BATCH, QUEUE_TYPE
+from reput.formats.topics.system_topics import LMQ_PREFIX
 from reput.log.encode.encode import is_numbered
 from reput.log.encode.message import Message, illegal
 from reput.log.encode.topics import TopicState, TopicTable

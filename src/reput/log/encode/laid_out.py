@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats import properties as props
-from reput.formats.consume_queue import MAX_QUEUE_ID
+from reput.formats.log import properties as props
+from reput.formats.paths import MAX_QUEUE_ID
 from reput.kernels import encode_kernels
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal
 from reput.log.encode.batch import Write, numbers_of, raise_numbers

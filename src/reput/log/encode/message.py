@@ -17,8 +17,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Self, SupportsIndex
 
 from reput.errors import ConfigError, DiskFullError, PutError
-from reput.formats.properties import MAX_PROPERTIES_SIZE
-from reput.formats.property_names import (
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE
+from reput.formats.log.property_names import (
     CRC32,
     INNER_MULTI_DISPATCH,
     INNER_MULTI_QUEUE_OFFSET,
@@ -30,7 +30,7 @@ from reput.formats.property_names import (
     UNIQUE_KEY,
     WAIT,
 )
-from reput.formats.record import CRC_PROPERTY_SIZE, Host
+from reput.formats.log.record import CRC_PROPERTY_SIZE, Host
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,7 +201,7 @@ def check_message(message: object) -> None:
         if not isinstance(value, SupportsIndex) and not (value is None and name == "born_timestamp"):
             raise illegal(f"{name} {value!r:.80}: give a whole number")
     if message.born_host is not None and not isinstance(message.born_host, Host):
-        raise illegal(f"born_host {message.born_host!r:.80}: give a reput.formats.record.Host(address, port)")
+        raise illegal(f"born_host {message.born_host!r:.80}: give a reput.formats.log.record.Host(address, port)")
 
 
 def _raise_for(status: PutStatus, reason: str) -> None:

@@ -6,9 +6,7 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from reput.formats.consume_queue import MAX_QUEUE_ID
-from reput.formats.paths import MAX_TOPIC_BYTES, is_topic_folder_name
-from reput.formats.record import (
+from reput.formats.log.record import (
     MAGIC_V1,
     MAGIC_V2,
     V2_TOPIC_LENGTH_ABOVE,
@@ -16,6 +14,7 @@ from reput.formats.record import (
     queue_offset_bound,
     topic_length_of,
 )
+from reput.formats.paths import MAX_QUEUE_ID, MAX_TOPIC_BYTES, is_topic_folder_name
 from reput.log.encode.message import MessageRefusedError, illegal
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.properties import MAX_PROPERTIES_SIZE
-from reput.formats.record import gives_further_entries
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE
+from reput.formats.log.record import gives_further_entries
 from reput.kernels import kernels, kind_in_use
 from reput.kernels.layouts.columns import (
     IN_QUEUE,

@@ -17,7 +17,8 @@ from typing import Protocol
 
 from reput.errors import DamagedStoreError, NotAStoreError, UnsupportedStoreError
 from reput.files import fs
-from reput.formats import paths, record
+from reput.formats import paths
+from reput.formats.log import record
 
 _DLEDGER_MAGICS = {1, 2}
 _SCAN_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from reput.files import fs
 from reput.files.holes import Holes
 from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
-from reput.formats.record import (
+from reput.formats.log.record import (
     CHECK_BODY,
     FLAG_BORN_HOST_V6,
     HEAD,

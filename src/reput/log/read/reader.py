@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import CHECK_BODY, CHECK_NONE, Verdict, examine
+from reput.formats.log.record import CHECK_BODY, CHECK_NONE, Verdict, examine
 from reput.kernels import kernels
 from reput.kernels.layouts.log import LogBytes
 from reput.log.read.files import LogFile, LogFiles, LogListing, written_end

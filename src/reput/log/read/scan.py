@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import CHECK_BODY, Record, Verdict, decode_record, examine
+from reput.formats.log.record import CHECK_BODY, Record, Verdict, decode_record, examine
 from reput.kernels import SMALL_STEP, expect_work, is_small_work
 from reput.kernels.layouts.columns import Columns, StateAt, Stop
 from reput.log.read.decode import DecodeSettings, RangeDecoder

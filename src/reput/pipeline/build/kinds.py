@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from reput.formats.queue_kinds import BATCHES, FILE, ROCKSDB
+from reput.formats.queue.queue_kinds import BATCHES, FILE, ROCKSDB
 from reput.pipeline.build.queues.batch_queues import BatchBuilder
 from reput.pipeline.build.queues.queue_files import FileBuilder
 from reput.pipeline.build.rocksdb.queues import RocksdbBuilder

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from reput.files import fs
 from reput.files.names import is_empty_dir
-from reput.formats import own, paths
+from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
+from reput.formats.own import files as own
 from reput.log.read.files import LogFiles, list_log_files, sync_log
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.plan import IndexEnd, IndexFileResult

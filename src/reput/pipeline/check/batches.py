@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
-from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, note_out_of_order, outside_finding, what_is_there

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reput.formats import own
-from reput.formats.consume_queue import QueueKey
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
 from reput.store.disk.layout import StoreLayout

@@ -22,11 +22,11 @@ from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
-from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
-from reput.formats.lite_topics import is_light
+from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.paths import offset_name
-from reput.formats.record import MIN_RECORD_SIZE
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.queue.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
+from reput.formats.topics.lite_topics import is_light
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.queues.ext import are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit

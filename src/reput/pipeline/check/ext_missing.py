@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
+from reput.formats.queue.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
 from reput.queue.ext import ExtReader, list_ext_files
 
 if TYPE_CHECKING:
-    from reput.formats.consume_queue import QueueKey
+    from reput.formats.queue.consume_queue import QueueKey
 
 _COMPARED = 1024
 """The number of entries of a run without addresses, and of units between its neighbours, that are compared."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.queue.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import confirmed_damage, file_of, written_bytes

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reput.errors import DamagedStoreError
-from reput.formats.consume_queue import OffsetRange, QueueKey
-from reput.formats.lite_topics import NEVER, decode_lite_topic, is_light
-from reput.formats.system_topics import SYSTEM_PREFIX
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
+from reput.formats.topics.lite_topics import NEVER, decode_lite_topic, is_light
+from reput.formats.topics.system_topics import SYSTEM_PREFIX
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.times import now_ms

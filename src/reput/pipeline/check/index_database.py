@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats import index_database as fmt
-from reput.formats.index_database import IndexMarks
-from reput.formats.part_file import PartKind
+from reput.formats.index import index_database as fmt
+from reput.formats.index.index_database import IndexMarks
+from reput.formats.own.part_file import PartKind
 from reput.index.database import REMEDY, open_index_database
 from reput.index.kinds import AnyIndex
 from reput.pipeline.check.findings import folder_missing

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
-from reput.formats.index_file import file_size
+from reput.formats.index.index_file import file_size
 from reput.index.files import IndexFileOnDisk, read_header
 from reput.index.kinds import AnyIndex
 from reput.pipeline.check.findings import folder_missing, index_findings, uncovered_findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
+from reput.formats.index.index_kinds import INDEX_DATABASE, INDEX_FILES
 from reput.index.kinds import AnyIndex
 from reput.pipeline.check.index_database import DatabaseIndexCheck
 from reput.pipeline.check.index_files import FileIndexCheck

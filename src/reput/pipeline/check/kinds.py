@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from reput.dispatch.batch import QueueBatch
-from reput.formats.queue_kinds import BATCHES, FILE, ROCKSDB
+from reput.formats.queue.queue_kinds import BATCHES, FILE, ROCKSDB
 from reput.pipeline.check.batches import BatchCheck
 from reput.pipeline.check.queue_files import FileCheck
 from reput.pipeline.check.queues import Mismatch

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.pipeline.check import ext as check_ext
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job

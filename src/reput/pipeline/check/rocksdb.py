@@ -7,8 +7,8 @@ from functools import partial
 
 from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
-from reput.formats.consume_queue import QueueKey
-from reput.formats.record import queue_offset_bound
+from reput.formats.log.record import queue_offset_bound
+from reput.formats.queue.consume_queue import QueueKey
 from reput.nearest import FEW, some
 from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
 from reput.pipeline.check.report import CheckReport
 from reput.pipeline.spark.engine import Engine

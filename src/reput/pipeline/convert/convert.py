@@ -11,8 +11,8 @@ from pathlib import Path
 
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ConfigError
-from reput.formats.index_kinds import INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
-from reput.formats.queue_kinds import FOLDER_SETTING, TARGET_SETTINGS, TARGETS
+from reput.formats.index.index_kinds import INDEX_IN_WORDS, INDEX_TARGET_SETTINGS, INDEX_TARGETS
+from reput.formats.queue.queue_kinds import FOLDER_SETTING, TARGET_SETTINGS, TARGETS
 from reput.pipeline.build.rebuild.options import DEFAULT_SPLIT_MB, INDEX, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable
 from reput.pipeline.build.rebuild.rebuild import rebuild_found

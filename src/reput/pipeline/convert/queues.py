@@ -12,7 +12,7 @@ from functools import partial
 
 from reput.errors import ConfigError, DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import QueueRange
+from reput.formats.queue.consume_queue import QueueRange
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.rebuild.prepare import choose_source

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueRange, is_blank
-from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from reput.formats.log.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueRange, is_blank
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.queues.ext import store_times
 from reput.pipeline.split import parts

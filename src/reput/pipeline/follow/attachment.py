@@ -16,8 +16,9 @@ from reput.config import StoreConfig
 from reput.errors import StoreLockedError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own, paths
-from reput.formats.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
+from reput.formats import paths
+from reput.formats.log.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
+from reput.formats.own import files as own
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.maps import LogMaps, store_time_in
 from reput.log.read.reader import record_at, written_bytes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from reput.errors import ConfigError, EngineError, ReputError
 from reput.files import forks, fs
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.pipeline.follow.follow import Follow, FollowProgress
 from reput.pipeline.spark.engine import SparkEngine
 

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from reput.errors import ConfigError
 from reput.files.watermarks import Watermarks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.log.read.files import list_log_files
 
 NAME = "reput_log"

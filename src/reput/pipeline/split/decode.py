@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
 from reput.kernels import expect_work
 from reput.kernels.layouts.columns import Columns
 from reput.log.read.decode import DecodeSettings

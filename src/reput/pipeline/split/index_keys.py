@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats.index_database import IndexMarks
-from reput.formats.part_file import PartKind
+from reput.formats.index.index_database import IndexMarks
+from reput.formats.own.part_file import PartKind
 from reput.kernels import key_kernels
 from reput.kernels.layouts.keys import KeyOutput, KeySources, KeyStateAt, key_state
 from reput.kernels.layouts.log import LogBytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
+from reput.formats.index.index_kinds import INDEX_DATABASE, INDEX_FILES
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import DecodedSplit
 from reput.pipeline.split.index_keys import save_keys

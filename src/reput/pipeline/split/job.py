@@ -12,13 +12,14 @@ from typing import NamedTuple, TypeVar
 from reput.errors import StaleEpochError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own, paths
-from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
-from reput.formats.consume_queue import QueueKey
-from reput.formats.index_kinds import DEFAULT_INDEXES
-from reput.formats.queue_kinds import DEFAULT_KINDS, KINDS_BESIDE, PLACED_KIND
-from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
-from reput.formats.record import Verdict
+from reput.formats import paths
+from reput.formats.index.index_kinds import DEFAULT_INDEXES
+from reput.formats.log.record import Verdict
+from reput.formats.own import files as own
+from reput.formats.queue.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.queue_kinds import DEFAULT_KINDS, KINDS_BESIDE, PLACED_KIND
+from reput.formats.queue.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.scan import Gap
 from reput.pipeline.split.ext_job import ExtJob

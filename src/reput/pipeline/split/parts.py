@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.part_file import PartKind
+from reput.formats.own.part_file import PartKind
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels.layouts.columns import HAS_TAG_ITEM, Columns
 from reput.pipeline.split.job import Job
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats.part_file import PartKind
-from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.own.part_file import PartKind
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
 from reput.kernels import table_kernels
 from reput.kernels.layouts.columns import IN_QUEUE
 from reput.pipeline.split.job import Job

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.pipeline.split.job import Job
 
 

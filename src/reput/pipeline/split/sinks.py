@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split

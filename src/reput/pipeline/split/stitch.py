@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from reput.formats.consume_queue import QueueKey
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.scan import Gap
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.plan import Split

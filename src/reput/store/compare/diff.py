@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.formats.consume_queue import QueueKey
-from reput.formats.queue_kinds import DEFAULT_KINDS
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.queue_kinds import DEFAULT_KINDS
 from reput.queue.combined import kind_to_read
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueuesOnDisk

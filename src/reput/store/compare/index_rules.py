@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.index_file import HEADER, ITEM_SIZE, Header
+from reput.formats.index.index_file import HEADER, ITEM_SIZE, Header
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources
 

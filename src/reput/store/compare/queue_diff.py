@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import Entry, OffsetRange, QueueKey
+from reput.formats.queue.batch_consume_queue import BatchEntry
+from reput.formats.queue.consume_queue import Entry, OffsetRange, QueueKey
 from reput.queue.compare import compare, runs, side_by_side
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import ComparedQueues, EntryRows

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE
 from reput.queue.compare import blanks
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reput.config import StoreConfig, rocketmq_names
 from reput.errors import ConfigError, UnsupportedStoreError
-from reput.formats.queue_kinds import (
+from reput.formats.queue.queue_kinds import (
     DEFAULT_STORE_TYPE,
     DOUBLE_WRITE,
     LIGHT_SETTING,

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats import index_file, paths
+from reput.formats import paths
+from reput.formats.index import index_file
 from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.queue.ext import found_ext_file_size
 from reput.queue.files import QUEUES_COMPARED, list_queues

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reput.errors import UnsupportedStoreError
 from reput.files import names as folder_names
-from reput.formats.queue_kinds import FOLDER_SETTING
+from reput.formats.queue.queue_kinds import FOLDER_SETTING
 from reput.nearest import FEW, some
 from reput.store.disk.layout import StoreLayout
 

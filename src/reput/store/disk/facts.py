@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reput.config import StoreConfig
-from reput.formats import metadata_v1
-from reput.formats.consume_queue import QueueKey
-from reput.formats.consumer_offset import split_key
-from reput.formats.lite_topics import is_light
-from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
-from reput.formats.record import LMQ_PREFIX
+from reput.formats.config import metadata_v1
+from reput.formats.config.consumer_offset import split_key
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.queue_kinds import DEFAULT_KINDS, PART_KIND
+from reput.formats.topics.lite_topics import is_light
+from reput.formats.topics.system_topics import LMQ_PREFIX
 from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.index.kinds import AnyIndex
 from reput.queue.combined import kind_to_read

@@ -10,8 +10,8 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.names import was_database
-from reput.formats import own
-from reput.formats.queue_kinds import DEFAULT_KINDS, PART_KIND
+from reput.formats.own import files as own
+from reput.formats.queue.queue_kinds import DEFAULT_KINDS, PART_KIND
 from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.configured_kinds import configured_kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.store.disk.layout import StoreLayout
 
 _FRONTIER_LIMIT = 1 << 20

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import StoreLockedError
-from reput.formats.index_kinds import DEFAULT_INDEXES, INDEX_DATABASE, INDEX_FILES
+from reput.formats.index.index_kinds import DEFAULT_INDEXES, INDEX_DATABASE, INDEX_FILES
 from reput.index.database import DatabaseIndex
 from reput.index.files import IndexFileOnDisk
 from reput.index.kinds import AnyIndex

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reput.formats import index_file, properties
-from reput.formats.hashing import index_key_hash
-from reput.formats.record import Verdict, decode_record
+from reput.formats.index import index_file
+from reput.formats.java.hashing import index_key_hash
+from reput.formats.log import properties
+from reput.formats.log.record import Verdict, decode_record
 from reput.index.files import IndexFileOnDisk, read_items
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import record_at

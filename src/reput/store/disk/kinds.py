@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.files import names as folder_names
-from reput.formats import own, paths
-from reput.formats.consume_queue import DEFAULT_FILE_SIZE
-from reput.formats.queue_kinds import FILE, ROCKSDB
+from reput.formats import paths
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import DEFAULT_FILE_SIZE
+from reput.formats.queue.queue_kinds import FILE, ROCKSDB
 from reput.queue.batch_kind import BatchKind
 from reput.queue.file_kind import FileKind
 from reput.queue.kinds import AnyKind, QueueKind

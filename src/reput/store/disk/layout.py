@@ -11,7 +11,8 @@ from pathlib import Path
 from reput.config import StoreConfig
 from reput.errors import ConfigError, NotAStoreError, ReputError, UnsupportedStoreError
 from reput.files import fs, names
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.nearest import similar
 from reput.store.disk.log_paths import linked_log, log_folders
 

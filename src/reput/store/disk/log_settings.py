@@ -8,7 +8,7 @@ from typing import Any
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.formats.record import LOCALHOST, Host
+from reput.formats.log.record import LOCALHOST, Host
 from reput.log.append.settings import FlushDiskType, LogSettings
 
 _MAX_PORT = (1 << 16) - 1

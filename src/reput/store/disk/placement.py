@@ -10,9 +10,9 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats.lite_topics import is_light
-from reput.formats.queue_kinds import LIGHT_SETTING, PART_KIND, SELECTIVE_SETTING
-from reput.formats.record import LMQ_PREFIX
+from reput.formats.queue.queue_kinds import LIGHT_SETTING, PART_KIND, SELECTIVE_SETTING
+from reput.formats.topics.lite_topics import is_light
+from reput.formats.topics.system_topics import LMQ_PREFIX
 from reput.queue.kinds import QueueKind
 from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.disk.layout import StoreLayout

@@ -13,8 +13,8 @@ from itertools import islice
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
 from reput.files import locks
-from reput.formats import own
-from reput.formats.consume_queue import QueueKey
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.files import QUEUES_ASKED, some_queues
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout

@@ -16,7 +16,7 @@ from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.files import names as folder_names
 from reput.formats.paths import is_topic_folder_name
-from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
+from reput.formats.queue.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
 from reput.queue.kinds import AnyKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.metadata.topics import Topics

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import queue_offset_bound
+from reput.formats.log.record import queue_offset_bound
+from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.kinds import QueueOnDisk
 from reput.store.disk.facts import StoreFacts
 from reput.store.metadata.tables import Table

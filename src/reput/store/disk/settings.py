@@ -12,11 +12,13 @@ from reput.config import StoreConfig, parse_delay_levels
 from reput.dispatch import bloom
 from reput.dispatch.bloom import BloomFilter
 from reput.errors import ConfigError
-from reput.formats import batch_consume_queue, consume_queue, index_file, record
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
-from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
-from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
+from reput.formats.index import index_file
+from reput.formats.log import record
+from reput.formats.queue import batch_consume_queue, consume_queue
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.queue.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
+from reput.formats.queue.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
+from reput.formats.queue.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.log.read.decode import DecodeSettings
 from reput.queue.ext import found_ext_file_size

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from reput.config import StoreConfig
 from reput.files import fs
-from reput.formats import properties as props
-from reput.formats.consume_queue import Entry
-from reput.formats.java_numbers import parse_whole
-from reput.formats.record import (
+from reput.formats.java.java_numbers import parse_whole
+from reput.formats.log import properties as props
+from reput.formats.log.record import (
     CHECK_NONE,
     FLAG_INNER_BATCH,
     TRANSACTION_COMMIT,
@@ -19,6 +18,7 @@ from reput.formats.record import (
     Record,
     Verdict,
 )
+from reput.formats.queue.consume_queue import Entry
 from reput.log.read.files import LogFile, LogFiles
 from reput.log.read.reader import confirmed_damage, end_of, good_record, next_boundary, place, record_at
 from reput.log.read.scan import LogRecord, LogWalk, checking

@@ -14,11 +14,12 @@ from typing import Any
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
-from reput.formats import own, paths
+from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from reput.formats.consume_queue import Entry
-from reput.formats.index_file import HEADER_SIZE
-from reput.formats.queue_types import BATCH
+from reput.formats.index.index_file import HEADER_SIZE
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import Entry
+from reput.formats.queue.queue_types import BATCH
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import good_record
 from reput.nearest import FEW, some

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.formats.queue_types import SIMPLE
+from reput.formats.queue.queue_types import SIMPLE
 from reput.store.metadata.state import MetadataState
 
 CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from reput.formats.data_version import NO_VERSION, DataVersion
+from reput.formats.config.data_version import NO_VERSION, DataVersion
 from reput.store.metadata.home import TableHome
 
 

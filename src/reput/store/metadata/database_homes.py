@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reput.files import fs
-from reput.formats import consumer_offset, data_version, metadata_v1, metadata_v2
-from reput.formats.data_version import NO_VERSION, DataVersion
-from reput.formats.metadata_v2 import CommittedKey, TableId
+from reput.formats.config import consumer_offset, data_version, metadata_v1, metadata_v2
+from reput.formats.config.data_version import NO_VERSION, DataVersion
+from reput.formats.config.metadata_v2 import CommittedKey, TableId
 from reput.store.metadata.home import HomeContent, TableHome, Values
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import MetadataSource, Table

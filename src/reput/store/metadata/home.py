@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from reput.formats.data_version import DataVersion
+from reput.formats.config.data_version import DataVersion
 
 Values = Mapping[str, Any]
 """The values of a table: configurations by name, or offsets by "topic@group" and queue."""

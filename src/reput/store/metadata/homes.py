@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reput.errors import ConfigError
-from reput.formats import metadata_v1
-from reput.formats.data_version import DataVersion
+from reput.formats.config import metadata_v1
+from reput.formats.config.data_version import DataVersion
 from reput.store.metadata.configurations import Configurations
 from reput.store.metadata.database_homes import OpenDatabases, V1Home, V2Home
 from reput.store.metadata.home import HomeContent, TableHome, Values

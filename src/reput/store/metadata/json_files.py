@@ -12,11 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.backed_up import BackedUpFile, BackedUpKind, backup_of
-from reput.formats import consumer_offset, data_version
-from reput.formats import metadata_v1 as v1
-from reput.formats.consumer_offset import ConsumerOffsets
-from reput.formats.data_version import DataVersion, version_of
-from reput.formats.fastjson import parse_fastjson
+from reput.formats.config import consumer_offset, data_version
+from reput.formats.config import metadata_v1 as v1
+from reput.formats.config.consumer_offset import ConsumerOffsets
+from reput.formats.config.data_version import DataVersion, version_of
+from reput.formats.java.fastjson import parse_fastjson
 from reput.store.metadata.tables import Content, MetadataSource, Table
 
 _SIZE_LIMIT = consumer_offset.SIZE_LIMIT

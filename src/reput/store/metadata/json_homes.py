@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from reput.files.backed_up import BackedUpFile
-from reput.formats import consumer_offset, data_version
-from reput.formats.consumer_offset import LMQ_QUEUE_ID, ConsumerOffsets
-from reput.formats.data_version import DataVersion
-from reput.formats.fastjson import write_fastjson_file
-from reput.formats.lite_topics import is_light
+from reput.formats.config import consumer_offset, data_version
+from reput.formats.config.consumer_offset import LMQ_QUEUE_ID, ConsumerOffsets
+from reput.formats.config.data_version import DataVersion
+from reput.formats.java.fastjson import write_fastjson_file
+from reput.formats.topics.lite_topics import is_light
 from reput.store.metadata.home import HomeContent, TableHome, Values
 from reput.store.metadata.json_files import (
     MEMBERS,

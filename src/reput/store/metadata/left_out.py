@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
-from reput.formats.data_version import DataVersion
+from reput.formats.config.data_version import DataVersion
 
 _NAMED = 5
 

@@ -26,9 +26,10 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
-from reput.formats import metadata_v1, paths
-from reput.formats.data_version import NO_VERSION
-from reput.formats.queue_kinds import kind_of_store_type
+from reput.formats import paths
+from reput.formats.config import metadata_v1
+from reput.formats.config.data_version import NO_VERSION
+from reput.formats.queue.queue_kinds import kind_of_store_type
 from reput.store.metadata.json_files import JsonFiles
 from reput.store.metadata.tables import Content, MetadataSource, Table
 from reput.store.metadata.v1 import V1Databases

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
-from reput.formats.data_version import NO_VERSION
+from reput.formats.config.data_version import NO_VERSION
 from reput.store.metadata.json_files import JsonFiles
 from reput.store.metadata.metadata import Metadata, replaces
 from reput.store.metadata.tables import Content, MetadataSource, Table

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from reput.files import fs, locks
-from reput.formats.data_version import NO_VERSION, DataVersion
+from reput.formats.config.data_version import NO_VERSION, DataVersion
 
 _DATABASE_SETTINGS = ("OPTIONS", "LOG", "LOCK", "IDENTITY")
 """Names of a database's files that do not show when its content was written, or how these names begin."""

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reput.formats.data_version import NO_VERSION
-from reput.formats.lite_topics import expiration_of
-from reput.formats.system_topics import SYSTEM_PREFIX
+from reput.formats.config.data_version import NO_VERSION
+from reput.formats.topics.lite_topics import expiration_of
+from reput.formats.topics.system_topics import SYSTEM_PREFIX
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
 

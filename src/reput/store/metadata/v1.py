@@ -1,4 +1,4 @@
-"""Topics, groups and committed offsets in RocksDB, version 1: `formats.metadata_v1` has keys and values."""
+"""Topics, groups and committed offsets in RocksDB, version 1: `formats.config.metadata_v1` has keys and values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reput.formats import metadata_v1 as v1
-from reput.formats.data_version import decode_version
-from reput.formats.families import DEFAULT_FAMILY
-from reput.formats.metadata_v1 import TablePlace
+from reput.formats.config import metadata_v1 as v1
+from reput.formats.config.data_version import decode_version
+from reput.formats.config.metadata_v1 import TablePlace
+from reput.formats.database.families import DEFAULT_FAMILY
 from reput.store.metadata.left_out import LeftOut, utf8_name
 from reput.store.metadata.tables import Content, MetadataSource, Table
 

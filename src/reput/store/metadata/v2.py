@@ -1,4 +1,4 @@
-"""Topics, groups and committed offsets in RocksDB, version 2: `formats.metadata_v2` has keys and values."""
+"""Topics, groups and committed offsets in RocksDB, version 2: `formats.config.metadata_v2` has keys and values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reput.errors import NewerDatabaseError
-from reput.formats import metadata_v2 as v2
-from reput.formats.consumer_offset import key_of
-from reput.formats.metadata_v2 import TableId
+from reput.formats.config import metadata_v2 as v2
+from reput.formats.config.consumer_offset import key_of
+from reput.formats.config.metadata_v2 import TableId
 from reput.store.metadata.left_out import LeftOut, utf8_name
 from reput.store.metadata.tables import Content, MetadataSource, Table
 from reput.store.metadata.v1 import REMEDY

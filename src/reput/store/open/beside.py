@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.files.watermarks import Watermarks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers, read_frontier

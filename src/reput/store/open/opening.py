@@ -10,7 +10,7 @@ from reput.config import StoreConfig
 from reput.errors import DamagedLogError, DamagedStoreError, TailFullError
 from reput.formats import paths
 from reput.formats.layout import NO_LIMIT
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
 from reput.store.disk.checkpoint import read_checkpoint

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import own
-from reput.formats.consume_queue import QueueKey
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import QueueKey
 from reput.nearest import FEW, some
 from reput.queue.files import move_queues_aside
 from reput.queue.kinds import AnyKind

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout

@@ -11,7 +11,7 @@ from functools import partial
 from reput.errors import AccessError, StaleEpochError, StoreLockedError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner import swap

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reput.errors import StoreLockedError
 from reput.files import locks
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.holders import Holder, Who, holder_of

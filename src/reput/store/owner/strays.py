@@ -8,7 +8,7 @@ from pathlib import Path
 from reput.errors import NotAStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.index_file import is_index_name
+from reput.formats.index.index_file import is_index_name
 from reput.index.files import list_index_files
 from reput.queue.files import owns_queue_file
 from reput.queue.kinds import AnyKind

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.store.disk.layout import StoreLayout
 
 _INTENT_LIMIT = 64 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reput.files.database import Family
-from reput.formats import properties as props
+from reput.formats.log import properties as props
 from reput.formats.paths import INDEX_DATABASE
-from reput.formats.system_topics import DATABASE_HALF_TOPIC, DATABASE_OP_TOPIC
-from reput.formats.transaction_database import LAST_OFFSET_KEY, HalfEntry, decode_half_entry, decode_last_offset
+from reput.formats.pending.transaction_database import LAST_OFFSET_KEY, HalfEntry, decode_half_entry, decode_last_offset
+from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, DATABASE_OP_TOPIC
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.verify import Verified, verify, verify_queued, whole_number
 from reput.store.read.queue_walk import QueuedMessage, walk_queue

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reput.files.database import Family
-from reput.formats import properties as props
+from reput.formats.log import properties as props
 from reput.formats.paths import INDEX_DATABASE
-from reput.formats.system_topics import TIMER_TOPIC
-from reput.formats.timer_database import (
+from reput.formats.pending.timer_database import (
     QUEUE_OFFSET_KEY,
     TIMELINE_KEY,
     TimerEntry,
@@ -18,6 +17,7 @@ from reput.formats.timer_database import (
     is_timer_checkpoint,
     timer_key,
 )
+from reput.formats.topics.system_topics import TIMER_TOPIC
 from reput.store.pending.timer_queue import is_marked
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import Verified, verify

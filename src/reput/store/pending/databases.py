@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from reput.errors import DamagedStoreError, ReputError
 from reput.files.names import is_database
-from reput.formats.families import DEFAULT_FAMILY
+from reput.formats.database.families import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
     from reput.files.database import Family

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from reput.formats import paths
-from reput.formats.system_topics import SCHEDULE_TOPIC
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import verify_queued
 from reput.store.progress.delays import DelayProgress

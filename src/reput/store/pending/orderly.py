@@ -7,9 +7,9 @@ from pathlib import Path
 
 from reput.errors import DamagedStoreError
 from reput.files.backed_up import BackedUpFile, BackedUpKind
-from reput.formats import order_info
-from reput.formats.order_info import decode_order_info
-from reput.formats.pop_database import PopRecord
+from reput.formats.pending import order_info
+from reput.formats.pending.order_info import decode_order_info
+from reput.formats.pending.pop_database import PopRecord
 
 ORDERLY = order_info.FILE_NAME
 

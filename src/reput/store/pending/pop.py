@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reput.errors import ConfigError
-from reput.formats.lite_topics import is_light
-from reput.formats.pop_database import FOLDER, PopRecord, decode_pop_record
+from reput.formats.pending.pop_database import FOLDER, PopRecord, decode_pop_record
+from reput.formats.topics.lite_topics import is_light
 from reput.store.pending.orderly import ORDERLY
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import Held

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from reput.formats.pop_state import (
+from reput.formats.log.record import CHECK_NONE
+from reput.formats.pending.pop_state import (
     ACK_TAG,
     BATCH_ACK_TAG,
     CHECKPOINT_TAG,
@@ -17,8 +18,7 @@ from reput.formats.pop_state import (
     decode_pop_ack,
     decode_pop_checkpoint,
 )
-from reput.formats.record import CHECK_NONE
-from reput.formats.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
+from reput.formats.topics.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.verify import RecordState, verify_queued
 from reput.store.progress.progress import ConsumerProgress

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files.maps import MapCache
-from reput.formats import timer_log
-from reput.formats.record import MAGIC_BLANK
-from reput.formats.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit, is_unit
-from reput.formats.timer_wheel import NO_POSITION
+from reput.formats.log.record import MAGIC_BLANK
+from reput.formats.pending import timer_log
+from reput.formats.pending.timer_log import UNIT, UNIT_SIZE, TimerUnit, decode_unit, is_unit
+from reput.formats.pending.timer_wheel import NO_POSITION
 from reput.log.read.files import LogFile, list_log_files
 from reput.log.read.reader import file_of, place
 

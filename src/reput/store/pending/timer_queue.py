@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reput.formats import properties as props
-from reput.formats.system_topics import TIMER_TOPIC
+from reput.formats.log import properties as props
+from reput.formats.topics.system_topics import TIMER_TOPIC
 from reput.store.pending.timer_row import PendingTimer, timer_row
 from reput.store.pending.verify import Verified, verify_queued
 from reput.store.read.queue_walk import walk_queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from reput.formats import properties as props
+from reput.formats.log import properties as props
 from reput.store.pending.verify import RecordState, Verified
 
 

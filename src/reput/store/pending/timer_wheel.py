@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import paths, timer_checkpoint, timer_wheel
-from reput.formats import timer_log as log_format
-from reput.formats.timer_checkpoint import TIMER_CHECKPOINT, TimerCheckpoint, decode_timer_checkpoint
-from reput.formats.timer_log import TimerUnit
-from reput.formats.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
+from reput.formats import paths
+from reput.formats.pending import timer_checkpoint, timer_wheel
+from reput.formats.pending import timer_log as log_format
+from reput.formats.pending.timer_checkpoint import TIMER_CHECKPOINT, TimerCheckpoint, decode_timer_checkpoint
+from reput.formats.pending.timer_log import TimerUnit
+from reput.formats.pending.timer_wheel import SLOT, SLOTS, WHEEL_SIZE
 from reput.store.pending.timer_log import TimerLogReader
 
 PRECISION_MS = 1000

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats import properties as props
-from reput.formats.hashing import java_string_hash
-from reput.formats.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
-from reput.formats.transactions import REMOVE_TAG, ended_offsets
+from reput.formats.java.hashing import java_string_hash
+from reput.formats.log import properties as props
+from reput.formats.pending.transactions import REMOVE_TAG, ended_offsets
+from reput.formats.topics.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.verify import verify, verify_queued

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from reput.formats import properties as props
-from reput.formats.java_numbers import parse_whole
-from reput.formats.record import CHECK_BODY, Record, Verdict
+from reput.formats.java.java_numbers import parse_whole
+from reput.formats.log import properties as props
+from reput.formats.log.record import CHECK_BODY, Record, Verdict
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import QueuedMessage
 from reput.store.read.view import StoreView

@@ -8,11 +8,11 @@ from itertools import takewhile
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
-from reput.formats import properties as props
-from reput.formats.system_topics import TIMER_TOPIC
-from reput.formats.timer_checkpoint import TimerCheckpoint
-from reput.formats.timer_log import TimerUnit
-from reput.formats.timer_wheel import FILE_NAME
+from reput.formats.log import properties as props
+from reput.formats.pending.timer_checkpoint import TimerCheckpoint
+from reput.formats.pending.timer_log import TimerUnit
+from reput.formats.pending.timer_wheel import FILE_NAME
+from reput.formats.topics.system_topics import TIMER_TOPIC
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_queue import is_marked
 from reput.store.pending.timer_row import PendingTimer, timer_row

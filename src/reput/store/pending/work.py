@@ -7,9 +7,10 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from reput.formats import paths, pop_database, timer_database, transaction_database
+from reput.formats import paths
 from reput.formats.layout import INT64_MAX
-from reput.formats.system_topics import HALF_TOPIC
+from reput.formats.pending import pop_database, timer_database, transaction_database
+from reput.formats.topics.system_topics import HALF_TOPIC
 from reput.store.pending.databases import family_of, guarded
 from reput.store.pending.delay_levels import delayed
 from reput.store.pending.half_row import PendingTransaction

@@ -15,8 +15,8 @@ from typing import Self
 
 from reput.dispatch.bloom import BloomFilter
 from reput.files.backed_up import BackedUpFile, BackedUpKind
-from reput.formats import consumer_filter
-from reput.formats.consumer_filter import FilterData
+from reput.formats.config import consumer_filter
+from reput.formats.config.consumer_filter import FilterData
 from reput.times import now_ms
 
 _DEAD_AT_LOAD_MS = 30 * 1000

@@ -12,9 +12,9 @@ from typing import Self
 
 from reput.errors import DamagedStoreError
 from reput.files.backed_up import BackedUpFile, BackedUpKind
-from reput.formats import delay_offset
-from reput.formats.data_version import NO_VERSION, DataVersion
-from reput.formats.delay_offset import DelayOffsets, decode_delay_offsets, encode_delay_offsets
+from reput.formats.config import delay_offset
+from reput.formats.config.data_version import NO_VERSION, DataVersion
+from reput.formats.config.delay_offset import DelayOffsets, decode_delay_offsets, encode_delay_offsets
 from reput.times import now_ms
 
 _KIND = BackedUpKind(

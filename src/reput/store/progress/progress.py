@@ -19,11 +19,12 @@ from operator import index
 from typing import Self, SupportsIndex
 
 from reput.errors import ConfigError
-from reput.formats import consumer_offset, paths
-from reput.formats.consume_queue import MAX_QUEUE_ID
-from reput.formats.consumer_offset import ConsumerOffsets, key_of, split_key
-from reput.formats.data_version import DataVersion
+from reput.formats import paths
+from reput.formats.config import consumer_offset
+from reput.formats.config.consumer_offset import ConsumerOffsets, key_of, split_key
+from reput.formats.config.data_version import DataVersion
 from reput.formats.layout import INT64_MAX
+from reput.formats.paths import MAX_QUEUE_ID
 from reput.store.metadata.home import TableHome
 from reput.store.metadata.json_homes import is_of_light_group
 from reput.times import now_ms

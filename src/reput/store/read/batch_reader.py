@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import OffsetRange, QueueKey
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary

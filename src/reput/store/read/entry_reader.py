@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, is_blank
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, is_blank
 from reput.kernels import kernels, lookup_kernels
 from reput.kernels.layouts.columns import Pull, PullRules
 from reput.kernels.layouts.lookup import ASK

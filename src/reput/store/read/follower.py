@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import entry_sources, queue_offsets
 from reput.errors import DamagedLogError, TailFullError
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.queue_types import QueueTypes
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.queue_types import QueueTypes
 from reput.kernels import backlog_kernels, is_small_work, kind_in_use
 from reput.kernels.layouts.columns import Columns
 from reput.kernels.layouts.pack import EntrySources, Packed

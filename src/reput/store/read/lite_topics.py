@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reput.errors import ConfigError
-from reput.formats.lite_topics import LITE_PREFIX, LiteTopic, decode_lite_topic
+from reput.formats.topics.lite_topics import LITE_PREFIX, LiteTopic, decode_lite_topic
 from reput.nearest import quoted, some
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.topic_messages import refuse_unknown

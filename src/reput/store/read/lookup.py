@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.maps import MapTable
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
-from reput.formats.hashing import java_string_hash_utf8
+from reput.formats.java.hashing import java_string_hash_utf8
 from reput.formats.layout import INT64_MAX, NO_LIMIT
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.index.kinds import OpenIndex
 from reput.kernels.layouts.lookup import (
     FIRST_INDEX_FILE,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cached_property
 
 from reput.errors import DamagedLogError, DamagedStoreError
-from reput.formats import paths, properties
-from reput.formats.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
-from reput.formats.property_names import KEYS, TAGS, UNIQUE_KEY
-from reput.formats.record import Record, decode_record
+from reput.formats import paths
+from reput.formats.log import properties
+from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
+from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
+from reput.formats.log.record import Record, decode_record
 from reput.log.read.reader import place_in
 
 

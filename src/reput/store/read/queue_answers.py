@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.by_time import Boundary
 from reput.queue.kinds import OpenQueues
 from reput.store.read.results import GetResult

@@ -33,7 +33,7 @@ class RegisteredBits:
         """
         if wanted.group is None:
             return None
-        from reput.formats.consumer_filter import FILE_NAME
+        from reput.formats.config.consumer_filter import FILE_NAME
         from reput.store.progress.consumer_filters import ConsumerFilters
 
         changed_ms = fs.modified_ms(self._folder / FILE_NAME)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.forks import NotPickled
-from reput.formats.consume_queue import OffsetRange
+from reput.formats.queue.consume_queue import OffsetRange
 from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     MIN_PULL_BYTES,

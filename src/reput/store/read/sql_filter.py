@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
-from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.queue.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.kernels import expect_work
 from reput.log.read.maps import LogMaps
 from reput.queue.ext import ExtReader

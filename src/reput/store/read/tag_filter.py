@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.hashing import java_string_hash
+from reput.formats.java.hashing import java_string_hash
 
 _EVERYTHING = "*"
 _SEPARATOR = "||"

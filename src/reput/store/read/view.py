@@ -10,10 +10,10 @@ from operator import index
 from typing import NamedTuple, SupportsIndex
 
 from reput.errors import ConfigError, DamagedStoreError
-from reput.formats.consume_queue import MAX_QUEUE_ID, QueueKey
-from reput.formats.index_file import capacity
-from reput.formats.paths import is_topic_folder_name
-from reput.formats.record import CHECK_NONE, Verdict
+from reput.formats.index.index_file import capacity
+from reput.formats.log.record import CHECK_NONE, Verdict
+from reput.formats.paths import MAX_QUEUE_ID, is_topic_folder_name
+from reput.formats.queue.consume_queue import QueueKey
 from reput.index.kinds import IndexSizes
 from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary

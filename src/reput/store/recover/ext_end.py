@@ -11,9 +11,9 @@ import numpy as np
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
-from reput.formats.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
 from reput.formats.layout import INT64_MAX
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
 from reput.queue.ext import ExtReader, list_ext_files
 from reput.queue.files import QueueFile, list_queue_files, list_queues
 from reput.queue.reader import queue_span

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from reput.formats import own
-from reput.formats.record import CHECK_NONE
+from reput.formats.log.record import CHECK_NONE
+from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import find_record
 from reput.log.read.scan import LogWalk, checking

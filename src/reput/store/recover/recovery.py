@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from reput.errors import DamagedLogError
 from reput.files import names as folder_names
-from reput.formats import own
-from reput.formats.index_database import IndexMarks
-from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict
+from reput.formats.index.index_database import IndexMarks
+from reput.formats.log.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict
+from reput.formats.own import files as own
 from reput.index.kinds import AnyIndex
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import Columns

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reput.files import fs
-from reput.formats.consume_queue_ext import offset_of
+from reput.formats.queue.consume_queue_ext import offset_of
 from reput.index.files import list_index_files
 from reput.queue.files import list_queue_files, list_queues
 from reput.queue.kinds import AnyKind

@@ -21,7 +21,8 @@ from threading import Lock
 from reput.config import StoreConfig, deletion_properties, parse_properties
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.own import files as own
 from reput.log.append.append import LogAppender
 from reput.log.append.clean import clean
 from reput.store.disk.layout import StoreLayout

@@ -17,11 +17,12 @@ import numpy as np
 from reput.errors import UnsupportedStoreError
 from reput.files import fs
 from reput.files.holes import Holes
-from reput.formats import paths, timer_checkpoint, timer_log, timer_wheel
-from reput.formats.record import MAGIC_BLANK
-from reput.formats.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint
-from reput.formats.timer_log import BLANK_UNIT, DELETE, ROLL, UNIT_SIZE, TimerUnit, encode_timer_unit
-from reput.formats.timer_wheel import NO_POSITION, SLOT, SLOT_SIZE, SLOTS, WHEEL_SIZE
+from reput.formats import paths
+from reput.formats.log.record import MAGIC_BLANK
+from reput.formats.pending import timer_checkpoint, timer_log, timer_wheel
+from reput.formats.pending.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint
+from reput.formats.pending.timer_log import BLANK_UNIT, DELETE, ROLL, UNIT_SIZE, TimerUnit, encode_timer_unit
+from reput.formats.pending.timer_wheel import NO_POSITION, SLOT, SLOT_SIZE, SLOTS, WHEEL_SIZE
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import PRECISION_MS, WheelReader, find_wheel, read_timer_checkpoint
 from reput.times import HOUR_MS, now_ms

@@ -12,7 +12,7 @@ from threading import Lock
 
 from reput.config import StoreConfig
 from reput.files import forks, fs
-from reput.formats import own
+from reput.formats.own import files as own
 from reput.log.append.append import Flushed, LogAppender, LogStart
 from reput.log.append.flush import FlushService
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint

@@ -16,15 +16,16 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.database import DatabaseOwner, DatabaseReader
-from reput.formats import index_database as fmt
-from reput.formats import own, paths
+from reput.formats import paths
+from reput.formats.index import index_database as fmt
+from reput.formats.own import files as own
 from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.split import index_keys
 from reput.store.owner import swap
 from support import golden
 from support.checked import assert_sound
-from tests.formats.test_index_entry_keys import given_by_log
+from tests.formats.index.test_index_entry_keys import given_by_log
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

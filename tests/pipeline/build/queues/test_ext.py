@@ -11,9 +11,10 @@ import pytest
 import reput
 from reput.config import StoreConfig, parse_properties
 from reput.dispatch.sql import compile as compile_filter
-from reput.formats import own, paths
-from reput.formats.consume_queue import QueueKey
-from reput.formats.consume_queue_ext import Unit, decode_unit, is_address, offset_of
+from reput.formats import paths
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.consume_queue_ext import Unit, decode_unit, is_address, offset_of
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
 from reput.times import now_ms

@@ -13,8 +13,8 @@ import reput
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats import paths
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry, encode_batch_entry
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry, encode_batch_entry
 from support import growing, stores
 from support.records import LogBuilder
 

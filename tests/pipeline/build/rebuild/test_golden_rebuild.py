@@ -14,9 +14,11 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.formats import index_file, own, paths
+from reput.formats import paths
 from reput.formats.checkpoint import decode_checkpoint
-from reput.formats.record import Verdict, decode_record, examine
+from reput.formats.index import index_file
+from reput.formats.log.record import Verdict, decode_record, examine
+from reput.formats.own import files as own
 from support import golden, stores
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from reput.formats.record import Record
+    from reput.formats.log.record import Record
 
 pytestmark = pytest.mark.golden
 

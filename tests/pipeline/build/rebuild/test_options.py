@@ -12,9 +12,11 @@ import pytest
 import reput
 from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
 from reput.files import fs
-from reput.formats import index_file, own, paths
+from reput.formats import paths
 from reput.formats.checkpoint import decode_checkpoint
-from reput.formats.consume_queue import decode_entry
+from reput.formats.index import index_file
+from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import decode_entry
 from support import golden, stores
 from support.records import LogBuilder
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, decode_entry
-from reput.formats.index_file import is_index_name
-from reput.formats.record import Verdict
+from reput.formats.index.index_file import is_index_name
+from reput.formats.log.record import Verdict
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey, decode_entry
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFile, LogFiles
 from reput.log.read.scan import Gap
@@ -246,7 +246,7 @@ def follows_zero(offsets: Sequence[int]) -> int:
 def a_job(folder: Path) -> Job:
     """A job that builds in a folder, as its owner."""
     from reput.files.watermarks import Watermarks
-    from reput.formats import own
+    from reput.formats.own import files as own
 
     (folder / "staging" / "parts").mkdir(parents=True)
     watermarks = Watermarks(folder / own.WATERMARKS_NAME)
@@ -257,7 +257,7 @@ def a_job(folder: Path) -> Job:
 
 def extracts_of(job: Job, parts: Sequence[Sequence[int]]) -> list[tasks.Extract]:
     """Leave extracts with these queue offsets; record n of all is at 1000 + n."""
-    from reput.formats.consume_queue import ENTRY
+    from reput.formats.queue.consume_queue import ENTRY
 
     found, number = [], 0
     for split, offsets in enumerate(parts):

@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from reput.formats import paths
-from reput.formats.consume_queue import LAST_BLANK_SIZE, Entry, encode_entry
+from reput.formats.queue.consume_queue import LAST_BLANK_SIZE, Entry, encode_entry
 from support import stores
 from support.records import LogBuilder
 

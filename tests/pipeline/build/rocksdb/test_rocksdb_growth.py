@@ -16,8 +16,8 @@ from reput.errors import StoreLockedError
 from reput.files import fs
 from reput.files.database import DatabaseReader
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.record import TRANSACTION_PREPARED
+from reput.formats.log.record import TRANSACTION_PREPARED
+from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, dying, growing, kinds, stores

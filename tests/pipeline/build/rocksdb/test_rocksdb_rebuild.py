@@ -11,9 +11,9 @@ import reput
 from reput.errors import UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import Entry, QueueKey
-from reput.formats.rocksdb import OffsetValue, decode_offset_value, offset_key
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import Entry, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import OffsetValue, decode_offset_value, offset_key
 from support import databases, golden, stores
 from support.out_of_order import CASES, SPLITS, written
 from support.records import LogBuilder

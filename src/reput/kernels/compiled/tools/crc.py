@@ -126,7 +126,7 @@ else:
 
 @kernel
 def crc32(buffer, begin, end):
-    """CRC-32 of `buffer[begin:end]`, the sign bit cleared; the twin of `reput.formats.record.crc32`."""
+    """CRC-32 of `buffer[begin:end]`, the sign bit cleared; the twin of `reput.formats.log.record.crc32`."""
     address = address_of(buffer)
     return crc32_at(address + begin, address + end)
 

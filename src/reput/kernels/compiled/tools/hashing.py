@@ -1,4 +1,4 @@
-"""Java's `String.hashCode` over UTF-8 bytes; the twin of `reput.formats.hashing.java_string_hash_utf8`."""
+"""Java's `String.hashCode` over UTF-8 bytes; the twin of `reput.formats.java.hashing.java_string_hash_utf8`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from reput.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.jit import kernel
 
 assert sys.byteorder == "little", "the compiled kernels swap bytes for a little-endian machine"

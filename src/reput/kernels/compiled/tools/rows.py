@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.formats.system_topics import SCHEDULE_TOPIC_UTF8
+from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import address_of, byte_at, int32_at, load_le64, word

@@ -1,10 +1,10 @@
-"""XXH64 of a stretch of memory; `reput.formats.xxhash` is the same in plain Python."""
+"""XXH64 of a stretch of memory; `reput.formats.database.xxhash` is the same in plain Python."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from reput.formats import xxhash as fmt
+from reput.formats.database import xxhash as fmt
 from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import byte_at, load_le32, load_le64
 

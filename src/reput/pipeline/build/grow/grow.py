@@ -18,9 +18,9 @@ from typing import NamedTuple
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import NO_LIMIT
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.queue.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.read.files import LogFiles, list_log_files
 from reput.log.read.reader import confirmed_damage, place

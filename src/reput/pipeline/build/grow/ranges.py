@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.queue_types import QueueTypes
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.queue_types import QueueTypes
 from reput.pipeline.build.index.plan import IndexFilePlan, IndexFileResult
 from reput.pipeline.build.index.write import build_index_file
 from reput.pipeline.split import parts

@@ -25,10 +25,11 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.database import DatabaseOwner, DatabaseReader, family_names, write_table
 from reput.files.names import is_database
-from reput.formats import index_database as fmt
-from reput.formats import own, paths
-from reput.formats.index_database import IndexMarks
-from reput.formats.index_kinds import INDEX_DATABASE
+from reput.formats import paths
+from reput.formats.index import index_database as fmt
+from reput.formats.index.index_database import IndexMarks
+from reput.formats.index.index_kinds import INDEX_DATABASE
+from reput.formats.own import files as own
 from reput.index.database import REMEDY, has_data, read_marks
 from reput.log.read.files import list_log_files
 from reput.log.read.maps import LogMaps

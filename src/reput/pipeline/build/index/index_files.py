@@ -14,7 +14,7 @@ from typing import ClassVar
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.index_file import capacity, file_size
+from reput.formats.index.index_file import capacity, file_size
 from reput.index.files import IndexFileOnDisk, list_index_files, read_items
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, largest_first, plan_of

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
+from reput.formats.index.index_kinds import INDEX_DATABASE, INDEX_FILES
 from reput.pipeline.build.index.built import IndexBuilt, IndexGrower, IndexJobs
 from reput.pipeline.build.index.database import DatabaseIndexJobs
 from reput.pipeline.build.index.index_files import FileIndexJobs

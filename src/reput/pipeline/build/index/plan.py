@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats import index_file
+from reput.formats.index import index_file
 from reput.pipeline.split.job import Job, SplitResult
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats import index_file
-from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE
+from reput.formats.index import index_file
+from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE
 from reput.index.files import changed_slots, items_at, read_items, read_slots, write_slots
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources

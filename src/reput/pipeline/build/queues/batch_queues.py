@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, BatchEntry, encode_batch_entry
-from reput.formats.consume_queue import QueueKey
+from reput.formats.log.record import batch_offset_bound
 from reput.formats.paths import offset_name
-from reput.formats.record import batch_offset_bound
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY_SIZE, BatchEntry, encode_batch_entry
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import in_groups
 from reput.pipeline.build.stages.state import Build, KeptNumbers, Lost, NextOffsets, RangeQueues

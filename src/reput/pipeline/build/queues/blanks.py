@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange, blank_end
 from reput.formats.paths import offset_name
+from reput.formats.queue.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange, blank_end
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, write_entries
 

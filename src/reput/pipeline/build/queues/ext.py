@@ -18,11 +18,7 @@ from numpy.typing import NDArray
 from reput.dispatch.bitmaps import FilterBits, bitmaps_of
 from reput.dispatch.sql.columns import RecordProperties
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
-from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
-from reput.formats.lite_topics import is_light
-from reput.formats.paths import offset_name
-from reput.formats.record import (
+from reput.formats.log.record import (
     BODY_AT_V4,
     BODY_LENGTH_SIZE,
     FLAG_BORN_HOST_V6,
@@ -36,6 +32,10 @@ from reput.formats.record import (
     TOPIC_LENGTH_V2,
     V6_MORE,
 )
+from reput.formats.paths import offset_name
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.queue.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
+from reput.formats.topics.lite_topics import is_light
 from reput.log.read.maps import LogMaps
 from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job

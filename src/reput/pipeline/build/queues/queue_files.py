@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.queues import blanks
 from reput.pipeline.build.queues.ext import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome

@@ -8,10 +8,10 @@ from typing import Any
 
 from reput.config import StoreConfig
 from reput.files import fs
-from reput.formats import index_file
-from reput.formats import properties as props
-from reput.formats.consume_queue import ENTRY_SIZE
-from reput.formats.index_kinds import INDEX_DATABASE, INDEX_FILES
+from reput.formats.index import index_file
+from reput.formats.index.index_kinds import INDEX_DATABASE, INDEX_FILES
+from reput.formats.log import properties as props
+from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import first_records, mean_size
 from reput.pipeline.build.rebuild.options import INDEX, QUEUES, RebuildOptions

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from reput.errors import DamagedStoreError
-from reput.formats import own
 from reput.formats.checkpoint import Checkpoint
+from reput.formats.own import files as own
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish

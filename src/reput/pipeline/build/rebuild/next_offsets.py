@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput.formats.consume_queue import QueueKey, QueueRange
+from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.stages.state import Lost, NextOffsets, RangeQueues

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.formats.index_kinds import DEFAULT_INDEXES
+from reput.formats.index.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, LOG, ON, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild_report import RebuildReport

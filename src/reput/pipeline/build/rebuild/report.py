@@ -10,8 +10,8 @@ from itertools import islice
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.layout import NO_LIMIT
-from reput.formats.lite_topics import is_light
-from reput.formats.record import Verdict
+from reput.formats.log.record import Verdict
+from reput.formats.topics.lite_topics import is_light
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_name, place, written_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
 from reput.queue.order import OrderState, QueueOrder, repeated_stretches
 
 

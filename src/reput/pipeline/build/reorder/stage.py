@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.reorder import tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.spark.engine import Engine

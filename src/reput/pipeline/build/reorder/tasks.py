@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import group_by_queue
 from reput.files import fs
 from reput.files.part_file import Part, part_path, write_part
-from reput.formats.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey
-from reput.formats.part_file import PartKind
+from reput.formats.own.part_file import PartKind
+from reput.formats.queue.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.job import Job

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import QueueKey
-from reput.formats.queue_kinds import ROCKSDB
-from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.queue_kinds import ROCKSDB
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
 from reput.kernels.layouts.table import EntryPieces
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import PRE_BLANK, OffsetRange, QueueKey
-from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import PRE_BLANK, OffsetRange, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
 from reput.pipeline.build.rocksdb.rules import OutOfOrderQueue

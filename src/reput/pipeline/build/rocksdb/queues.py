@@ -18,10 +18,10 @@ import numpy as np
 
 from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
-from reput.formats import own
-from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import BLANKS_AT_ONCE, LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
-from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
+from reput.formats.own import files as own
+from reput.formats.queue import rocksdb_consume_queue as fmt
+from reput.formats.queue.consume_queue import BLANKS_AT_ONCE, LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
 from reput.pipeline.build.rocksdb.compare import compare_stretch

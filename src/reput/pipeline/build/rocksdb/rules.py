@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from reput.files import fs
-from reput.formats.consume_queue import PRE_BLANK, QueueKey
-from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.queue.consume_queue import PRE_BLANK, QueueKey
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
 from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.rocksdb_parts import TablePart

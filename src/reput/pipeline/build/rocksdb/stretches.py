@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.rocksdb.tables import TableQueues
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult

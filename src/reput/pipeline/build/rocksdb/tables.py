@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from reput.files.part_file import Part, part_path, write_part
 from reput.files.rocksdb_table import TableFile, grouped
-from reput.formats.consume_queue import QueueKey
-from reput.formats.part_file import PartKind
-from reput.formats.rocksdb import VALUE_SIZE, queue_prefix
+from reput.formats.own.part_file import PartKind
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, queue_prefix
 from reput.kernels.layouts.table import EntryPieces, Prefixes
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns

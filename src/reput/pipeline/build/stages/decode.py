@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from reput.files import fs
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.spark.engine import Engine, Progress
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split import parts

@@ -12,7 +12,7 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.names import is_empty_dir
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.stages.decode import Decoding
 from reput.pipeline.build.stages.state import Build, NextOffsets, RangeQueues

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from reput.formats.consume_queue import QueueKey, QueueRange
+from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
