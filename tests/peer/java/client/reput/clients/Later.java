@@ -1,12 +1,11 @@
 package reput.clients;
 
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentSkipListSet;
+import java.util.function.IntFunction;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
@@ -21,7 +20,11 @@ final class Later {
     private Later() {
     }
 
-    private static Map<String, Object> received(Clients clients, String topic, int count, List<Message> sent) throws Exception {
+    /** A time so far off that a broker which is cold, or on a busy machine, still takes the message before it. */
+    private static final long LATER_MS = 10_000;
+
+    /** Messages that are made when they are sent: what they say of the time is true then. */
+    private static Map<String, Object> received(Clients clients, String topic, int count, IntFunction<Message> made) throws Exception {
         DefaultMQPushConsumer consumer = clients.pusher(topic + "-group");
         consumer.subscribe(clients.name(topic), "*");
         Queue<Object> got = Pushing.noting(clients, consumer);
@@ -29,8 +32,8 @@ final class Later {
         DefaultMQProducer producer = clients.producer(topic + "-senders");
         TreeSet<String> statuses = new TreeSet<>();
         long begin = System.currentTimeMillis();
-        for (Message message : sent) {
-            statuses.add(producer.send(message).getSendStatus().name());
+        for (int number = 0; number < count; number++) {
+            statuses.add(producer.send(made.apply(number)).getSendStatus().name());
         }
         Clients.await(() -> got.size() >= count);
         long took = System.currentTimeMillis() - begin;
@@ -44,25 +47,22 @@ final class Later {
     }
 
     static Map<String, Object> delay(Clients clients) throws Exception {
-        List<Message> sent = new ArrayList<>();
-        for (int number = 0; number < 8; number++) {
+        return received(clients, "delay", 8, number -> {
             Message message = clients.message("delay", "late", number);
             message.setDelayTimeLevel(number % 4 + (number == 7 ? 90 : 0));
-            sent.add(message);
-        }
-        return received(clients, "delay", 8, sent);
+            return message;
+        });
     }
 
     static Map<String, Object> timer(Clients clients) throws Exception {
-        List<Message> sent = new ArrayList<>();
-        for (int number = 0; number < 4; number++) {
+        String[] names = {"TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "TIMER_DELIVER_MS"};
+        return received(clients, "timer", 4, number -> {
+            long now = System.currentTimeMillis();
+            long[] values = {2500, 2, now + LATER_MS, now - 5000};
             Message message = clients.message("timer", "late", number);
-            String[] names = {"TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "TIMER_DELIVER_MS"};
-            long[] values = {2500, 2, System.currentTimeMillis() + 2500, System.currentTimeMillis() - 5000};
             MessageAccessor.putProperty(message, names[number], Long.toString(values[number]));
-            sent.add(message);
-        }
-        return received(clients, "timer", 4, sent);
+            return message;
+        });
     }
 
     /** Transactions that are committed, rolled back, and left open until the broker asks back. */
