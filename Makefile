@@ -80,8 +80,8 @@ peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at
 	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m peer.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(KIND),--kind $(KIND)) $(if $(PEER),--peer $(PEER))
 
 .PHONY: serve-rounds
-serve-rounds: setup  ## kill `reput serve` at random while RocketMQ's client works with it: ROUNDS=200 SEED=7 FLUSH=SYNC_FLUSH (needs Maven)
-	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m broker.clients.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
+serve-rounds: setup  ## kill `reput serve` at random while RocketMQ's clients work with it: ROUNDS=200 SEED=7 FLUSH=SYNC_FLUSH CLIENTS=java (needs Maven and Go)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m broker.clients.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH)) $(if $(CLIENTS),--clients $(CLIENTS))
 
 .PHONY: lint
 lint: setup  ## style and types

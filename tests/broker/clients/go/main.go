@@ -1,6 +1,7 @@
 // What RocketMQ's Go client does with a broker: it prints one line of JSON with what it saw.
 //
 // Usage: ADDRESS PREFIX; the topics go (4 queues) and go-retry (2 queues) with that prefix are there before.
+// ADDRESS PREFIX lasting: the topic lasting with that prefix is there before; see lasting.go.
 package main
 
 import (
@@ -85,6 +86,9 @@ func consumed(topic string, want int, tries int, options ...consumer.Option) []s
 func main() {
 	address, prefix = os.Args[1], os.Args[2]
 	rlog.SetLogLevel("fatal")
+	if len(os.Args) > 3 && os.Args[3] == "lasting" {
+		lasting()
+	}
 	background := context.Background()
 	sender, err := rocketmq.NewProducer(
 		producer.WithGroupName(prefix+"go-senders"),
