@@ -80,21 +80,42 @@ class Compared:
     """The differences of a queue from its expected content.
 
     Counts, and the number of the first entry of each (-1: none).
+    `missing_from`: the log offset of the first record without an entry; `lacking_to`: that of the last record without
+    its right one (-1: none).
     """
 
     missing: int = 0
     first_missing: int = -1
     wrong: int = 0
     first_wrong: int = -1
+    missing_from: int = -1
+    lacking_to: int = -1
 
-    def add(self, number: int, found: Differences) -> None:
-        """Count the differences of rows that begin with entry `number`. Rows come in ascending order."""
+    def add(self, number: int, found: Differences, wanted: NDArray[np.void]) -> None:
+        """Count the differences of `wanted` entries that begin with entry `number`. They come in ascending order."""
+        records = wanted["physical_offset"]
         if len(found.missing) and not self.missing:
             self.first_missing = number + int(found.missing[0])
+            self.missing_from = int(records[found.missing[0]])
         if len(found.wrong) and not self.wrong:
             self.first_wrong = number + int(found.wrong[0])
         self.missing += len(found.missing)
         self.wrong += len(found.wrong)
+        for rows in found:
+            if len(rows):
+                self.lacking_to = max(self.lacking_to, int(records[rows[-1]]))
+
+    def followed_by(self, later: Compared) -> Compared:
+        """Return these differences with those of later entries of the queue."""
+        first = self if self.missing else later
+        return Compared(
+            self.missing + later.missing,
+            first.first_missing,
+            self.wrong + later.wrong,
+            (self if self.wrong else later).first_wrong,
+            first.missing_from,
+            max(self.lacking_to, later.lacking_to),
+        )
 
     @property
     def is_equal(self) -> bool:

@@ -204,16 +204,6 @@ def max_offset(queue: QueueFolder, bound: int) -> int | None:
     return None
 
 
-def last_place(queue: QueueFolder) -> int:
-    """Return the log offset to which the last valid entry of a queue points; -1 without one."""
-    for file in reversed(queue.files):
-        count = _valid_entries_of(file)
-        if count:
-            data = fs.read_bytes(file.path, ENTRY_SIZE, (count - 1) * ENTRY_SIZE) or b""
-            return int(np.frombuffer(data, dtype=consume_queue.ENTRY.dtype)["physical_offset"][0])
-    return -1
-
-
 class FoundSize(NamedTuple):
     """The size of a store's queue files in bytes, and how it was found; `odd`: what contradicts it.
 

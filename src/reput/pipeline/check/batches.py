@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
-from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.check.findings import log_place, note_out_of_order, outside_finding, what_is_there
-from reput.pipeline.check.gone import Gone, note_gone_on_purpose
-from reput.pipeline.check.queues import Mismatch, file_findings, place_in_queue
+from reput.pipeline.check.findings import log_place, note_out_of_order, outside_finding
+from reput.pipeline.check.judge import JudgeOfFiles, LackingQueue
+from reput.pipeline.check.queue_finding import QueueFinding
+from reput.pipeline.check.queues import Mismatch, file_findings
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
-from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.sinks import BatchSink
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_kind import BATCHES, BatchKind, BatchQueueFiles
@@ -38,13 +38,13 @@ _MISSING_MOST = 1 << 22
 class BatchCompared(NamedTuple):
     """The differences between a queue on disk and its records; entries are numbered from the queue's byte 0.
 
-    `past_end` counts entries after the last record's; the first of them points to log offset `past_offset`.
-    `last_record`: the log offset of its last record (-1: none).
+    `expected`: the numbers of its records' entries. `past_end` counts entries after them; the first of these points to
+    log offset `past_offset`.
     """
 
     key: QueueKey
+    expected: OffsetRange
     entries: Compared
-    last_record: int = -1
     past_end: int = 0
     first_past_end: int = -1
     past_offset: int = -1
@@ -88,8 +88,12 @@ def _check_batches(check: Check, stitched: Stitched) -> None:
             keys = sorted({*live, *outcomes})
             task = partial(_compare_task, check.job, str(check.layout.batch_consume_queue), check.log.min_offset)
             compared = check.engine.run(task, keys, check.listener.advance)
+        judge = _BatchJudge(check, BATCHES, check.layout.batch_consume_queue, check.job.batch_queue_file_size)
         for one in compared:
-            _findings(check, one, stitched.end)
+            if not one.entries.is_equal:
+                judge.take(LackingQueue(one.key, one.expected, one.entries, fs.exists(judge.folder_of(one.key))))
+            _past_end_findings(check, judge, one, stitched.end)
+        judge.end()
     for queue in live.values():
         _file_findings(check, queue, stitched.end)
     _record_findings(check, stitched, list(outcomes.values()))
@@ -106,17 +110,16 @@ def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey
     # Entries that point below the log's first byte have expired.
     number = live.filled[0].start // BATCH_ENTRY_SIZE if live.filled else 0
     number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
-    last_record = span.last.physical_offset if span.last is not None else -1
-    return _compare(key, number, expected, present)._replace(last_record=last_record)
+    return _compare(key, number, expected, present)
 
 
 def _compare(key: QueueKey, number: int, expected: _Pieces, present: _Pieces) -> BatchCompared:
-    compared = Compared()
+    compared, first = Compared(), number
     while len(wanted := expected.take(_ENTRIES_AT_ONCE)):
         found = rows_of(present.take(len(wanted)).reshape(-1), BATCH_ENTRY_SIZE, len(wanted))
-        compared.add(number, compare(wanted, found))
+        compared.add(number, compare(wanted, found), wanted.reshape(-1).view(BATCH_ENTRY.dtype))
         number += len(wanted)
-    result = BatchCompared(key, compared)
+    result = BatchCompared(key, OffsetRange(first, number), compared)
     while len(found := present.take(_ENTRIES_AT_ONCE)):
         used = np.flatnonzero(found.any(axis=1))
         if len(used) and not result.past_end:
@@ -180,33 +183,19 @@ def _every_entry(queue: BatchQueueFiles, file_size: int) -> Iterator[NDArray[np.
         number = start + places
 
 
-def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
-    report, folder = check.report, queue_path(str(check.layout.batch_consume_queue), one.key)
-    entries = one.entries
-    if entries.wrong:
-        detail = "entries that are not what their records give"
-        report.damage("queue-entry-wrong", *_place(check, folder, entries.first_wrong), entries.wrong, detail)
+class _BatchJudge(JudgeOfFiles):
+    """Judges queues of batches: the number of an entry is no queue offset."""
+
+    counted, content = "entry", "batches"
+    entry_size = BATCH_ENTRY_SIZE
+
+
+def _past_end_findings(check: Check, judge: JudgeOfFiles, one: BatchCompared, log_end: int) -> None:
     if one.past_end and check.job.judged_to is None:
+        file, offset, _ = judge.place_of(one.key, one.first_past_end)
         detail = f"entries after the queue's last record, the first points to {one.past_offset}"
-        place = _place(check, folder, one.first_past_end)
-        if one.past_offset >= log_end:
-            detail += f"; the log ends at {log_end}"
-            report.after_crash("queue-entry-past-end", *place, one.past_end, detail)
-        else:
-            report.damage("queue-entry-past-end", *place, one.past_end, detail)
-    if not entries.missing or one.key in check.half_deleted:
-        return
-    if fs.exists(folder):
-        # A crash leaves a queue that lacks entries at its end alone.
-        file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
-        detail = f"{where}{entries.missing} batches without an entry"
-        check.out_of_date("queue-out-of-date", file, offset, entries.missing, detail)
-    elif not note_gone_on_purpose(check, Gone(BATCHES, one.key, folder, None, entries.missing, one.last_record)):
-        report.damage("queue-missing", folder, None, 1, f"no folder; {entries.missing} batches cannot be consumed")
-
-
-def _place(check: Check, folder: str, number: int) -> tuple[str, int]:
-    return place_in_queue(folder, check.job.batch_queue_file_size, number * BATCH_ENTRY_SIZE)
+        finding = QueueFinding("queue-entry-past-end", file, offset, one.past_end, one.past_offset, detail)
+        outside_finding(check, finding, log_end)
 
 
 def _file_findings(check: Check, queue: BatchQueueFiles, log_end: int) -> None:

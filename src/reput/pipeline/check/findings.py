@@ -7,23 +7,18 @@ from pathlib import Path
 
 from reput.files import fs
 from reput.formats.log.record import Verdict
-from reput.formats.queue.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import confirmed_damage, file_of, written_bytes
 from reput.nearest import FEW, some
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
-from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.queues import Mismatch, place_in_queue
 from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
-from reput.pipeline.split.merge import SplitQueues
-from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
-from reput.queue.files import last_place, list_queues
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.frontier import Frontiers, marks_of
@@ -89,53 +84,6 @@ def note_out_of_order(check: Check, outcome: QueueOutcome) -> None:
     )
 
 
-def mismatch_findings(check: Check, kind: str, table: SplitQueues, found: list[Mismatch]) -> None:
-    """Report entries of a kind that differ from their records, and records without an entry, queue by queue."""
-    report, file_size = check.report, check.job.queue_file_size
-    by_queue: dict[QueueKey, list[Mismatch]] = {}
-    for one in found:
-        by_queue.setdefault(one.key, []).append(one)
-    absent = []
-    for key, ones in by_queue.items():
-        folder = queue_path(str(check.layout.consume_queue), key)
-        entries = [one.entries for one in ones]
-        missing, wrong = sum(one.missing for one in entries), sum(one.wrong for one in entries)
-        first_missing = min((one.first_missing for one in entries if one.missing), default=-1)
-        first_wrong = min((one.first_wrong for one in entries if one.wrong), default=-1)
-        bounds = OffsetRange(int(table.first[table.rows[key]]), int(table.next[table.rows[key]]))
-        there, last = bounds if fs.exists(folder) else None, max(one.wrong_to for one in ones)
-        if note_gone_on_purpose(check, Gone(kind, key, folder, there, missing + wrong, last)):
-            continue
-        if wrong:
-            file, offset = place_in_queue(folder, file_size, first_wrong * ENTRY_SIZE)
-            detail = f"entries that are not what their records give, first queue offset {first_wrong}"
-            report.damage("queue-entry-wrong", file, offset, wrong, detail)
-        if not missing or key in check.half_deleted:
-            continue
-        if not fs.exists(folder) and not is_unindexed(
-            check, min(one.missing_from for one in ones if one.entries.missing)
-        ):
-            absent.append((key, missing))
-            continue
-        place, byte, where = what_is_there(*place_in_queue(folder, file_size, first_missing * ENTRY_SIZE))
-        if first_missing + missing == bounds.max_offset:
-            detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
-            check.out_of_date("queue-out-of-date", place, byte, missing, where + detail)
-        else:
-            detail = f"records without an entry, first queue offset {first_missing}"
-            report.damage("queue-entry-missing", place, byte, missing, where + detail)
-    if absent:
-        named = some([str(key) for key, _ in absent], FEW)
-        total = sum(missing for _, missing in absent)
-        report.damage(
-            "queue-missing",
-            str(check.layout.consume_queue),
-            None,
-            len(absent),
-            f"queues without a folder: {named}; {total} messages cannot be consumed",
-        )
-
-
 def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:
     """Note queues in a kind that does not hold them: no broker with these settings reads or extends them."""
     if unused:
@@ -157,7 +105,7 @@ def is_unindexed(check: Check, offset: int) -> bool:
     """Return True if a record at a log offset waits for its indexes, so that its queue may have no folder yet.
 
     A reput writer makes a queue's folder with its first entries, which its frontier precedes. RocketMQ makes entries in
-    the log's order: after a kill of it no queue has the entry of a later record.
+    the log's order, for queues of every kind: after a kill of it no queue has the entry of a later record.
 
     Source: `DefaultMessageStore.ReputMessageService.doReput`.
     """
@@ -167,9 +115,7 @@ def is_unindexed(check: Check, offset: int) -> bool:
         return offset >= Frontiers.of(check.store.frontier).both
     if marks_of(check.layout)["wrote_offset"] > offset:
         return True
-    return not check.report.closed_cleanly and offset > max(
-        map(last_place, list_queues(check.layout.consume_queue)), default=-1
-    )
+    return not check.report.closed_cleanly and offset > check.last_entry
 
 
 def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:

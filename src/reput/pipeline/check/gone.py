@@ -56,10 +56,15 @@ def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
 
 
 def _lacks_its_begin_alone(check: Check, gone: Gone) -> bool:
-    """Return True if a queue has no entry, or none before its first one, which RocketMQ fills with pre-blanks."""
+    """Return True if a queue has no entry, or none before its first one, which RocketMQ fills with pre-blanks.
+
+    Nothing fills a queue of batches, so there entries that are gone show only if all are.
+    """
     if gone.offsets is None:
         return True
     kind = next(kind for kind in check.store.kinds if kind.name == gone.kind)
+    if kind.has_batches:
+        return False
     try:
         with kind.asked() as ask:
             queue = ask(gone.key)

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
-from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.files import fs
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain
-from reput.pipeline.check.findings import mismatch_findings, note_out_of_order, note_unused, outside_finding
+from reput.pipeline.check.findings import note_out_of_order, note_unused, outside_finding
+from reput.pipeline.check.judge import JudgeOfFiles, LackingQueue
 from reput.pipeline.check.queues import (
     Mismatch,
     QueueToCheck,
     check_outside,
-    place_of,
     stored_entries,
 )
 from reput.pipeline.check.state import Check
@@ -77,23 +78,16 @@ class _Comparison:
         self._key = key
         self._folder = queue_path(live_folder, key)
         self._compared = Compared()
-        self._missing_from = self._wrong_to = -1
 
     def add(self, first: int, expected: NDArray[np.uint8]) -> None:
         """Compare the entries from queue offset `first` on."""
         present = stored_entries(self._folder, self._job.queue_file_size, first, len(expected) // ENTRY_SIZE)
         found = compare_entries(expected, plain(self._job, self._key, present))
-        if not self._compared.missing:
-            self._missing_from = place_of(expected, found.missing)
-        for rows in found:
-            self._wrong_to = max(self._wrong_to, place_of(expected, rows[-1:]))
-        self._compared.add(first, found)
+        self._compared.add(first, found, expected.view(ENTRY.dtype))
 
     def mismatch(self) -> Mismatch | None:
         """Return the differences; None if there are none."""
-        if self._compared.is_equal:
-            return None
-        return Mismatch(self._key, self._compared, self._missing_from, self._wrong_to)
+        return None if self._compared.is_equal else Mismatch(self._key, self._compared)
 
 
 def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
@@ -103,7 +97,7 @@ def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Map
             _check_out_of_order(check, stitched, table, unordered)
     in_order = {key for key, row in table.rows.items() if table.in_order[row]}
     found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in in_order]
-    mismatch_findings(check, FILE, table, found)
+    _judge_queues(check, table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
 
@@ -120,7 +114,20 @@ def _check_out_of_order(check: Check, stitched: Stitched, table: SplitQueues, un
     found = [
         one for one in check.engine.run(partial(_compare_out_of_order, check.job), tasks, check.listener.advance) if one
     ]
-    mismatch_findings(check, FILE, table, found)
+    _judge_queues(check, table, found)
+
+
+def _judge_queues(check: Check, table: SplitQueues, found: list[Mismatch]) -> None:
+    """Judge the queues in which splits, in log order, have found differences."""
+    by_queue: dict[QueueKey, Compared] = {}
+    for one in found:
+        by_queue[one.key] = by_queue[one.key].followed_by(one.entries) if one.key in by_queue else one.entries
+    judge = JudgeOfFiles(check, FILE, check.layout.consume_queue, check.job.queue_file_size)
+    for key, entries in by_queue.items():
+        row = table.rows[key]
+        expected = OffsetRange(int(table.first[row]), int(table.next[row]))
+        judge.take(LackingQueue(key, expected, entries, fs.exists(judge.folder_of(key))))
+    judge.end()
 
 
 def _compare_out_of_order(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.paths import offset_name
-from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
 from reput.pipeline.check import ext as check_ext
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
@@ -21,16 +21,10 @@ from reput.store.compare.queue_rules import entries_after, entries_before
 
 
 class Mismatch(NamedTuple):
-    """Entries of one queue that differ from one split's records; entries are counted by queue offset.
-
-    `missing_from`: the log offset of the first record without an entry; `wrong_to`: that of the last record without its
-    right one (-1: none).
-    """
+    """Entries of one queue that differ from one split's records; entries are counted by queue offset."""
 
     key: QueueKey
     entries: Compared
-    missing_from: int
-    wrong_to: int
 
 
 class QueueToCheck(NamedTuple):
@@ -40,11 +34,6 @@ class QueueToCheck(NamedTuple):
     folder: str
     first: int
     next: int
-
-
-def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
-    """Return the log offset to which the first of these entries points, -1 without any."""
-    return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1
 
 
 def stored_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:

@@ -9,11 +9,11 @@ from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
 from reput.formats.log.record import queue_offset_bound
 from reput.formats.queue.consume_queue import QueueKey
-from reput.nearest import FEW, some
 from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
-from reput.pipeline.check.findings import note_out_of_order, note_unused
-from reput.pipeline.check.gone import Gone, note_gone_on_purpose
+from reput.pipeline.check.findings import note_out_of_order, note_unused, outside_finding
+from reput.pipeline.check.judge import LackingQueue, Place, QueueJudge
+from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
@@ -83,47 +83,41 @@ def _turn(check: Check) -> int:
     return check.job.kinds.index(ROCKSDB)
 
 
+class _DatabaseJudge(QueueJudge):
+    """Judges queues in the database, which is complete up to the log offset `restart`."""
+
+    without = "without an entry"
+
+    def __init__(self, check: Check, restart: int) -> None:
+        super().__init__(check, ROCKSDB, check.layout.queue_database)
+        self._restart = restart
+
+    def place_of(self, key: QueueKey, number: int) -> Place:  # noqa: ARG002 - as QueueJudge has it
+        """Return the database, and the queue's name."""
+        return Place(self.folder_of(key), None, f"{key}: ")
+
+    def folder_of(self, key: QueueKey) -> str:  # noqa: ARG002 - as QueueJudge has it
+        """Return the database."""
+        return str(self.folder)
+
+    def waits(self, offset: int) -> bool:
+        """Return True for a record at or above the restart point."""
+        return offset >= self._restart
+
+    def report_lost(self, place: str, count: int, detail: str) -> None:
+        """Report lost queues: RocketMQ writes entries out seldom, and dispatches them again after a crash."""
+        self.check.out_of_date("queue-missing", place, None, count, detail)
+
+
 def _findings(check: Check, found: list[Different], restart: int) -> None:
-    """Report the queues that differ; a record at or above the `restart` point waits for its entry."""
-    report, place = check.report, str(check.layout.queue_database)
-    absent, waiting = list[Different](), list[Different]()
+    """Report the queues that differ."""
+    judge = _DatabaseJudge(check, restart)
     for one in found:
-        missing, wrong = one.entries.missing, one.entries.wrong
-        there = None if one.ends == "no max" and one.lacks_its_end else one.offsets
-        gone = Gone(ROCKSDB, one.key, place, there, missing, one.wrong_to)
-        if missing and not wrong and note_gone_on_purpose(check, gone):
-            continue
-        if wrong:
-            detail = (
-                f"{one.key}: entries that are not what their records give, first queue offset {one.entries.first_wrong}"
-            )
-            report.damage("queue-entry-wrong", place, None, wrong, detail)
-        if missing and one.key in check.half_deleted:
-            continue
-        if one.ends == "no max" and missing and one.lacks_its_end:
-            (waiting if one.first_record >= restart else absent).append(one)
-            continue
-        if missing and one.lacks_its_end:
-            detail = f"{one.key} ends at offset {one.entries.first_missing}, its records at {one.next}"
-            check.out_of_date("queue-out-of-date", place, None, missing, detail)
-        elif missing:
-            detail = f"{one.key}: records without an entry, first queue offset {one.entries.first_missing}"
-            report.damage("queue-entry-missing", place, None, missing, detail)
-        elif one.ends:
-            report.damage("queue-end-wrong", place, None, 1, f"{one.key} ends at {one.next}: {one.ends}")
-    if waiting:
-        total = sum(one.entries.missing for one in waiting)
-        detail = (
-            f"{len(waiting)} queues without an entry: the database is complete up to log offset {restart}, and the "
-            f"{total} messages of these queues come after that"
-        )
-        check.out_of_date("queue-out-of-date", place, None, total, detail)
-    if absent:
-        named = some([str(one.key) for one in absent], FEW)
-        total = sum(one.entries.missing for one in absent)
-        detail = f"queues without an entry: {named}; {total} messages cannot be consumed"
-        # RocketMQ writes entries out seldom, and dispatches them again after a crash.
-        check.out_of_date("queue-missing", place, None, len(absent), detail)
+        judge.take(LackingQueue(one.key, one.offsets, one.entries, one.is_there))
+        if one.ends and not one.entries.missing:
+            detail = f"{one.key} ends at {one.offsets.max_offset}: {one.ends}"
+            check.report.damage("queue-end-wrong", str(judge.folder), None, 1, detail)
+    judge.end()
 
 
 def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_end: int) -> None:
@@ -144,14 +138,10 @@ def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_e
             continue
         if check.job.judged_to is not None and found[0].physical_offset >= check.job.judged_to:
             continue
-        detail = (
-            f"{key}: queue offset {last.queue_offset} points to {found[0].physical_offset}, where this queue has no "
-            "record"
-        )
-        if found[0].physical_offset >= log_end:
-            check.report.after_crash("queue-entry-past-end", place, None, 1, f"{detail}; the log ends at {log_end}")
-        else:
-            check.report.damage("queue-entry-without-record", place, None, 1, detail)
+        offset = found[0].physical_offset
+        rule = "queue-entry-past-end" if offset >= log_end else "queue-entry-without-record"
+        detail = f"{key}: queue offset {last.queue_offset} points to {offset}, where this queue has no record"
+        outside_finding(check, QueueFinding(rule, place, None, 1, offset, detail), log_end)
     note_unused(check, place, unused)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 
+from reput.errors import DamagedStoreError
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
 from reput.pipeline.check.report import CheckReport
@@ -19,7 +21,7 @@ from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import Who
 
 
-@dataclass(slots=True)
+@dataclass
 class Check:
     """A running check. Records of the log are judged below offset `confirmed`, None: up to the log's end."""
 
@@ -46,6 +48,16 @@ class Check:
     def settings(self) -> StoreSettings:
         """The store's settings."""
         return self.store.settings
+
+    @cached_property
+    def last_entry(self) -> int:
+        """The log offset of the last record that has an entry in a queue of any kind; -1 if none has."""
+        found = [-1]
+        for kind in self.store.kinds:
+            # A kind that cannot be read is reported by itself.
+            with suppress(DamagedStoreError):
+                found.append(max((queue.bounds_and_last()[1] for queue in kind.queues()), default=-1))
+        return max(found)
 
     def fence_late_tasks(self) -> None:
         """Do nothing: what tasks of a check leave is in a folder of its own, and nothing of it goes live."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.formats.queue.consume_queue import PRE_BLANK, OffsetRange, QueueKey
-from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, OffsetValue
+from reput.formats.queue.rocksdb_consume_queue import VALUE, VALUE_SIZE, OffsetValue
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
 from reput.pipeline.build.rocksdb.rules import OutOfOrderQueue
@@ -22,32 +22,21 @@ from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 
 _NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+_NO_MAX = "no max"
 
 
 class Different(NamedTuple):
     """A queue that differs from its records; entries are counted by queue offset.
 
     `offsets` are the queue offsets of its records; `ends` says what is wrong with its ends in the database ("":
-    nothing). `first_record`: the log offset of its first record; `wrong_to`: that of the last one without its right
-    entry (-1: none).
+    nothing). `is_there`: the database has an end or an entry of it.
     """
 
     key: QueueKey
     offsets: OffsetRange
     entries: Compared
     ends: str
-    first_record: int
-    wrong_to: int
-
-    @property
-    def next(self) -> int:
-        """The queue offset after its last record."""
-        return self.offsets.max_offset
-
-    @property
-    def lacks_its_end(self) -> bool:
-        """True if entries are missing at its end alone."""
-        return self.entries.first_missing + self.entries.missing == self.next
+    is_there: bool
 
 
 class StretchCompared(NamedTuple):
@@ -76,29 +65,25 @@ def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompa
 
 def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], *, grows: bool) -> Different:
     """Compare a queue with its records; if it `grows`, it may continue after the last of them."""
-    compared, wrong_to = Compared(), -1
+    compared = Compared()
     first = last = OffsetValue(-1, -1)
-    for begin, values in chunks(expected):
-        rows = np.frombuffer(values, dtype=np.uint8).reshape(-1, VALUE_SIZE)
-        present = entries.values(key, begin, begin + len(rows))
+    for begin, data in chunks(expected):
+        wanted = np.frombuffer(data, dtype=VALUE.dtype)
         if first.queue_offset < 0:
-            first = OffsetValue(int.from_bytes(values[:8]), begin)
-        last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + len(rows) - 1)
-        found = compare(rows, present, _NO_ENTRY)
-        compared.add(begin, found)
-        for one in found:
-            if len(one):
-                wrong_to = max(wrong_to, int.from_bytes(rows[one[-1], :8].tobytes()))
+            first = OffsetValue(int(wanted["physical_offset"][0]), begin)
+        last = OffsetValue(int(wanted["physical_offset"][-1]), begin + len(wanted) - 1)
+        rows = wanted.view(np.uint8).reshape(-1, VALUE_SIZE)
+        compared.add(begin, compare(rows, entries.values(key, begin, begin + len(rows)), _NO_ENTRY), wanted)
     ends = _wrong_ends(entries, key, first, last, grows)
-    offsets = OffsetRange(first.queue_offset, last.queue_offset + 1)
-    return Different(key, offsets, compared, ends, first.physical_offset, wrong_to)
+    is_there = ends != _NO_MAX or entries.first_key(key) is not None
+    return Different(key, OffsetRange(first.queue_offset, last.queue_offset + 1), compared, ends, is_there)
 
 
 def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:
     """Describe what is wrong with a queue's `max` and `min`; a `min` that is too low is right, RocketMQ raises it."""
     stored_last, stored_first = entries.offset(key, fmt.MAX), entries.offset(key, fmt.MIN)
     if stored_last is None:
-        return "no max"
+        return _NO_MAX
     if stored_last.queue_offset < last.queue_offset or (
         stored_last.queue_offset == last.queue_offset and stored_last != last
     ):
