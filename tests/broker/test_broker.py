@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
 from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.listener import listen
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire import remoting as frames
 
@@ -238,6 +240,15 @@ def test_a_held_pull_is_answered_on_arrival(broker: reput.RunningBroker, client:
         answer = client.answer(number)
     assert (answer.code, bodies(answer), answer.fields["nextBeginOffset"]) == (C.SUCCESS, [b"news"], "1")
     assert time.monotonic() - begun < 10
+
+
+def test_an_answer_does_not_wait_for_the_one_before() -> None:
+    """The system sends an answer at once, though the client has not acknowledged the one before (up to 40 ms)."""
+    with contextlib.closing(listen("127.0.0.1", 0, allow_remote=False)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
+        with client, server:
+            assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_hold_ends_with_its_time(client: Client) -> None:
