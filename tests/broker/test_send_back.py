@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client
+from broker.remoting import Client, wait_until
 from broker.test_broker import batch, records
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.properties import text_properties
@@ -45,7 +45,7 @@ def offset_of(sent: RemotingFrame) -> int:
 
 def back(client: Client, offset: int, level: int = 0, **further: object) -> RemotingFrame:
     """Send the message at a log offset back, as a consumer of the group `team`."""
-    return client.ask(R.CONSUMER_SEND_MSG_BACK, offset=offset, group="team", delayLevel=level, **further)
+    return client.ask(R.CONSUMER_SEND_MSG_BACK, **{"offset": offset, "group": "team", "delayLevel": level, **further})
 
 
 def wait_for(client: Client, topic: str, offset: int = 0) -> Record:
@@ -131,6 +131,22 @@ def test_a_batch_is_no_retry(client: Client) -> None:
     """A batch to a retry topic is refused."""
     answer = client.put("%RETRY%team", batch((b"one", ""), (b"two", "")), m=True)
     assert answer.code == C.MESSAGE_ILLEGAL
+
+
+def test_a_retry_was_lost_in_a_queue_that_no_route_has(client: Client, broker: reput.RunningBroker) -> None:
+    """A retry topic has as many queues as its group says when it is made; retries go to those that consumers pull."""
+    many = json.dumps({"groupName": "team", "retryQueueNums": 3}).encode()
+    assert client.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, many).code == C.SUCCESS
+    assert client.heartbeat("c1", "team", orders="*").code == C.SUCCESS
+    assert broker._broker.topics.get("%RETRY%team")["readQueueNums"] == 3
+    broker._broker.groups.find_or_create("team")["retryQueueNums"] = 2000
+    offset = offset_of(client.put("orders"))
+    for _ in range(20):
+        assert back(client, offset).code == C.SUCCESS
+    queues = [0, 1, 2]
+    wait_until(lambda: sum(broker._broker.store.max_offset("%RETRY%team", one) for one in queues) == 20)
+    broker._broker.groups.find_or_create("big")["retryQueueNums"] = 2000
+    assert back(client, offset, group="big").code == C.SUCCESS
 
 
 def test_a_group_without_retry_queues_drops_what_it_sends_back(client: Client, broker: reput.RunningBroker) -> None:

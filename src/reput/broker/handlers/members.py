@@ -45,10 +45,10 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
             refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has a consumer without a groupName")
         wanted = map(subscription_of, _listed(data, "subscriptionDataSet"))
         subscriptions = [one for one in wanted if one is not None]
-        broker.groups.find_or_create(group)
+        config = broker.groups.find_or_create(group)
         retry_topic = f"{RETRY_PREFIX}{group}"
         if len(retry_topic) <= MAX_NAME_LENGTH:
-            broker.topics.make_own(retry_topic)
+            broker.topics.make_own(retry_topic, config.get("retryQueueNums", 1))
         broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions)
     return Answer()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.handlers.send_header import own_topic
 from reput.broker.services.delivery import copy_of
+from reput.broker.state.configuration import MAX_QUEUES, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.formats.log.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
@@ -35,7 +36,9 @@ def send_back(broker: Broker, request: Request) -> Answer:
     retry_queues = config.get("retryQueueNums", 1)
     if retry_queues <= 0:
         return Answer()
-    topic, queue_id = own_topic(broker, f"{RETRY_PREFIX}{group}", retry_queues), random.randrange(retry_queues)
+    topic = own_topic(broker, f"{RETRY_PREFIX}{group}", min(retry_queues, MAX_QUEUES))
+    # Consumers pull from the queues of the route; RocketMQ would take any of the group's number, also one without them.
+    queue_id = random.randrange(max(queue_count(broker.topics.get(topic), "readQueueNums"), 1))
     found = broker.store.message_at(offset)
     if found is None:
         refuse(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")

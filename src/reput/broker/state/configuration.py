@@ -193,11 +193,12 @@ class TopicConfigs(_KeptConfigs):
         self._configurations.put(topic, {**values, **further})
         self._configurations.persist()
 
-    def make_own(self, topic: str) -> None:
-        """Make a group's own topic of one queue, if there is none."""
+    def make_own(self, topic: str, queues: int) -> None:
+        """Make a group's own topic, if there is none."""
         if self.find(topic) is None:
             self._check_makes(topic)
-            self._configurations.put(topic, _topic_config(topic, 1, 1, _READ_WRITE))
+            queues = min(max(queues, 1), MAX_QUEUES)
+            self._configurations.put(topic, _topic_config(topic, queues, queues, _READ_WRITE))
             self.keep()
 
     def _check_makes(self, topic: str) -> None:
