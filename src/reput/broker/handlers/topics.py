@@ -66,7 +66,7 @@ def _attributes(before: Any, text: str) -> dict[str, str]:
 
 
 def delete_topic(broker: Broker, request: Request) -> Answer | None:
-    """Delete a topic with its queues and all groups' offsets; the log keeps the messages."""
+    """Delete a topic, if there is one, with its queues and all groups' offsets; the log keeps the messages."""
     topic = request.text("topic")
     if not topic.strip():
         refuse(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
@@ -76,6 +76,7 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
     # From now on nobody may put to it, pull from it or make it again.
     broker.topics.begin_to_delete(topic)
     broker.holds.end_topic(topic)
+    broker.statistics.forget_pulls(topic)
 
     def delete() -> Answer:
         try:

@@ -149,8 +149,8 @@ class TopicConfigs(_KeptConfigs):
         return _document("topicConfigTable", self._configurations)
 
     def begin_to_delete(self, topic: str) -> None:
-        """Forget a topic, and refuse to make it again until `end_deletion`."""
-        self.get(topic)
+        """Forget a topic, if there is one, and refuse to make it again until `end_deletion`."""
+        self._refuse_deleting(topic)
         self._deleting.add(topic)
         self._configurations.remove(topic)
         self._configurations.persist()
@@ -204,6 +204,9 @@ class TopicConfigs(_KeptConfigs):
     def _check_makes(self, topic: str) -> None:
         """Refuse a topic that nobody may make now."""
         check_topic(topic)
+        self._refuse_deleting(topic)
+
+    def _refuse_deleting(self, topic: str) -> None:
         if topic in self._deleting:
             refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, topic[{topic}] is being deleted")
 

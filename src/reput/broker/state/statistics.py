@@ -109,6 +109,11 @@ class Statistics:
         volume.messages += messages
         volume.size += size
 
+    def forget_pulls(self, topic: str) -> None:
+        """Forget how far the groups have pulled from a topic, which is deleted."""
+        for key in [one for one in self.pulled if one[1] == topic]:
+            del self.pulled[key]
+
     def answered(self, answered: Answered, seconds: float) -> None:
         """Count a request that has been answered."""
         found = self.latencies.get(answered) or self.latencies.setdefault(answered, Histogram(LATENCY_BOUNDS_MS))
