@@ -46,7 +46,7 @@ def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> dict[str,
         "brokerOffset": store.max_offset(topic, queue_id),
         "consumerOffset": consumed,
         "lastTimestamp": max(last, 0),
-        "pullOffset": consumed,
+        "pullOffset": max(consumed, broker.statistics.pulled.get((group, topic, queue_id), 0)),
     }
 
 
