@@ -140,22 +140,47 @@ def test_a_broadcasting_group_is_not_notified(client: Client) -> None:
     assert client.asked == []
 
 
+def test_a_groups_settings_for_broadcasting_and_notices_were_without_effect(client: Client, member: Client) -> None:
+    """A group may not broadcast if its configuration forbids it, and its members hear of changes unless it says no."""
+    client.make_group("all")
+    rules = {"groupName": "all", "consumeBroadcastEnable": False, "notifyConsumerIdsChangedEnable": False}
+    assert client.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(rules).encode()).code == C.SUCCESS
+    wanted = {"topic": "orders", "subString": "*", "subVersion": 1}
+    group = {"groupName": "all", "messageModel": "BROADCASTING", "subscriptionDataSet": [wanted]}
+    body = {"clientID": "a", "consumerDataSet": [group]}
+    assert client.ask(R.HEART_BEAT, json.dumps(body).encode()).code == C.SUCCESS
+    refused = client.pull("orders", sysFlag=0, consumerGroup="all")
+    words = "the consumer group[all] can not consume by broadcast way"
+    assert (refused.code, refused.remark) == (C.NO_PERMISSION, words)
+    assert client.heartbeat("a", "all", 2, orders="*").code == C.SUCCESS
+    assert client.pull("orders", sysFlag=0, consumerGroup="all").code == C.PULL_NOT_FOUND
+    assert member.heartbeat("b", "all", 3, orders="*").code == C.SUCCESS
+    assert member.ask(R.UNREGISTER_CLIENT, clientID="b", consumerGroup="all").code == C.SUCCESS
+    client.make_group("all")
+    assert client.asked == []
+    assert member.heartbeat("b", "all", 4, orders="*").code == C.SUCCESS
+    member.close()
+    # A client that is gone without a word is noted in any case.
+    assert client.next_asked().fields["consumerGroup"] == "all"
+
+
 # --- how far they are ----------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("member")
 def test_the_lag_of_a_group(client: Client) -> None:
-    """208 has the end and the committed offset of each queue, and the store time of the last message that was read."""
+    """208 has the end, the committed and the pulled offset of each queue, and the time of the last message read."""
     before_ms = time.time_ns() // 1_000_000
     for _ in range(3):
         client.put("orders", queue_id=1)
     commit(client, 2, 1)
+    client.pull("orders", 1, 2, consumerGroup="team")
     asked: list[dict[str, str]] = [{}, {"topic": "orders"}, {"topicList": "orders;nowhere"}]
     for further in asked:
         values = body_of(client.ask(R.GET_CONSUME_STATS, consumerGroup="team", **further))
         table = by_queue(values["offsetTable"])
         times = {queue: row.pop("lastTimestamp") for queue, row in table.items()}
-        assert table[1] == {"brokerOffset": 3, "consumerOffset": 2, "pullOffset": 2}
+        assert table[1] == {"brokerOffset": 3, "consumerOffset": 2, "pullOffset": 3}
         assert table[0] == {"brokerOffset": 0, "consumerOffset": 0, "pullOffset": 0}
         assert (len(table), times[0], times[1] >= before_ms) == (4, 0, True)
     assert body_of(client.ask(R.GET_CONSUME_STATS, consumerGroup="team", topic="TBW102"))["offsetTable"] == {}

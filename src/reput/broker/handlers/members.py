@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_MEMBERS: Final = 100_000
 """The members of all groups, producers and consumers, from which on heartbeats are refused."""
 _MAX_CLIENT_ID = 1024
+_NOTIFIES = "notifyConsumerIdsChangedEnable"
+"""A group's setting: its members hear of each change."""
 
 
 def heartbeat(broker: Broker, request: Request) -> Answer:
@@ -49,7 +51,8 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
         retry_topic = f"{RETRY_PREFIX}{group}"
         if len(retry_topic) <= MAX_NAME_LENGTH:
             broker.topics.make_own(retry_topic, config.get("retryQueueNums", 1))
-        broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions)
+        notifies = config.get(_NOTIFIES, True)
+        broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions, notifies=notifies)
     return Answer()
 
 
@@ -68,7 +71,8 @@ def unregister(broker: Broker, request: Request) -> Answer:
     client_id = request.text("clientID")
     consumer_group, producer_group = request.fields.get("consumerGroup"), request.fields.get("producerGroup")
     if consumer_group is not None:
-        broker.consumers.unregister(client_id, consumer_group)
+        notifies = (broker.groups.find(consumer_group) or {}).get(_NOTIFIES, True)
+        broker.consumers.unregister(client_id, consumer_group, notifies=notifies)
     if producer_group is not None:
         broker.producers.unregister(client_id, producer_group)
     return Answer()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
 from reput.broker.state.configuration import READ, queue_count
-from reput.broker.state.consumers import Subscription
+from reput.broker.state.consumers import BROADCASTING, Subscription
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
@@ -46,7 +46,8 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     commit_offset, suspend_ms = request.int64("commitOffset"), request.int64("suspendTimeoutMillis")
     version = request.int64("subVersion")
     max_bytes = request.int32("maxMsgBytes", BROKER_PULL_BYTES)
-    if not broker.groups.find_or_create(group).get("consumeEnable", True):
+    rules = broker.groups.find_or_create(group)
+    if not rules.get("consumeEnable", True):
         refuse(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
     config = broker.topics.get(topic)
     if not config.get("perm", 0) & READ:
@@ -57,7 +58,8 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
             f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:"
             f"[{config.get('readQueueNums')}] consumer:[{request.connection.peer}]",
         )
-    wanted = _filter(_subscription(broker, request, group, topic, sys_flag, version))
+    may_broadcast = rules.get("consumeBroadcastEnable", True)
+    wanted = _filter(_subscription(broker, request, group, topic, sys_flag, version, may_broadcast=may_broadcast))
     pull = PullRequest(
         request,
         group,
@@ -83,7 +85,7 @@ def _answer_now(broker: Broker, pull: PullRequest) -> Answer:
 
 
 def _subscription(
-    broker: Broker, request: Request, group: str, topic: str, sys_flag: int, version: int
+    broker: Broker, request: Request, group: str, topic: str, sys_flag: int, version: int, *, may_broadcast: bool
 ) -> Subscription:
     if sys_flag & CLASS_FILTER_FLAG:
         refuse(ResponseCode.SYSTEM_ERROR, "The broker does not support class filters")
@@ -93,6 +95,8 @@ def _subscription(
     members = broker.consumers.find(group)
     if members is None:
         refuse(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+    if members.kind.message_model == BROADCASTING and not may_broadcast:
+        refuse(ResponseCode.NO_PERMISSION, f"the consumer group[{group}] can not consume by broadcast way")
     known = members.subscriptions.get(topic)
     if known is None:
         refuse(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")

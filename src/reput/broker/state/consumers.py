@@ -144,10 +144,19 @@ class Consumers:
         found = self._groups.get(group)
         return found is None or not found.subscriptions or topic in found.subscriptions
 
-    def register(self, member: ClientInfo, group: str, kind: ConsumerKind, wanted: Iterable[Subscription]) -> None:
+    def register(
+        self,
+        member: ClientInfo,
+        group: str,
+        kind: ConsumerKind,
+        wanted: Iterable[Subscription],
+        *,
+        notifies: bool = True,
+    ) -> None:
         """Take a member's heartbeat: it is a member, and `wanted` is the group's subscriptions.
 
-        A subscription is replaced by a later version of itself; topics that are not wanted any more go.
+        A subscription is replaced by a later version of itself; topics that are not wanted any more go. `notifies`: the
+        group's members are to hear of a change.
         """
         found = self._groups.setdefault(group, ConsumerGroup())
         before_it = found.members.get(member.client_id)
@@ -164,31 +173,31 @@ class Consumers:
         for topic in found.subscriptions.keys() - by_topic.keys():
             del found.subscriptions[topic]
             is_changed = True
-        if is_changed:
+        if is_changed and notifies:
             self._notify_all(group, found)
 
-    def unregister(self, client_id: str, group: str) -> None:
-        """Remove a member of a group."""
+    def unregister(self, client_id: str, group: str, *, notifies: bool = True) -> None:
+        """Remove a member of a group. `notifies`: the others are to hear of it."""
         found = self._groups.get(group)
         if found is not None and found.members.pop(client_id, None) is not None:
             self._members -= 1
-            self._changed(group, found)
+            self._lost(group, found, notifies=notifies)
 
     def connection_lost(self, connection: Connection) -> None:
-        """Remove all members that used a connection."""
+        """Remove all members that used a connection. As in RocketMQ the others hear of it in any case."""
         for group, found in list(self._groups.items()):
             gone = [client_id for client_id, own in found.members.items() if own.connection is connection]
             for client_id in gone:
                 del found.members[client_id]
             self._members -= len(gone)
             if gone:
-                self._changed(group, found)
+                self._lost(group, found, notifies=True)
 
-    def _changed(self, group: str, found: ConsumerGroup) -> None:
-        if found.members:
-            self._notify_all(group, found)
-        else:
+    def _lost(self, group: str, found: ConsumerGroup, *, notifies: bool) -> None:
+        if not found.members:
             del self._groups[group]
+        elif notifies:
+            self._notify_all(group, found)
 
     def _notify_all(self, group: str, found: ConsumerGroup) -> None:
         if found.kind.message_model != BROADCASTING:
