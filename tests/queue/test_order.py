@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, decode_entry
-from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome, build_queue
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import QueueRanges
 from reput.queue.batch_kind import take_batches
 from reput.queue.order import EMPTY, OrderState, QueueOrder, consecutive_runs, decide
+from reput.queue.runs import EntryRun
 from reput.queue.tail import Tail
 from support.out_of_order import CASES, Case
 
@@ -96,11 +97,11 @@ class Built:
     def __init__(self) -> None:
         self.data = bytearray()
 
-    def put(self, run: OffsetRun) -> None:
+    def put(self, run: EntryRun) -> None:
         """Append entries."""
         self.data += run.entries
 
-    def blank(self, begin: int, end: int, following: OffsetRun) -> None:
+    def blank(self, begin: int, end: int, following: EntryRun) -> None:
         """Append blanks."""
         assert following.first == end
         self.data += ENTRY.struct.pack(0, 0x7FFFFFFF, 0) * (end - begin)
@@ -114,12 +115,12 @@ def built(offsets: list[int], end: int = 0, piece: int = 1 << 20) -> tuple[list[
     """The queue that a job builds from these records, and what it reports; a split has `piece` records."""
     target, data = Built(), memoryview(entries_of(len(offsets)))
 
-    def runs() -> list[OffsetRun]:
+    def runs() -> list[EntryRun]:
         found = []
         for at in range(0, len(offsets), piece):
             some = np.array(offsets[at : at + piece], dtype=np.int64)
             for low, high in consecutive_runs(some):
-                found.append(OffsetRun(int(some[low]), data[(at + low) * ENTRY_SIZE : (at + high) * ENTRY_SIZE]))
+                found.append(EntryRun(int(some[low]), data[(at + low) * ENTRY_SIZE : (at + high) * ENTRY_SIZE]))
         return found
 
     outcome = build_queue(KEY, lambda: iter(runs()), target, end)

@@ -267,7 +267,10 @@ class ReadableQueues(QueuesOnDisk, Protocol):
 
 
 class EntryRows(NamedTuple):
-    """Entries as rows of bytes (uint8), each with its queue offset and the one after it (int64). Offsets ascend."""
+    """Entries as rows of bytes (uint8), each with its queue offset and the one after it (int64). Offsets ascend.
+
+    Unlike those of an `EntryRun` they need not be consecutive, and one of a batch takes several queue offsets.
+    """
 
     first: NDArray[np.int64]
     next: NDArray[np.int64]

@@ -17,7 +17,7 @@ from reput.kernels.layouts.columns import Columns
 from reput.kernels.layouts.pack import EntrySources
 from reput.queue.backlog import Backlog, Waiting
 from reput.queue.kinds import DurableQueues
-from reput.queue.order import consecutive_runs
+from reput.queue.runs import runs_of
 from reput.queue.tail import QueueTail, Tail
 
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
@@ -146,9 +146,8 @@ class Queues:
         if steady:
             self.tail.take(tail, first, entries)
             return
-        numbers = np.array(offsets(), dtype=np.int64)
-        for begin, end in consecutive_runs(numbers):
-            self.tail.take(tail, int(numbers[begin]), entries[begin * ENTRY_SIZE : end * ENTRY_SIZE])
+        for run in runs_of(np.array(offsets(), dtype=np.int64), entries):
+            self.tail.take(tail, run.first, run.entries)
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """Return the entries [begin, end) of a queue (uint8, 20 bytes each), fewer if a block ends before.

@@ -17,7 +17,7 @@ from reput.queue.order import EMPTY, OrderState, decide
 
 @dataclass(slots=True)
 class QueueTail:
-    """The tail of one queue: entries from queue offset `first` on, 20 bytes each.
+    """The tail of one queue: entries from queue offset `first` on, 20 bytes each. An `EntryRun` is taken in at its end.
 
     Attributes:
         restarted: the numbering began again past the frontier, so the queue's files no longer count.

@@ -14,8 +14,9 @@ from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, QueueKey, decod
 from reput.formats.queue.queue_kinds import PART_KIND
 from reput.log.read.decode import DecodeSettings
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.sink import Placeable, place_entries, queue_path
+from reput.pipeline.split.sink import place_entries, queue_path
 from reput.queue.placement import QueuePlacement
+from reput.queue.runs import EntryRun
 
 ENTRIES_A_FILE = 4
 MOST = 24
@@ -61,30 +62,29 @@ pieces = st.tuples(
     st.integers(0, MOST),
     st.integers(1, 6),
     st.integers(FRONTIER - 60, FRONTIER + 100),
-    st.booleans(),
 )
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(pieces, max_size=12), st.booleans())
-def test_placed_entries_are_a_models(wanted: list[tuple[bytes, int, int, int, bool]], is_live: bool) -> None:
-    """Pieces in order are written, but for queues elsewhere; in a live store never over records below the frontier."""
+def test_placed_entries_are_a_models(wanted: list[tuple[bytes, int, int, int]], is_live: bool) -> None:
+    """Runs are written, but for queues elsewhere; in a live store never over records below the frontier."""
     with tempfile.TemporaryDirectory() as folder:
         job = job_in(Path(folder))
         if not is_live:
             job = replace(job, live=None, staging=folder)
         model: dict[QueueKey, dict[int, int]] = {}
         expected = []
-        given_pieces = []
-        for topic, first, count, position, steady in wanted:
+        given = []
+        for topic, first, count, position in wanted:
             key = QueueKey(topic, 0)
-            given_pieces.append(Placeable(key, first, entries_at(first, count, position), steady))
+            given.append((key, EntryRun(first, entries_at(first, count, position))))
             queue = model.setdefault(key, {})
-            if not steady or topic == LIGHT:
+            if topic == LIGHT:
                 continue
             if is_live and any(queue.get(offset, FRONTIER) < FRONTIER for offset in range(first, first + count)):
                 expected.append(key)
                 continue
             queue |= {first + number: position + number for number in range(count)}
-        assert place_entries(job, given_pieces) == expected
+        assert place_entries(job, given) == expected
         assert {key: places_of(job, key) for key in model} == model

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
-from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, QueueRange
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain
@@ -151,7 +151,7 @@ def _outside_findings(check: Check, table: SplitQueues, log_end: int) -> None:
             continue
         row = table.rows.get(key)
         first, end = (int(table.first[row]), int(table.next[row])) if row is not None else (0, 0)
-        queues.append(QueueToCheck(key, str(queue.path), first, end))
+        queues.append(QueueToCheck(str(queue.path), QueueRange(key, first, end)))
     note_unused(check, str(check.layout.consume_queue), unused)
     chunks = [tuple(queues[at : at + _QUEUES_A_TASK]) for at in range(0, len(queues), _QUEUES_A_TASK)]
     task = partial(check_outside, check.job, check.log.min_offset)

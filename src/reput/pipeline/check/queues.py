@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.paths import offset_name
-from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey, QueueRange
 from reput.pipeline.check import ext as check_ext
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
@@ -28,12 +28,10 @@ class Mismatch(NamedTuple):
 
 
 class QueueToCheck(NamedTuple):
-    """A queue on disk or in the log: its folder, and the queue offsets of its records ([0, 0): it has none)."""
+    """A queue on disk: its folder, and the queue offsets of its records in the log ([0, 0): it has none)."""
 
-    key: QueueKey
     folder: str
-    first: int
-    next: int
+    records: QueueRange
 
 
 def stored_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:
@@ -53,10 +51,10 @@ def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck])
     """Check the files of these queues, and their entries outside the queues' records."""
     found: list[QueueFinding] = []
     for queue in queues:
-        made_to = queue.next * ENTRY_SIZE if job.judged_to is not None else None
+        made_to = queue.records.end * ENTRY_SIZE if job.judged_to is not None else None
         found += file_findings(list_queue_files(Path(queue.folder)), job.queue_file_size, made_to)
         found += _outside_findings(job, log_min_offset, queue)
-        found += check_ext.unit_findings(job, queue.key, queue.first, queue.next)
+        found += check_ext.unit_findings(job, queue.records.key, queue.records.first, queue.records.end)
     return found
 
 
@@ -90,9 +88,9 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
     in_file = job.queue_file_size // ENTRY_SIZE
     for file in list_queue_files(Path(queue.folder)):
         start = file.start // ENTRY_SIZE
-        front_end = min(max(queue.first - start, 0), in_file)
-        end = min(max(queue.next - start, 0), in_file)
-        if queue.first == queue.next:
+        front_end = min(max(queue.records.first - start, 0), in_file)
+        end = min(max(queue.records.end - start, 0), in_file)
+        if queue.records.first == queue.records.end:
             # No record at all: valid entries must have expired, and nothing follows them.
             front_end = end = _used(_data_of(file.path, job.queue_file_size, 0))
         if front_end:
@@ -126,7 +124,7 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
                     len(outside.places),
                     int(outside.physical_offsets.min()),
                     f"queue offset {start + place} points to {int(outside.physical_offsets[0])}; the queue's records "
-                    f"end before offset {queue.next}",
+                    f"end before offset {queue.records.end}",
                 )
             )
     return found

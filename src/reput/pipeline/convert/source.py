@@ -24,10 +24,11 @@ from reput.pipeline.build.queues.ext import store_times
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import QueueRanges
-from reput.pipeline.split.sinks import SINKS, QueueRows
+from reput.pipeline.split.sinks import SINKS, TimedRun
 from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind, QueueOnDisk, ReadableQueues
+from reput.queue.runs import EntryRun
 from reput.store.disk.kinds import kinds_named
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.sql_filter import plain_entries
@@ -135,19 +136,19 @@ def _compared(
                 yield staged, _difference(staged, part, reader.read(part, queue), ext)
 
 
-def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[QueueRows], ext: ExtReader | None) -> str:
+def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[TimedRun], ext: ExtReader | None) -> str:
     end = staged.bounds().max_offset
     if end != part.entries.end and not (part.goes_on and end > part.entries.end):
         return f"ends at queue offset {end}, not at {part.entries.end}"
     for rows in expected:
-        entries, times = staged.rows(rows.first, rows.next)
+        entries, times = staged.rows(rows.run.first, rows.run.next)
         if ext is not None:
             entries = plain_entries(entries, part.entries.key, ext)
-        found = np.concatenate(compare(rows_of(rows.entries, ENTRY_SIZE), rows_of(entries, ENTRY_SIZE)))
+        found = np.concatenate(compare(rows.run.rows, rows_of(entries, ENTRY_SIZE)))
         if times is not None:
             found = np.concatenate([found, np.flatnonzero(times != rows.store_timestamps)])
         if len(found):
-            return f"another entry at queue offset {rows.first + int(found.min())}"
+            return f"another entry at queue offset {rows.run.first + int(found.min())}"
     return ""
 
 
@@ -176,7 +177,7 @@ class _CountingReader:
         self.blanks = self.without_record = 0
         self.last_record = self.last_record_size = -1
 
-    def read(self, part: QueuePart, queue: QueueOnDisk) -> Iterator[QueueRows]:
+    def read(self, part: QueuePart, queue: QueueOnDisk) -> Iterator[TimedRun]:
         """Yield the entries of a part, with plain tags codes and store times."""
         time_before = 0
         for begin in range(part.entries.first, part.entries.end, _AT_ONCE):
@@ -194,7 +195,7 @@ class _CountingReader:
             self._keep_last(places, sizes, blank)
             if self.ext is not None:
                 entries = plain_entries(entries, part.entries.key, self.ext)
-            yield QueueRows(part.entries.key, begin, entries, times)
+            yield TimedRun(part.entries.key, EntryRun(begin, entries.data), times)
 
     def _refuse_impossible(
         self,

@@ -65,19 +65,6 @@ def _by_key(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return in_queue[ranks >= 0][np.argsort(ranks[ranks >= 0], kind="stable")]
 
 
-class TablePart(NamedTuple):
-    """One queue's entries in one split: the first queue offset, values (uint8), and offsets if it is out of order."""
-
-    first: int
-    values: NDArray[np.uint8]
-    offsets: NDArray[np.int64] | None
-
-    @property
-    def entries(self) -> int:
-        """The number of entries."""
-        return len(self.values) // VALUE_SIZE
-
-
 class PartRange(NamedTuple):
     """Queues [row_begin, row_end) of a split's part, whose entries begin with number `entry_begin`."""
 

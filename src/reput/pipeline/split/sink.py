@@ -7,7 +7,6 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from reput.files import fs
 from reput.formats.paths import offset_name
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.pipeline.split.job import Job
+from reput.queue.runs import EntryRun
 
 
 def queue_path(folder: str, key: QueueKey) -> str:
@@ -22,33 +22,21 @@ def queue_path(folder: str, key: QueueKey) -> str:
     return f"{folder}/{key.topic.decode()}/{key.queue_id}"
 
 
-class Placeable(NamedTuple):
-    """Consecutive entries of a queue from queue offset `first` on, 20 bytes each.
-
-    `steady`: the queue is in order; otherwise a later task that sees all of it in log order writes them.
-    """
-
-    key: QueueKey
-    first: int
-    entries: memoryview
-    steady: bool = True
-
-
-def place_entries(job: Job, pieces: Iterable[Placeable]) -> list[QueueKey]:
-    """Write entries to their places in the queue files, but for queues that these do not hold or that are out of order.
+def place_entries(job: Job, runs: Iterable[tuple[QueueKey, EntryRun]]) -> list[QueueKey]:
+    """Write entries to their places in the queue files, but for queues that these do not hold.
 
     Returns the queues that were left alone, because they would have overwritten live entries of records below the
     frontier.
     """
     refused: list[QueueKey] = []
     folders: set[str] = set()
-    for key, first, entries, steady in pieces:
-        if not steady or not job.places(key):
+    for key, run in runs:
+        if not job.places(key):
             continue
-        if job.live and _would_overwrite(job, key, first, len(entries)):
+        if job.live and _would_overwrite(job, key, run.first, len(run.entries)):
             refused.append(key)
             continue
-        write_entries(job, key, first, entries)
+        write_entries(job, key, run.first, run.entries)
         folders.add(queue_path(job.queue_folder, key))
     finish_folders(job, folders)
     return refused

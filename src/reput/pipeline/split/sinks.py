@@ -18,24 +18,19 @@ from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.rocksdb_parts import save_value_rows, save_values
-from reput.pipeline.split.sink import Placeable, place_entries
+from reput.pipeline.split.sink import place_entries
 from reput.queue.batch_kind import BATCHES
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
+from reput.queue.runs import EntryRun
 
 
-class QueueRows(NamedTuple):
-    """Consecutive entries of a queue from queue offset `first` on, 20 bytes each (uint8); store times (int64, ms)."""
+class TimedRun(NamedTuple):
+    """A run of a queue's entries, and the store time (int64, ms) of each."""
 
     key: QueueKey
-    first: int
-    entries: NDArray[np.uint8]
+    run: EntryRun
     store_timestamps: NDArray[np.int64]
-
-    @property
-    def next(self) -> int:
-        """The queue offset after the last entry."""
-        return self.first + len(self.store_timestamps)
 
 
 class AnySink(Protocol):
@@ -49,7 +44,7 @@ class AnySink(Protocol):
 class QueueSink(AnySink, Protocol):
     """Takes the entries of queues with an entry for each message."""
 
-    def take_rows(self, job: Job, number: int, rows: Sequence[QueueRows]) -> None:
+    def take_rows(self, job: Job, number: int, rows: Sequence[TimedRun]) -> None:
         """Take the entries that task `number` read from other queues, in the order of RocksDB's keys."""
         ...
 
@@ -62,18 +57,16 @@ class FileSink:
         if not job.places_at_once:
             parts.save_entries(job, split.number, batch, rows)
             return
-        keys = {row: batch.key(row) for row in rows}
-        pieces = (
-            Placeable(key, int(batch.first[row]), batch.queue_entries(row), bool(batch.steady[row]))
-            for row, key in keys.items()
-        )
-        if refused := {*place_entries(job, pieces)}:
+        # A later task that sees all of a queue out of order, in log order, writes its entries.
+        keys = {row: batch.key(row) for row in rows if batch.steady[row]}
+        runs = ((key, EntryRun(int(batch.first[row]), batch.queue_entries(row))) for row, key in keys.items())
+        if refused := {*place_entries(job, runs)}:
             # They are reordered later, like queues that are out of order.
             batch.steady[[row for row, key in keys.items() if key in refused]] = 0
 
-    def take_rows(self, job: Job, number: int, rows: Sequence[QueueRows]) -> None:  # noqa: ARG002 - a QueueSink
+    def take_rows(self, job: Job, number: int, rows: Sequence[TimedRun]) -> None:  # noqa: ARG002 - a QueueSink
         """See `QueueSink`."""
-        place_entries(job, (Placeable(one.key, one.first, one.entries.data) for one in rows))
+        place_entries(job, ((one.key, one.run) for one in rows))
 
 
 class RocksdbSink:
@@ -83,13 +76,13 @@ class RocksdbSink:
         """See `QueueSink`."""
         save_values(job, split.number, batch, rows)
 
-    def take_rows(self, job: Job, number: int, rows: Sequence[QueueRows]) -> None:
+    def take_rows(self, job: Job, number: int, rows: Sequence[TimedRun]) -> None:
         """See `QueueSink`."""
         values = np.empty((sum(len(one.store_timestamps) for one in rows), VALUE_SIZE), dtype=np.uint8)
         at = 0
         for one in rows:
             count = len(one.store_timestamps)
-            values[at : at + count, :ENTRY_SIZE] = one.entries.reshape(count, ENTRY_SIZE)
+            values[at : at + count, :ENTRY_SIZE] = one.run.rows
             times = one.store_timestamps.astype(">i8").view(np.uint8)
             values[at : at + count, ENTRY_SIZE:] = times.reshape(count, 8)
             at += count

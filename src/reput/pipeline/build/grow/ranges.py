@@ -20,8 +20,9 @@ from reput.pipeline.build.index.write import build_index_file
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.plan import Split
-from reput.pipeline.split.sink import Placeable, place_entries
+from reput.pipeline.split.sink import place_entries
 from reput.pipeline.split.tasks import decode_and_sink
+from reput.queue.runs import EntryRun
 
 _PLACED_AT_ONCE = 4
 
@@ -86,14 +87,15 @@ def place_split(job: Job, number: int) -> list[QueueKey]:
     """
     left, entries = parts.load_ranges(job, number), parts.load_entries(job, number)
     counts = left.entries.tolist()
-    pieces = (
-        Placeable(key, first, entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE], bool(steady))
+    runs = (
+        (key, EntryRun(first, entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE]))
         for key, first, count, end, steady in zip(
             left.keys, left.first.tolist(), counts, accumulate(counts), left.steady.tolist(), strict=True
         )
+        if steady
     )
     with job.writing():
-        return place_entries(job, pieces)
+        return place_entries(job, runs)
 
 
 def placements(results: Sequence[SplitResult]) -> list[Placement]:

@@ -15,7 +15,7 @@ _QUEUES_A_TASK = 256
 
 
 class FrontBlank(NamedTuple):
-    """A queue whose first file does not begin with its first message: entries before `first` become pre-blank.
+    """A queue whose first file does not begin with its first message: entries from there to `first` become pre-blank.
 
     A queue without a message (`has_entries` is False) gets the file all the same, to keep its number `first`.
     """

@@ -33,7 +33,7 @@ from reput.formats.log.record import (
     V6_MORE,
 )
 from reput.formats.paths import offset_name
-from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, QueueRange, is_blank
 from reput.formats.queue.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
 from reput.formats.topics.lite_topics import is_light
 from reput.log.read.maps import LogMaps
@@ -48,12 +48,15 @@ _QUEUES_A_TASK = 64
 
 
 class ExtWork(NamedTuple):
-    """A queue whose entries [begin, end) are new; `afresh`: the units in its ext files are void."""
+    """The new entries of a queue; `afresh`: the units in its ext files are void."""
 
-    key: QueueKey
-    begin: int
-    end: int
+    entries: QueueRange
     afresh: bool
+
+    @property
+    def key(self) -> QueueKey:
+        """The queue."""
+        return self.entries.key
 
 
 def ext_tasks(work: Sequence[ExtWork]) -> list[tuple[ExtWork, ...]]:
@@ -96,14 +99,14 @@ class _QueueUnits:
         self.filters = [FilterBits.of(*one) for one in ext.filters.get(work.key.topic, ())]
         self.at = 0
         if not work.afresh:
-            self.at = end_of_units(Path(queue_path(job.queue_folder, work.key)), reader, work.key, work.begin)
+            self.at = end_of_units(Path(queue_path(job.queue_folder, work.key)), reader, work.key, work.entries.first)
 
     def build(self) -> int:
         """Write units and addresses, and remove the bytes after the last unit; returns the number of units."""
-        units, position = 0, self.work.begin
+        units, position = 0, self.work.entries.first
         in_file = self.job.queue_file_size // ENTRY_SIZE
-        while position < self.work.end:
-            count = min(_ENTRIES_AT_ONCE, self.work.end - position, in_file - position % in_file)
+        while position < self.work.entries.end:
+            count = min(_ENTRIES_AT_ONCE, self.work.entries.end - position, in_file - position % in_file)
             units += self._piece(position, count)
             position += count
         cut_units(self.reader, self.work.key, self.at, self.job.owner)

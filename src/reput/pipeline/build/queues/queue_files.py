@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.queues import blanks
 from reput.pipeline.build.queues.ext import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
@@ -64,9 +64,7 @@ class FileBuilder:
         table, begun_again = queues.table, {one.key for one in self._outcomes if one.restarts}
         work = [
             ExtWork(
-                key,
-                int(table.first[row]),
-                int(table.next[row]),
+                QueueRange(key, int(table.first[row]), int(table.next[row])),
                 afresh=key in begun_again or not queues.ends.get(key),
             )
             for key, row in _held(build, queues)

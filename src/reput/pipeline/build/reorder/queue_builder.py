@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.order import OrderState, QueueOrder, repeated_stretches
+from reput.queue.runs import EntryRun
 
 
 class QueueOutcome(NamedTuple):
@@ -35,31 +36,14 @@ class QueueOutcome(NamedTuple):
         return bool(self.repeats or self.blanks or self.restarts)
 
 
-class OffsetRun(NamedTuple):
-    """Consecutive queue offsets in log order: the first of them, and their entries' bytes, `size` each."""
-
-    first: int
-    entries: memoryview
-    size: int = ENTRY_SIZE
-
-    @property
-    def next(self) -> int:
-        """The offset after the run."""
-        return self.first + len(self.entries) // self.size
-
-    def above(self, repeats: int) -> OffsetRun:
-        """Return the run without its first entries, which are repeats."""
-        return OffsetRun(self.first + repeats, self.entries[repeats * self.size :], self.size) if repeats else self
-
-
 class QueueTarget(Protocol):
     """The target of a queue that is built."""
 
-    def put(self, run: OffsetRun) -> None:
+    def put(self, run: EntryRun) -> None:
         """Append consecutive entries."""
         ...
 
-    def blank(self, begin: int, end: int, following: OffsetRun) -> None:
+    def blank(self, begin: int, end: int, following: EntryRun) -> None:
         """Fill the queue offsets [begin, end), which have no message; the run `following` comes next."""
         ...
 
@@ -69,7 +53,7 @@ class QueueTarget(Protocol):
 
 
 def build_queue(
-    key: QueueKey, runs: Callable[[], Iterator[OffsetRun]], target: QueueTarget, end: int = 0
+    key: QueueKey, runs: Callable[[], Iterator[EntryRun]], target: QueueTarget, end: int = 0
 ) -> QueueOutcome:
     """Build a queue from its runs in log order, by the order rule; memory holds one run.
 

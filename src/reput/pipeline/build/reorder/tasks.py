@@ -20,13 +20,13 @@ from reput.files import fs
 from reput.files.part_file import Part, part_path, write_part
 from reput.formats.own.part_file import PartKind
 from reput.formats.queue.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey
-from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome, build_queue
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
 from reput.pipeline.split.tasks import columns_for
-from reput.queue.order import consecutive_runs
+from reput.queue.runs import EntryRun, runs_of
 
 EXTRACTS = PartKind(
     "extracts",
@@ -116,13 +116,12 @@ def reorder_queue(job: Job, key: QueueKey, extracts: Sequence[Extract], end: int
     return outcome
 
 
-def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
+def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[EntryRun]:
     for one in extracts:
         part, until = _part_of(job, one.split), one.start + one.entries
         offsets = part.read("queue_offset", one.start, until)
         entries = part.read("entry", one.start, until).view(np.uint8)
-        for begin, end in consecutive_runs(offsets):
-            yield OffsetRun(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
+        yield from runs_of(offsets, entries.data)
 
 
 class _ReorderedQueue:
@@ -132,11 +131,11 @@ class _ReorderedQueue:
         self.job = job
         self.key = key
 
-    def put(self, run: OffsetRun) -> None:
+    def put(self, run: EntryRun) -> None:
         """Write entries to their places."""
         write_entries(self.job, self.key, run.first, run.entries)
 
-    def blank(self, begin: int, end: int, following: OffsetRun) -> None:  # noqa: ARG002 - as QueueTarget has it
+    def blank(self, begin: int, end: int, following: EntryRun) -> None:  # noqa: ARG002 - as QueueTarget has it
         """Write pre-blank entries into a gap."""
         while begin < end:
             count = min(end - begin, BLANKS_AT_ONCE)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from reput.kernels.layouts.table import EntryPieces
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import key_order
-from reput.pipeline.split.rocksdb_parts import PartRange, TablePart, map_values
+from reput.pipeline.split.rocksdb_parts import PartRange, map_values
+from reput.queue.runs import EntryRun, runs_of
 
 Int64s = NDArray[np.int64]
 
@@ -59,19 +61,20 @@ class StretchColumns(NamedTuple):
         address = bases[self.source[chosen]] + self.place[chosen] * VALUE_SIZE
         return EntryPieces(self.row[chosen], self.first[chosen], self.entries[chosen], address)
 
-    def pieces_of(self, row: int) -> list[TablePart]:
-        """Return the pieces of one queue, in log order."""
-        found = []
+    def runs_of(self, row: int) -> Iterator[EntryRun]:
+        """Yield the runs of one queue, in log order; entries are values of RocksDB."""
         for at in range(int(self.begin[row]), int(self.begin[row + 1])):
             source, place, count = self.sources[int(self.source[at])], int(self.place[at]), int(self.entries[at])
-            offsets = None if self.steady[at] else source.offsets[place : place + count]
-            found.append(TablePart(int(self.first[at]), source.values[place : place + count].reshape(-1), offsets))
-        return found
+            values = source.values[place : place + count].reshape(-1).data
+            if self.steady[at]:
+                yield EntryRun(int(self.first[at]), values, VALUE_SIZE)
+            else:
+                yield from runs_of(source.offsets[place : place + count], values, VALUE_SIZE)
 
-    def queues(self) -> Iterator[tuple[QueueKey, list[TablePart]]]:
-        """Yield each queue with its pieces."""
+    def queues(self) -> Iterator[tuple[QueueKey, Callable[[], Iterator[EntryRun]]]]:
+        """Yield each queue, and the call that returns its runs."""
         for row, key in enumerate(self.keys):
-            yield key, self.pieces_of(row)
+            yield key, partial(self.runs_of, row)
 
     def ends(self) -> NDArray[np.int64]:
         """Return queue offset and log offset of each queue's first entry, and of its last, as if all were in order."""

@@ -16,10 +16,10 @@ from reput.pipeline.build.rocksdb.columns import stretch_columns
 from reput.pipeline.build.rocksdb.rules import OutOfOrderQueue
 from reput.pipeline.build.rocksdb.tables import TableQueues, chunks
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.rocksdb_parts import TablePart
 from reput.queue.compare import Compared, compare
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
+from reput.queue.runs import EntryRun
 
 _NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
 _NO_MAX = "no max"
@@ -51,11 +51,11 @@ def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompa
     different, outcomes = [], []
     with open_reader(Path(folder)) as reader:
         entries = EntryTable(reader.families)
-        for key, pieces in stretch_columns(job, stretch.ranges).queues():
-            expected: Iterable[TablePart] = pieces
+        for key, runs in stretch_columns(job, stretch.ranges).queues():
+            expected = runs()
             if key in stretch.out_of_order:
                 reordered = OutOfOrderQueue(job, key, f"{stretch.number}-check")
-                outcomes.append(reordered.build(pieces))
+                outcomes.append(reordered.build(runs))
                 expected = reordered.result()
             one = _compare(entries, key, expected, grows=job.judged_to is not None)
             if one.ends or not one.entries.is_equal:
@@ -63,7 +63,7 @@ def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompa
     return StretchCompared(tuple(different), tuple(outcomes))
 
 
-def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], *, grows: bool) -> Different:
+def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[EntryRun], *, grows: bool) -> Different:
     """Compare a queue with its records; if it `grows`, it may continue after the last of them."""
     compared = Compared()
     first = last = OffsetValue(-1, -1)

@@ -166,12 +166,12 @@ def _fill_batch(batch: Batch, job: Job, queues: RangeQueues) -> list[QueueOutcom
     outcomes: list[QueueOutcome] = []
     out_of_order = set(queues.table.out_of_order())
     with job.writing():
-        for key, pieces in stretch_columns(job, all_in_one(job, queues.results)).queues():
+        for key, runs in stretch_columns(job, all_in_one(job, queues.results)).queues():
             before = queues.ends.get(key, 0)
-            found, is_new = iter(pieces), before == 0
+            found, is_new = runs(), before == 0
             if key in out_of_order:
                 builder = OutOfOrderQueue(job, key, "grow")
-                outcome = builder.build(pieces, before)
+                outcome = builder.build(runs, before)
                 outcomes.append(outcome)
                 found = builder.result()
                 if outcome.restarts:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 
 from reput.files import fs
 from reput.formats.queue.consume_queue import PRE_BLANK, QueueKey
 from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
-from reput.pipeline.build.reorder.queue_builder import OffsetRun, QueueOutcome, build_queue
+from reput.pipeline.build.reorder.queue_builder import QueueOutcome, build_queue
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.rocksdb_parts import TablePart
-from reput.queue.order import consecutive_runs
+from reput.queue.runs import EntryRun
 
 _AT_ONCE = 1 << 18
 
@@ -26,25 +24,25 @@ class OutOfOrderQueue:
         self._first = self._next = 0
         fs.remove_file(self._path)
 
-    def build(self, pieces: Sequence[TablePart], end: int = 0) -> QueueOutcome:
-        """Build the queue from its pieces, in log order; a queue that ends at queue offset `end` continues there."""
+    def build(self, runs: Callable[[], Iterator[EntryRun]], end: int = 0) -> QueueOutcome:
+        """Build the queue from its runs, in log order; a queue that ends at queue offset `end` continues there."""
         self._first = end
-        outcome = build_queue(self._key, partial(_runs, pieces), self, end)
+        outcome = build_queue(self._key, runs, self, end)
         self._first, self._next = outcome.first if outcome.restarts or not end else end, outcome.next
         return outcome
 
-    def result(self) -> Iterator[TablePart]:
+    def result(self) -> Iterator[EntryRun]:
         """Yield the queue that was built, in order."""
         for begin in range(self._first, self._next, _AT_ONCE):
             count = min(_AT_ONCE, self._next - begin)
             at = (begin - self._first) * VALUE_SIZE
-            yield TablePart(begin, fs.load_array(self._path, "u1", count * VALUE_SIZE, at), None)
+            yield EntryRun(begin, fs.load_array(self._path, "u1", count * VALUE_SIZE, at).data, VALUE_SIZE)
 
-    def put(self, run: OffsetRun) -> None:
+    def put(self, run: EntryRun) -> None:
         """Append values."""
         self._append(run.entries)
 
-    def blank(self, begin: int, end: int, following: OffsetRun) -> None:
+    def blank(self, begin: int, end: int, following: EntryRun) -> None:
         """Append pre-blank values into a gap, with the time of the next message: times must not run backwards."""
         value = PRE_BLANK + bytes(following.entries[VALUE_SIZE - 8 : VALUE_SIZE])
         while begin < end:
@@ -58,14 +56,3 @@ class OutOfOrderQueue:
 
     def _append(self, values: memoryview) -> None:
         fs.append(self._path, values)
-
-
-def _runs(pieces: Sequence[TablePart]) -> Iterator[OffsetRun]:
-    for piece in pieces:
-        values = piece.values.data
-        if piece.offsets is None:
-            yield OffsetRun(piece.first, values, VALUE_SIZE)
-            continue
-        offsets = piece.offsets
-        for begin, end in consecutive_runs(offsets):
-            yield OffsetRun(int(offsets[begin]), values[begin * VALUE_SIZE : end * VALUE_SIZE], VALUE_SIZE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ from reput.pipeline.build.rocksdb.columns import stretch_columns
 from reput.pipeline.build.rocksdb.rules import OutOfOrderQueue
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import KEY_ROWS, TOPICS, key_columns, keys_of
-from reput.pipeline.split.rocksdb_parts import PartRange, TablePart
+from reput.pipeline.split.rocksdb_parts import PartRange
+from reput.queue.runs import EntryRun
 
 _AT_ONCE = 1 << 18
 _TABLE_ENTRIES = 4 << 20
@@ -82,7 +84,7 @@ def build_tables(job: Job, stretch: TableQueues) -> Built:
                 continue
             tables.add(columns.entries_of(begin, row))
             reordered = OutOfOrderQueue(job, key, name)
-            outcomes.append(reordered.build(columns.pieces_of(row), stretch.ends.get(key, 0)))
+            outcomes.append(reordered.build(partial(columns.runs_of, row), stretch.ends.get(key, 0)))
             ends[row] = tables.add_queue(row, reordered.result())
             begin = row + 1
         tables.add(columns.entries_of(begin, len(columns.keys)))
@@ -120,16 +122,15 @@ class _Tables:
                 self._made.append(path)
             self._table.add(group)
 
-    def add_queue(self, row: int, pieces: Iterable[TablePart]) -> tuple[int, int, int, int]:
-        """Append a queue whose pieces are consecutive; returns its ends in the columns' order, -1 without an entry."""
+    def add_queue(self, row: int, runs: Iterable[EntryRun]) -> tuple[int, int, int, int]:
+        """Append a queue whose runs are consecutive; returns its ends in the columns' order, -1 without an entry."""
         first = last = first_physical = last_physical = -1
-        for piece in pieces:
-            values = piece.values
-            places = (row, piece.first, piece.entries, values.ctypes.data)
+        for run in runs:
+            places = (row, run.first, run.next - run.first, run.rows.ctypes.data)
             self.add(EntryPieces(*(np.array([place], dtype=np.int64) for place in places)))
             if first < 0:
-                first, first_physical = piece.first, int.from_bytes(values[:8].tobytes())
-            last, last_physical = piece.first + piece.entries - 1, int.from_bytes(values[-VALUE_SIZE:][:8].tobytes())
+                first, first_physical = run.first, int.from_bytes(run.entries[:8])
+            last, last_physical = run.next - 1, int.from_bytes(run.entries[-VALUE_SIZE:][:8])
         return first, first_physical, last, last_physical
 
     def _finish(self) -> None:
@@ -143,14 +144,14 @@ class _Tables:
         return tuple(self._made)
 
 
-def chunks(pieces: Iterable[TablePart]) -> Iterator[tuple[int, bytes]]:
-    """Yield the values of consecutive pieces in chunks, each with its first queue offset."""
+def chunks(runs: Iterable[EntryRun]) -> Iterator[tuple[int, bytes]]:
+    """Yield the values of consecutive runs in chunks, each with its first queue offset."""
     begin, count, held = -1, 0, list[bytes]()
-    for piece in pieces:
-        for at in range(0, piece.entries, _AT_ONCE):
-            values = piece.values[at * VALUE_SIZE : (at + _AT_ONCE) * VALUE_SIZE].tobytes()
+    for run in runs:
+        for at in range(0, run.next - run.first, _AT_ONCE):
+            values = run.entries[at * VALUE_SIZE : (at + _AT_ONCE) * VALUE_SIZE].tobytes()
             if not held:
-                begin = piece.first + at
+                begin = run.first + at
             held.append(values)
             count += len(values) // VALUE_SIZE
             if count >= _AT_ONCE:
