@@ -230,7 +230,7 @@ def model(offsets: Sequence[int]) -> tuple[int, list[int | None]]:
             held.append(number)
         elif offset > first + len(held):
             held += [None] * (offset - first - len(held)) + [number]
-        elif offset == 0 and first + len(held) > 1 and follows_zero(offsets[number:]) != first + len(held):
+        elif offset == 0 and follows_zero(offsets[number:]) != first + len(held):
             first, held = 0, [number]
     return first, held
 
