@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -309,13 +309,26 @@ def test_a_reader_misses_nothing_of_an_owner_that_closes(tmp_path: Path, monkeyp
             ]
 
 
+class Stale:
+    """A secondary that never sees what its owner writes."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    def try_catch_up_with_primary(self) -> None:
+        """Stay as it is."""
+
+
 def test_a_stale_reader_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that does not reach the frontier when it follows its owner is opened again and has all."""
-    path = tmp_path / "store"
+    path, opened = tmp_path / "store", DatabaseReader._opened
+    monkeypatch.setattr(DatabaseReader, "_opened", lambda self, families: Stale(opened(self, families)))
     with kinds.open_store(path, ROCKSDB) as store:
         for number in range(3):
             store.put_message(reput.Message("orders", b"%d" % number), 0)
             store.reput(spark=False)
-            monkeypatch.setattr(DatabaseReader, "refresh", lambda _self: None)
         assert store.max_offset("orders", 0) == 3
         assert [message.body for message in store.get_message("orders", 0, 0, 9)] == [b"0", b"1", b"2"]
