@@ -78,13 +78,13 @@ def new_store(folder: Path) -> Path:
 
 
 def general_put(folder: Path, codes: list[Any]) -> None:
-    """Put the first message of its shape."""
+    """Put the first message of a writer: room must be made for it."""
     with reput.MessageStore.open(folder) as store, entered(codes):
         store.put_message(reput.Message("orders", b"one more", keys="k"), queue_id=0)
 
 
 def ordinary_put(folder: Path, codes: list[Any]) -> None:
-    """Put two messages of one shape, and note the second put."""
+    """Put two messages to one queue, and note the second put."""
     with reput.MessageStore.open(folder) as store:
         store.put_message(reput.Message("orders", b"one more", keys="k"), queue_id=0)
         with entered(codes):

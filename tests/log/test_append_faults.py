@@ -321,9 +321,9 @@ def test_what_was_committed_leaves_the_write_buffer(tmp_path: Path) -> None:
         while log.wrote < 10_000:
             log.append(one())
         log.commit()
-        assert log._memory is not None
-        assert not any(log._memory[:8192])
-        assert any(log._memory[8192 : log.wrote])
+        assert log._end.memory is not None
+        assert not any(log._end.memory[:8192])
+        assert any(log._end.memory[8192 : log.wrote])
     assert sum(record.size for record in read_log(tmp_path)) == log.wrote
 
 
@@ -395,9 +395,9 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                 assert log._lock.acquire(timeout=5)
                 log._lock.release()
-                position = log.wrote - log._start
-                if log._memory is not None and log._room_end > 0:
-                    later = log._memory[position : position + 32_000]
+                position = log.wrote - log._end.start
+                if log._end.memory is not None and log._end.room_end > 0:
+                    later = log._end.memory[position : position + 32_000]
                     # The blank record of a file whose end was interrupted: it is put again, or written over.
                     blank = encode_blank(log._files.current.size - position)  # type: ignore[union-attr]
                     assert not any(later.removeprefix(blank))
@@ -418,16 +418,13 @@ def test_a_put_that_is_interrupted_behind_its_record(
     """A record that is written when the interrupt comes, and that no put answers for, is zeros again."""
     with open_log(tmp_path) as log:
         log.append(one())
-        ((length, shapes),) = log._shapes.items()
-        ((key, shape),) = shapes.items()
 
-        def pack_into(memory: Any, position: int, *values: Any) -> None:
-            shape.pack_into(memory, position, *values)
+        def breaks_off(*_: Any) -> None:
             raise broken
 
-        log._shapes[length][key] = shape._replace(pack_into=pack_into)
+        monkeypatch.setattr("reput.log.append.append.raise_numbers", breaks_off)
         with pytest.raises(broken):
-            log.append(one())
-        log._shapes[length][key] = shape
+            log.append(Message("orders", b"x", reconsume_times=1))
+        monkeypatch.undo()
         assert len(read_log(tmp_path)) == 1
         assert log.append(one()).queue_offset == 1

@@ -7,12 +7,14 @@ import errno
 import itertools
 import os
 import threading
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reput.errors import ClosedError, FlushError
 from reput.files import fs
+from reput.files.watermarks import WatermarkCell
 from reput.log.append import append
 from reput.log.append.append import Flushed, LogAppender
 from reput.log.append.flush import FlushService, is_due
@@ -406,16 +408,22 @@ def test_a_flush_tells_the_time_of_what_it_made_durable(tmp_path: Path, monkeypa
         assert log.flush() == Flushed(results[-1].end_offset, results[-1].store_timestamp)
 
 
-class _Mark(dict[int, int]):
+class _Mark:
     """A watermark that, when it is let go of, says what the log answers at that moment."""
 
     def __init__(self, answers: list[Any], ask: Callable[[], Any]) -> None:
-        super().__init__({0: 0})
+        self.memory = array("q", [0])
         self._answers, self._ask = answers, ask
+
+    def __getitem__(self, place: int) -> int:
+        return self.memory[place]
+
+    def __setitem__(self, place: int, value: int) -> None:
+        self.memory[place] = value
 
     def release(self) -> None:
         """Gone: to read it is an error."""
-        self.clear()
+        del self.memory
         self._answers.append(self._ask())
 
 
@@ -428,7 +436,8 @@ def test_positions_can_be_asked_for_while_the_log_closes(tmp_path: Path) -> None
 
         def cell(self, _: str) -> Any:
             """One of them."""
-            return _Mark(answers, lambda: (log.flushed, log.confirmed))
+            mark = _Mark(answers, lambda: (log.flushed, log.confirmed))
+            return WatermarkCell(mark, mark.memory.buffer_info()[0])  # type: ignore[arg-type]
 
     log = open_log(tmp_path, watermarks=Marks())
     end = log.append(one()).end_offset

@@ -171,8 +171,8 @@ def test_a_put_of_any_kind_that_is_interrupted_leaves_nothing(
             with pytest.raises(KeyboardInterrupt):
                 log.append(message, queue_id)
             assert (log.wrote, set(log.next_offsets().values())) == (0, set())
-            assert log._memory is not None
-            assert not any(log._memory[:4096])
+            assert log._end.memory is not None
+            assert not any(log._end.memory[:4096])
         monkeypatch.undo()
         assert log.append(message, queue_id).queue_offset == 0
         assert log.append(message, queue_id).queue_offset == (3 if kind == "batch" else 1)

@@ -70,7 +70,7 @@ def test_lookup_by_time(tmp_path: Path) -> None:
         assert store._writing is not None
         found = []
         for time_ms in clock:
-            store._writing.appender._last_ms = 4_000_000_000_000 + time_ms
+            store._writing.appender._end.last_ms = 4_000_000_000_000 + time_ms
             message = Message("batches", b"x", properties={"INNER_NUM": "10"}, sys_flag=FLAG_INNER_BATCH)
             found.append(store.put_message(message).queue_offset)
         assert found == [0, 10, 20, 30, 40]

@@ -6,7 +6,9 @@ import contextlib
 import mmap
 import os
 import secrets
+from array import array
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,19 @@ from reput.formats.own import files as own
 from reput.kernels.layouts.records import address_of
 
 _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}
+
+
+class WatermarkCell(NamedTuple):
+    """The place of one watermark: `view[0]` is the value, and `at` its address as long as the view is in use."""
+
+    view: memoryview
+    at: int
+
+    @classmethod
+    def own(cls, value: int = 0) -> Self:
+        """Return a place that no other process reads."""
+        memory = array("q", [value])
+        return cls(memoryview(memory), memory.buffer_info()[0])
 
 
 class Watermarks:
@@ -66,14 +81,15 @@ class Watermarks:
     def __setitem__(self, name: str, value: int) -> None:
         self._values[_PLACE[name]] = value
 
-    def cell(self, name: str) -> memoryview:
-        """Return one watermark as a view of one int64: `cell[0] = offset` is the fastest way to publish it.
+    def cell(self, name: str) -> WatermarkCell:
+        """Return one watermark as a view of one int64 and its address: the fastest ways to publish it.
 
-        Release it before the watermarks are closed.
+        Release the view before the watermarks are closed.
         """
         assert self._memory is not None, "read-only"
         place = _PLACE[name] * self._values.itemsize
-        return memoryview(self._memory)[place : place + self._values.itemsize].cast("q")
+        view = memoryview(self._memory)[place : place + self._values.itemsize].cast("q")
+        return WatermarkCell(view, self.address(name))
 
     def address(self, name: str) -> int:
         """Return the memory address of one watermark; it is valid as long as the caller keeps `memory`."""

@@ -210,6 +210,9 @@ def kernels(kind: str) -> Kernels:
     return Kernels(**{name: getattr(_twin(module, kind), name) for name, module in _KERNELS.items()})
 
 
+PlaceRecord = Callable[[int, int, int, int, int, int, bytes, bytes], tuple[int, int, int, int]]
+
+
 class EncodeKernels(NamedTuple):
     """The kernels that write records; signatures are in `reput.kernels.reference.encode`."""
 
@@ -217,18 +220,18 @@ class EncodeKernels(NamedTuple):
     write_records: Callable[[int, int, int, int, int, int], int]
     add_queue: Callable[[int, int, int, int, int], int]
     body_crc: Callable[[bytes], int]
+    place_record: PlaceRecord
 
 
 @_KernelChoice
 def encode_kernels(kind: str) -> EncodeKernels:
     """Return the encode kernels of that kind; readers never load them."""
-    module = _twin("encode", kind)
-    body_crc = module.body_crc
+    found = _all_of(EncodeKernels, "encode", kind)
     if kind == COMPILED:
         from reput.kernels.compiled.tools.jit import entry_point
 
-        body_crc = entry_point(body_crc)
-    return EncodeKernels(module.lay_out, module.write_records, module.add_queue, body_crc)
+        return found._replace(body_crc=entry_point(found.body_crc), place_record=entry_point(found.place_record))
+    return found
 
 
 class ClientKernels(NamedTuple):

@@ -13,13 +13,15 @@ from reput.formats.log import record as fmt
 from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.formats.paths import MAX_QUEUE_ID
 from reput.kernels.compiled.tools.crc import body_crc, crc32_at
-from reput.kernels.compiled.tools.jit import kernel
+from reput.kernels.compiled.tools.jit import BYTES, INT, INTS_4, entry_kernel, kernel
 from reput.kernels.compiled.tools.memory import (
+    address_of,
     byte_at,
     copy_bytes,
     int32_at,
     load_le64,
     ones_64,
+    publish_64,
     separators_64,
     spaces_64,
     store_8,
@@ -32,8 +34,9 @@ from reput.kernels.compiled.tools.memory import (
 )
 from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal, TextsAt
+from reput.kernels.layouts.place import NOT_PLACED, NOW, TOPIC_LAYOUT, EndAt, TopicAt
 
-__all__ = ["add_queue", "body_crc", "lay_out", "write_records"]
+__all__ = ["add_queue", "body_crc", "lay_out", "place_record", "write_records"]
 
 _AT = fmt.HEAD.offsets
 _MAGIC_AT, _CRC_AT, _QUEUE_ID_AT, _FLAG_AT = (_AT[name] for name in ("magic", "body_crc", "queue_id", "flag"))
@@ -62,6 +65,7 @@ assert len(props.KEYS) == len(props.TAGS) == 4
 assert len(props.CRC32) == len(props.UNIQUE_KEY) == 8
 _NAME_4, _NAME_8 = 5, 9
 """Bytes of such a name and its separator."""
+_TOPIC_SIZE = TOPIC_LAYOUT.size
 _ENCODED = -1
 """In place of a name's bytes: the column holds whole properties, with no name or separator to add."""
 _ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
@@ -407,6 +411,20 @@ def _copy_named_4(at, name, begin, end):
 
 
 @kernel
+def _write_head(record, size, magic, crc, queue_id, flag, number, physical, sys_flag, born):
+    """Write the fields of a record up to the born timestamp."""
+    store_be32(record, np.int32(size))
+    store_be32(record + _MAGIC_AT, np.int32(magic))
+    store_be32(record + _CRC_AT, np.int32(crc))
+    store_be32(record + _QUEUE_ID_AT, np.int32(queue_id))
+    store_be32(record + _FLAG_AT, np.int32(flag))
+    store_be64(record + _QUEUE_OFFSET_AT, np.int64(number))
+    store_be64(record + _PHYSICAL_AT, np.int64(physical))
+    store_be32(record + _SYS_FLAG_AT, np.int32(sys_flag))
+    store_be64(record + _BORN_AT, np.int64(born))
+
+
+@kernel
 def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
     """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
 
@@ -441,15 +459,11 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
         store_64(next_offsets + 8 * row, number + 1)
         store_64(numbers + 8 * n, number)
         store_64(places + 8 * n, physical)
-        store_be32(record, np.int32(size))
-        store_be32(record + _MAGIC_AT, np.int32(int32_at(magics, row)))
-        store_be32(record + _CRC_AT, np.int32(crc32_at(body_at, body_at + body_size)))
-        store_be32(record + _QUEUE_ID_AT, np.int32(int32_at(ids, row)))
-        store_be32(record + _FLAG_AT, np.int32(int32_at(flags, n) if flags != 0 else 0))
-        store_be64(record + _QUEUE_OFFSET_AT, number)
-        store_be64(record + _PHYSICAL_AT, physical)
-        store_be32(record + _SYS_FLAG_AT, np.int32(int32_at(sys_flags, n) if sys_flags != 0 else sys_flag))
-        store_be64(record + _BORN_AT, _born(batch, n, store_timestamp))
+        crc = crc32_at(body_at, body_at + body_size)
+        flag = int32_at(flags, n) if flags != 0 else 0
+        bits = int32_at(sys_flags, n) if sys_flags != 0 else sys_flag
+        born = _born(batch, n, store_timestamp)
+        _write_head(record, size, int32_at(magics, row), crc, int32_at(ids, row), flag, number, physical, bits, born)
         copy_bytes(record + _HEAD_SIZE, host, host_size)
         at = record + _HEAD_SIZE + host_size
         store_be64(at, np.int64(store_timestamp))
@@ -475,6 +489,63 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
         record += size
         physical += size
     return np.int64(record - buffer)
+
+
+@entry_kernel(INT, INT, INT, INT, INT, INT, BYTES, BYTES, returns=INTS_4)
+def place_record(end, topic, queue_id, flag, born, now_ns, body, properties):
+    """Write the record of an ordinary message at the log's end, and number it.
+
+    Returns: log offset, size, queue offset and store time; the offset is NOT_PLACED if nothing was written.
+    """
+    body_size, properties_size = np.int64(len(body)), np.int64(len(properties))
+    if (
+        queue_id < 0
+        or queue_id >= word(topic, TopicAt.queues)
+        or flag != np.int32(flag)
+        or body_size > word(end, EndAt.max_body)
+        or properties_size > _MAX_PROPERTIES
+    ):
+        return np.int64(NOT_PLACED), np.int64(0), np.int64(0), np.int64(0)
+    number_at = word(topic, TopicAt.numbers_at) + 8 * queue_id
+    number = word(number_at, 0)
+    host_size, tail_size = word(end, EndAt.born_host_size), word(end, EndAt.tail_size)
+    part_size, offset = word(topic, TopicAt.part_size), word(end, EndAt.offset)
+    size = (
+        _HEAD_SIZE + host_size + _TIME_SIZE + tail_size + _BODY_LENGTH_SIZE + body_size + part_size
+        + _PROPERTIES_LENGTH_SIZE + properties_size
+    )  # fmt: skip
+    if number < 0 or offset + size > word(end, EndAt.room_end):
+        return np.int64(NOT_PLACED), np.int64(0), np.int64(0), np.int64(0)
+    now, last = now_ns // 1_000_000, word(end, EndAt.last_ms)
+    if now < last:
+        now = last
+        store_64(end + 8 * EndAt.steps_back, word(end, EndAt.steps_back) + 1)
+    record, body_at = word(end, EndAt.memory_at) + offset, address_of(body)
+    _write_head(
+        record, size, word(topic, TopicAt.magic), crc32_at(body_at, body_at + body_size), queue_id, flag, number,
+        offset, word(end, EndAt.sys_flag), now if born == NOW else born,
+    )  # fmt: skip
+    at = record + _HEAD_SIZE
+    copy_bytes(at, word(end, EndAt.born_host_at), host_size)
+    at += host_size
+    store_be64(at, now)
+    copy_bytes(at + _TIME_SIZE, word(end, EndAt.tail_at), tail_size)
+    at += _TIME_SIZE + tail_size
+    store_be32(at, np.int32(body_size))
+    at += _BODY_LENGTH_SIZE
+    copy_bytes(at, body_at, body_size)
+    at += body_size
+    copy_bytes(at, topic + _TOPIC_SIZE, part_size)
+    at += part_size
+    store_be16(at, np.int16(properties_size))
+    copy_bytes(at + _PROPERTIES_LENGTH_SIZE, address_of(properties), properties_size)
+    store_64(number_at, number + 1)
+    store_64(end + 8 * EndAt.last_ms, now)
+    store_64(end + 8 * EndAt.offset, offset + size)
+    publish_64(word(end, EndAt.wrote_at), offset + size)
+    if word(end, EndAt.confirmed_at) != 0:
+        publish_64(word(end, EndAt.confirmed_at), offset + size)
+    return offset, size, number, now
 
 
 @kernel

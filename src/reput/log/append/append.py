@@ -17,10 +17,8 @@ Source: `CommitLog.asyncPutMessage`, `CommitLog.DefaultAppendMessageCallback`, `
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from mmap import mmap
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -29,9 +27,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.files.closing import Closing
+from reput.files.watermarks import WatermarkCell
 from reput.formats.log.record import BLANK_SIZE
-from reput.kernels import encode_kernels
+from reput.kernels import COMPILED, PlaceRecord, encode_kernels, kind_in_use
+from reput.kernels.layouts.place import NOT_PLACED, NOW
 from reput.log.append.append_file import AppendFile
+from reput.log.append.log_end import LogEnd
 from reput.log.append.rolling import RollingFiles
 from reput.log.append.settings import LogSettings
 from reput.log.encode.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
@@ -118,8 +119,6 @@ class LogAppender(Closing):
     ) -> None:
         self.folder = folder
         self.settings = settings
-        self.clock_steps_back = 0
-        """Number of puts that got the time of the put before, because the clock was set back."""
         self.when_disk_full: Callable[[], str] = str
         """Returns the text that a put adds to its reason if the disk is full."""
         if not fs.exists(folder):
@@ -139,25 +138,20 @@ class LogAppender(Closing):
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
         self._frame, self._encode = self._records.frame, self._records.encode
-        self._shapes = self._records.shapes
-        self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
-        self._crc = encode_kernels().body_crc
+        self._place: PlaceRecord | None = None
         self._columns: ColumnBatches | None = None
         self._client_batches: ClientBatches | None = None
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
-        # Store times of the last record, and of the last record in the files.
-        self._last_ms = self._committed_ms = start.last_store_timestamp
-        # The current file: its memory, its start, and the log offset up to which it takes records (-1: no file yet).
-        self._memory: mmap | None = None
-        self._start, self._room_end = 0, -1
-        self._end = self._committed = end_offset
+        self._end = LogEnd(end_offset, start.last_store_timestamp, self._records, self._max_body)
+        self._end_at = self._end.at
+        # The log offset up to which the files hold the records, and the store time of the last one there.
+        self._committed, self._committed_ms = end_offset, start.last_store_timestamp
         self._confirm_writes = not settings.sync_flush and not buffered
         names = ("wrote_offset", "flushed_offset", "confirmed_offset")
-        self._cells = [watermarks.cell(name) if watermarks else _cell(0) for name in names]
-        self._wrote, self._flushed, self._confirmed = self._cells
-        for cell in self._cells:
+        self._take_cells([watermarks.cell(name) if watermarks else WatermarkCell.own() for name in names])
+        for cell in (self._wrote, self._flushed, self._confirmed):
             cell[0] = end_offset
         durable = end_offset if start.flushed_offset is None else min(start.flushed_offset, end_offset)
         self._recovered = range(durable, end_offset)
@@ -168,12 +162,12 @@ class LogAppender(Closing):
     @property
     def wrote(self) -> int:
         """Log offset up to which records are in memory or in the files."""
-        return self._end
+        return self._end.offset
 
     @property
     def committed(self) -> int:
         """Log offset up to which the files hold the records."""
-        return self._committed if self.settings.write_buffered else self._end
+        return self._committed if self.settings.write_buffered else self._end.offset
 
     @property
     def flushed(self) -> int:
@@ -188,7 +182,12 @@ class LogAppender(Closing):
     @property
     def last_store_timestamp(self) -> int:
         """Store time (ms) of the last record."""
-        return self._last_ms
+        return self._end.last_ms
+
+    @property
+    def clock_steps_back(self) -> int:
+        """Number of puts that got the time of the put before, because the clock was set back."""
+        return self._end.steps_back
 
     def next_offsets(self) -> dict[tuple[bytes, int], int]:
         """Return the number that the next message of each queue gets."""
@@ -206,7 +205,7 @@ class LogAppender(Closing):
             self._blocked = MessageRefusedError(PutStatus.DISK_FULL, reason) if reason else None
             if reason:
                 # With no room left, every put calls _make_room, which checks this.
-                self._room_end = -1
+                self._end.shut()
 
     # --- puts ----------------------------------------------------------------------------------
 
@@ -223,63 +222,42 @@ class LogAppender(Closing):
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
-            try:
-                size, pack_into, begin, tail = self._shapes[len(body)][topic.key + len(properties)]
-                is_known = topic[queue_id] >= 0 <= queue_id
-            except (KeyError, IndexError, TypeError):
-                # The first message of its shape, or of its queue.
-                body, is_known = checked_body(body, self._max_body), False
-                self._records.prepare_shape(topic, body, properties)
+            place, born = self._place, message.born_timestamp
             if (
-                not is_known
+                place is None
+                # The kernel takes anything that int() takes.
+                or type(queue_id) is not int
+                or type(message.flag) is not int
+                or not (born is None or (type(born) is int and born > NOW))
                 or message.sys_flag
                 or message.born_host is not None
                 or message.reconsume_times
                 or message.prepared_transaction_offset
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
-            crc, born = self._crc(body), message.born_timestamp
-            with self._lock:
-                try:
-                    end = self._end + size
-                    if end > self._room_end:
-                        self._make_room(size)
-                        end = self._end + size
-                    offset = end - size
-                    number = topic[queue_id]
-                    if number < 0:  # noqa: PLR1730 - its topic was just deleted; a call of max takes 60 ns
-                        number = 0
-                    now = _time_ns() // 1_000_000
-                    if now < self._last_ms:
-                        now = self._last_ms
-                        self.clock_steps_back += 1
-                    # Pack straight into the map: joining the parts first takes twice as long.
-                    pack_into(
-                        self._memory, offset - self._start, begin, crc, queue_id, message.flag, number, offset,
-                        self._host_bits, now if born is None else born, self._born_host, now, tail, body,
-                        topic.part, len(properties), properties,
-                    )  # fmt: skip
-                    topic[queue_id] = number + 1
-                    self._last_ms = now
-                    self._end = self._wrote[0] = end
-                    if self._confirm_writes:
-                        self._confirmed[0] = end
-                except struct.error as error:
-                    self._take_back(size)
-                    raise illegal(f"flag, sysFlag or born timestamp out of range: {error}") from None
-                except BaseException:
-                    self._take_back(size)
-                    raise
+            if born is None:
+                born = NOW
+            try:
+                with self._lock:
+                    offset, size, number, now = place(
+                        self._end_at, topic.at, queue_id, message.flag, born, _time_ns(), body, properties
+                    )
+            except OverflowError:
+                offset = NOT_PLACED
+            if offset == NOT_PLACED:
+                # A new queue, no room left in memory, or a number that no record holds.
+                return self._append_any(message, body, properties, topic, queue_id)
         except (MessageRefusedError, AttributeError, TypeError) as problem:
             return self._refused(message, queue_id, problem)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _take_back(self, size: int) -> None:
         """Zero the bytes after the log's end where storing a record has failed."""
-        if self._memory is not None and self._end + size <= self._room_end:
-            at = self._end - self._start
+        end = self._end
+        if end.memory is not None and end.offset + size <= end.room_end:
+            at = end.offset - end.start
             try:
-                self._memory[at : at + size] = bytes(size)
+                end.memory[at : at + size] = bytes(size)
             except BaseException as error:
                 self._stop(ReputError(f"{self.folder}: half a record is left after the log's end: {error!r}"))
                 raise
@@ -303,12 +281,13 @@ class LogAppender(Closing):
         Raises:
             MessageRefusedError: It cannot be stored.
         """
+        body = checked_body(body, self._max_body)
         parts = RecordParts.of(message, self._frame(message), body, properties, topic, queue_id)
         size = parts.size
         with self._lock:
-            if self._end + size > self._room_end:
+            if self._end.offset + size > self._end.room_end:
                 self._make_room(size)
-            offset = self._end
+            offset = self._end.offset
             number = self._topics.next_offset(topic, queue_id, offset)
             now = self._now()
             numbered = is_numbered(message.sys_flag)
@@ -325,16 +304,16 @@ class LogAppender(Closing):
             inner = checked_inner(message, topic, self._topics, self.settings.enable_lmq)
             frame = self._records.frame(message, inner=True)
             with self._lock:
-                number = self._topics.next_offset(topic, queue_id, self._end)
+                number = self._topics.next_offset(topic, queue_id, self._end.offset)
                 numbered = is_numbered(message.sys_flag)
-                further = inner.next_offsets(self._topics, self._end)
+                further = inner.next_offsets(self._topics, self._end.offset)
                 stored = inner.numbered(number, further)
                 properties = self._properties.encode(stored, inner=True)
                 parts = RecordParts.of(stored, frame, body, properties, topic, queue_id)
                 size = parts.size
-                if self._end + size > self._room_end:
+                if self._end.offset + size > self._end.room_end:
                     self._make_room(size)
-                offset, now = self._end, self._now()
+                offset, now = self._end.offset, self._now()
                 data = self._encode(parts, number if numbered else 0, offset, now)
                 following = inner.following(further)
                 if numbered:
@@ -346,14 +325,14 @@ class LogAppender(Closing):
 
     def _store(self, data: bytes, now: int, following: Mapping[tuple[TopicState, int], int]) -> None:
         """Put a record at the log's end, where there is room, and set the next offsets of its queues to `following`."""
-        memory: Any = self._memory
-        begin, end = self._end - self._start, self._end + len(data)
+        memory: Any = self._end.memory
+        begin, end = self._end.offset - self._end.start, self._end.offset + len(data)
         try:
             memory[begin : begin + len(data)] = data
             # The last call: no interrupt can come after it.
             raise_numbers(following.keys(), following.values())
-            self._last_ms = now
-            self._end = self._wrote[0] = end
+            self._end.last_ms = now
+            self._end.offset = self._wrote[0] = end
             if self._confirm_writes:
                 self._confirmed[0] = end
         except BaseException:
@@ -419,19 +398,19 @@ class LogAppender(Closing):
                 self._raise_stopped()
                 return stored_nothing(PutStatus.PUT_OK)
             self._make_room(batch.size, by_write=True)
-            file, position = self._files.current, self._end - self._start
+            file, position = self._files.current, self._end.offset - self._end.start
             assert file is not None
             try:
-                result = batch.encode(file.write, position, self._end, self._now())
+                result = batch.encode(file.write, position, self._end.offset, self._now())
             except BaseException as error:
                 broken = self._half_written(file, position, batch.size, error)
                 if broken is error:
                     raise
                 raise broken from error
-            self._last_ms = result.store_timestamp
-            self._end = self._wrote[0] = self._end + batch.size
+            self._end.last_ms = result.store_timestamp
+            self._end.offset = self._wrote[0] = self._end.offset + batch.size
             if self._confirm_writes:
-                self._confirmed[0] = self._end
+                self._confirmed[0] = self._end.offset
             return result
 
     def _half_written(self, file: AppendFile, position: int, size: int, error: BaseException) -> BaseException:
@@ -455,9 +434,9 @@ class LogAppender(Closing):
 
     def _now(self) -> int:
         now = _time_ns() // 1_000_000
-        if now < self._last_ms:
-            self.clock_steps_back += 1
-            return self._last_ms
+        if now < self._end.last_ms:
+            self._end.step_back()
+            return self._end.last_ms
         return now
 
     def _make_room(self, size: int, by_write: bool = False) -> None:
@@ -476,18 +455,21 @@ class LogAppender(Closing):
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
         # Until the file is known: an interrupt below may leave a file whose memory is gone.
-        self._room_end = -1
+        self._end.shut()
         try:
-            file, offset = self._files.make_room(self._end, size, by_write)
+            file, offset = self._files.make_room(self._end.offset, size, by_write)
         except NoSpaceError as error:
             raise self._disk_full(error) from error
-        if offset != self._end:
-            self._end = self._committed = self._wrote[0] = offset
-            self._committed_ms = self._last_ms
+        if offset != self._end.offset:
+            self._end.offset = self._committed = self._wrote[0] = offset
+            self._committed_ms = self._end.last_ms
             if not self.settings.sync_flush:
                 # Also with a write buffer: ending a file writes its buffer out.
                 self._confirmed[0] = offset
-        self._memory, self._start, self._room_end = file.memory, file.start, file.start + file.room_end
+        self._end.take_memory(file.memory, file.start, file.start + file.room_end)
+        if self._place is None and not self._records.append_crc and kind_in_use() == COMPILED:
+            # The plain kernel does not do less than `_append_any`.
+            self._place = encode_kernels().place_record
 
     # --- commit, flush, close ------------------------------------------------------------------
 
@@ -500,18 +482,18 @@ class LogAppender(Closing):
         with self._lock:
             self._raise_stopped()
             self._commit()
-            return self._end
+            return self._end.offset
 
     def _commit(self) -> None:
         file = self._files.current
-        if self.settings.write_buffered and file is not None and self._committed < self._end:
+        if self.settings.write_buffered and file is not None and self._committed < self._end.offset:
             try:
                 # After an interrupt the current file may begin after the log's end: then nothing is left to write.
-                file.commit(max(self._end - file.start, 0))
+                file.commit(max(self._end.offset - file.start, 0))
             except ReputError as error:
                 raise self._stop(error) from error
-            self._committed, self._committed_ms = self._end, self._last_ms
-            self._confirmed[0] = self._end
+            self._committed, self._committed_ms = self._end.offset, self._end.last_ms
+            self._confirmed[0] = self._end.offset
 
     def flush(self) -> Flushed:
         """Make all that is committed durable. Concurrent calls share one sync.
@@ -522,7 +504,7 @@ class LogAppender(Closing):
         with self._flush_lock:
             with self._lock:
                 self._raise_stopped()
-                stored_ms = self._committed_ms if self.settings.write_buffered else self._last_ms
+                stored_ms = self._committed_ms if self.settings.write_buffered else self._end.last_ms
                 files, target = self._files, Flushed(self.committed, stored_ms)
                 if target.offset == self.flushed and not files.retired:
                     return target
@@ -566,16 +548,21 @@ class LogAppender(Closing):
         finally:
             with self._flush_lock, self._lock:
                 self._stopped = ClosedError(f"{self.folder}: this log has been closed; open the store again")
-                self._memory, self._room_end = None, -1
+                self._end.drop_memory()
                 self._files.close()
                 self._let_go_of_cells()
 
     def _let_go_of_cells(self) -> None:
         # A concurrent reader of a position gets the old cell or the new one, never a released one.
-        old, self._cells = self._cells, [_cell(cell[0]) for cell in self._cells]
-        self._wrote, self._flushed, self._confirmed = self._cells
+        old = self._wrote, self._flushed, self._confirmed
+        self._take_cells([WatermarkCell.own(cell[0]) for cell in old])
         for cell in old:
             cell.release()
+
+    def _take_cells(self, cells: Sequence[WatermarkCell]) -> None:
+        wrote, flushed, confirmed = cells
+        self._wrote, self._flushed, self._confirmed = wrote.view, flushed.view, confirmed.view
+        self._end.publish_at(wrote.at, confirmed.at if self._confirm_writes else 0)
 
     def _stop(self, error: ReputError) -> FlushError:
         """Take no more puts: what the disk has kept is unknown, and a second fsync would not report it."""
@@ -584,16 +571,9 @@ class LogAppender(Closing):
             " what is left"
         )
         self._stopped = self._stopped or stopped
-        self._room_end = -1
+        self._end.shut()
         return stopped
 
     def _raise_stopped(self) -> None:
         if self._stopped is not None:
             raise type(self._stopped)(str(self._stopped))
-
-
-def _cell(value: int) -> memoryview:
-    """Return a place for one watermark that no other process reads."""
-    cell = memoryview(bytearray(8)).cast("q")
-    cell[0] = value
-    return cell

@@ -47,7 +47,7 @@ class CheckedBatch(Protocol):
 def numbers_of(queues: Collection[tuple[TopicState, int]]) -> list[int]:
     """Return the next offsets of queues, NO_OFFSET for a queue without one."""
     try:
-        return [topic[queue_id] for topic, queue_id in queues]
+        return [topic.numbers[queue_id] for topic, queue_id in queues]
     except IndexError:
         return [topic.next_offset(queue_id) for topic, queue_id in queues]
 
@@ -63,7 +63,7 @@ def raise_numbers(
     try:
         for (topic, queue_id), number in zip(queues, numbers, strict=True):
             try:
-                topic[queue_id] = number
+                topic.numbers[queue_id] = number
             except IndexError:
                 topic.go_on_at(queue_id, number)
     except BaseException:

@@ -3,14 +3,12 @@
 The parts that many messages share (hosts, their bits in sysFlag) are prepared once for each kind of host. Then one
 `struct.pack` and one join make the record.
 
-Ordinary messages share more: a shape is prepared once for all records with the same lengths. The appender packs such a
-record straight into the map (`LogAppender.append`).
+Most puts do without: a kernel writes their records (`place_record`), see `LogAppender.append`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
 
@@ -31,16 +29,12 @@ from reput.log.encode.message import Message, OwnPathError, illegal
 from reput.log.encode.topics import TopicState
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
-_MOST_SHAPES = 1 << 13
-"""Most shapes that are kept. A shape takes some 600 bytes of memory, and saves a fifth of a put."""
 _MOST_FRAMES = 1 << 10
 """Most born hosts whose frames are kept. A frame takes 5 us to make."""
-_SIZE_AND_MAGIC = struct.Struct(">" + HEAD.codes(before="body_crc"))
-_HEAD_AFTER_MAGIC = HEAD.codes(since="body_crc")
 _STORED = BEFORE_BODY_V4.codes("store_timestamp", "store_host")
 _AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _BODY_LENGTH = BEFORE_BODY_V4.codes("body_length")
-_PACK_BODY_LENGTH, _PACK_LENGTH = struct.Struct(">" + _BODY_LENGTH).pack, PROPERTIES_LENGTH.struct.pack
+_PACK_LENGTH = PROPERTIES_LENGTH.struct.pack
 _LENGTHS = tuple(_PACK_LENGTH(length) for length in range(512))
 
 
@@ -56,20 +50,6 @@ class Frame(NamedTuple):
     born_host: bytes
     tail: bytes
     host_bits: int
-
-
-class RecordShape(NamedTuple):
-    """The parts that records share if their topics, bodies and properties have the same lengths: all but a few numbers.
-
-    `pack_into` takes `begin` (size and magic), CRC, queue id, flag, queue offset, physical offset, sysFlag, born time,
-    born host, store time, `tail` (as in `Frame`, and the body's length), body, topic's part, length of properties, and
-    properties.
-    """
-
-    size: int
-    pack_into: Callable[..., None]
-    begin: bytes
-    tail: bytes
 
 
 class RecordParts(NamedTuple):
@@ -104,9 +84,6 @@ class RecordEncoder:
         self._frame = self._make_frame(store_host, 0, 0)
         self._frames: dict[Host, Frame] = {}
         self._crc = encode_kernels().body_crc
-        self.shapes: dict[int, dict[int, RecordShape]] = {}
-        """By the body's length, then by `topic.key` plus the properties' length."""
-        self._shape_count = 0
 
     @property
     def host_parts(self) -> tuple[bytes, bytes]:
@@ -117,28 +94,6 @@ class RecordEncoder:
     def host_bits(self) -> int:
         """The hosts' bits in sysFlag of most records."""
         return self._frame.host_bits
-
-    def prepare_shape(self, topic: TopicState, body: bytes, properties: bytes) -> None:
-        """Add to `shapes` how to pack ordinary records like this one, unless there are too many shapes.
-
-        (A shape for each topic would save a length, but cost a tenth of a put with a thousand topics: the shapes no
-        longer fit the processor's cache.)
-        """
-        key = topic.key + len(properties)
-        if self.append_crc or self._shape_count >= _MOST_SHAPES or key in self.shapes.get(len(body), ()):
-            return
-        frame = self._frame
-        size = frame.size + len(body) + len(topic.part) + PROPERTIES_LENGTH.size + len(properties)
-        tail = frame.tail + _PACK_BODY_LENGTH(len(body))
-        packer = struct.Struct(
-            f">{_SIZE_AND_MAGIC.size}s{_HEAD_AFTER_MAGIC}{len(frame.born_host)}s{_STORED}{len(tail)}s"
-            f"{len(body)}s{len(topic.part)}s{PROPERTIES_LENGTH.codes()}{len(properties)}s"
-        )
-        assert packer.size == size
-        self.shapes.setdefault(len(body), {})[key] = RecordShape(
-            size, packer.pack_into, _SIZE_AND_MAGIC.pack(size, topic.magic), tail
-        )
-        self._shape_count += 1
 
     def frame(self, message: Message, inner: bool = False) -> Frame:
         """Return the parts that `message` shares with others; `inner`: it may be a batch in one record.

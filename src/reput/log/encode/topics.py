@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from reput.formats.layout import WORD_SIZE
 from reput.formats.log.record import (
     MAGIC_V1,
     MAGIC_V2,
@@ -15,6 +17,8 @@ from reput.formats.log.record import (
     topic_length_of,
 )
 from reput.formats.paths import MAX_QUEUE_ID, MAX_TOPIC_BYTES, is_topic_folder_name
+from reput.kernels.layouts.place import TOPIC_LAYOUT, TopicAt
+from reput.kernels.layouts.records import words_of
 from reput.log.encode.message import MessageRefusedError, illegal
 
 if TYPE_CHECKING:
@@ -22,44 +26,37 @@ if TYPE_CHECKING:
     StoredOffset = Callable[[bytes, int], int]
 
 DENSE = 1 << 10
-"""Queue ids below this have a place each in `TopicState`."""
+"""Queue ids below this have a place each in `TopicState.numbers`."""
 NO_OFFSET = -1
-_KEYS = [size << 16 for size in range(MAX_TOPIC_BYTES + 3)]
-"""By the length of `Topic.part`."""
+_NUMBERS_AT, _QUEUES = TopicAt.numbers_at, TopicAt.queues
 
 
-class TopicState(list[int]):
+class TopicState:
     """A checked topic: the next offsets of its queues, its bytes, and its record version.
 
-    It is the list of the next offsets by queue id, NO_OFFSET for a queue that has none. (A dict in an attribute touches
-    four places in memory instead of two: a twentieth of a put with a million queues.) `further` has the rare queue ids
-    from DENSE on. Two topics are equal only if they are the same object.
-
-    `part` is the topic's part of a record: the length, in one or two bytes, and the name. `key` is the part's length as
-    it enters the key of a record's shape; see `RecordEncoder.shapes`.
+    `numbers` has the next offsets by queue id, NO_OFFSET for a queue that has none, and `further` those of the rare
+    queue ids from DENSE on. `part` is the topic's part of a record: the length, in one or two bytes, and the name. `at`
+    is the address of the topic's record for the kernel (`TOPIC_LAYOUT`).
     """
 
-    __slots__ = ("further", "is_batch", "key", "magic", "name", "part")
+    __slots__ = ("_fields", "at", "further", "is_batch", "magic", "name", "numbers", "part")
 
     def __init__(self, name: bytes, magic: int, is_batch: bool = False) -> None:
-        super().__init__()
         self.name = name
         self.is_batch = is_batch
         self.magic = magic
         self.part = topic_length_of(magic).struct.pack(len(name)) + name
+        self.numbers = array("q")
         self.further: dict[int, int] = {}
-        # One number object for all topics of a length: it stays in the processor's cache with any number of topics.
-        self.key = _KEYS[len(self.part)]
-
-    __hash__ = object.__hash__  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+        words = words_of(TOPIC_LAYOUT, numbers_at=0, queues=0, magic=magic, part_size=len(self.part))
+        self._fields = array("q", words)
+        self._fields.frombytes(self.part + bytes(-len(self.part) % WORD_SIZE))
+        self.at = self._fields.buffer_info()[0]
 
     def next_offset(self, queue_id: int) -> int:
         """Return the offset that the next message of a queue gets, NO_OFFSET if it has none."""
-        if 0 <= queue_id < len(self):
-            return self[queue_id]
+        if 0 <= queue_id < len(self.numbers):
+            return self.numbers[queue_id]
         return self.further.get(queue_id, NO_OFFSET)
 
     def go_on_at(self, queue_id: int, offset: int) -> None:
@@ -67,13 +64,16 @@ class TopicState(list[int]):
         if queue_id >= DENSE:
             self.further[queue_id] = offset
             return
-        if queue_id >= len(self):
-            self.extend([NO_OFFSET] * (queue_id + 1 - len(self)))
-        self[queue_id] = offset
+        if queue_id >= self._fields[_QUEUES]:
+            # The numbers move. Whatever interrupts this, the kernel never finds a queue at an old place.
+            self._fields[_QUEUES] = 0
+            self.numbers.extend([NO_OFFSET] * (queue_id + 1 - len(self.numbers)))
+            self._fields[_NUMBERS_AT], self._fields[_QUEUES] = self.numbers.buffer_info()
+        self.numbers[queue_id] = offset
 
     def next_offsets(self) -> Iterator[tuple[int, int]]:
         """Yield queue id and next offset of each queue that has one."""
-        for queue_id, offset in [*enumerate(self), *self.further.items()]:
+        for queue_id, offset in [*enumerate(self.numbers), *self.further.items()]:
             if offset != NO_OFFSET:
                 yield queue_id, offset
 

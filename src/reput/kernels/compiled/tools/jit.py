@@ -23,19 +23,21 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 INT, BYTES = numba.types.int64, numba.types.Bytes(numba.types.uint8, 1, "C")
 """The types of entry kernels' arguments: a number or an address, Python's bytes."""
+INTS_4 = numba.types.UniTuple(INT, 4)
+"""The type of an answer of four numbers."""
 
 
-def entry_kernel(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
+def entry_kernel(*arguments: Any, returns: Any = INT) -> Callable[[Callable[..., Any]], Any]:
     """Compile, for these arguments alone, a kernel that Python calls often and that is done in a microsecond.
 
-    It returns a number and keeps the GIL. `entry_point` gives what to call.
+    It returns a number, or what `returns` says, and keeps the GIL. `entry_point` gives what to call.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit([INT(*arguments)], cache=True)(function)
+            return numba.njit([returns(*arguments)], cache=True)(function)
         except RuntimeError:
-            return numba.njit([INT(*arguments)])(function)
+            return numba.njit([returns(*arguments)])(function)
 
     return compiled
 

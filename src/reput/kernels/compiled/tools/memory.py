@@ -85,6 +85,18 @@ store_be32 = _storer(32, types.int32)
 store_be64 = _storer(64, types.int64)
 
 
+def _publish_64(typing_context: Any, address: Any, value: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[1], _pointer(builder, args[0], ir.IntType(64)), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+publish_64 = intrinsic(_publish_64)
+"""Store a number at an aligned address; who reads it there, in any process, finds all that was stored before it."""
+
+
 @kernel
 def word(record, place):
     """Return a field of a record, by the number of its word, or number `place` of the int64 values at an address."""

@@ -1,0 +1,51 @@
+"""The records that the kernel of a single put is called with: int64 fields; a call passes their addresses.
+
+The kernel gives a message its place at the log's end and its number in its queue, and writes its record there. Fields
+whose names end in `_at` hold addresses; the maker of a record keeps that memory as long as the record is in use.
+"""
+
+from __future__ import annotations
+
+from reput.formats.layout import Field, Layout
+
+_INT = "q"
+
+END_LAYOUT = Layout(
+    "The end of a log",
+    "reput",
+    [
+        Field("offset", _INT, "log offset after the last record; raised with each record"),
+        Field("room_end", _INT, "log offset up to which the memory takes records; -1: there is none"),
+        Field("memory_at", _INT, "the place that log offset 0 would have in the memory of the current file"),
+        Field("last_ms", _INT, "store time of the last record, in ms; no record gets an earlier one"),
+        Field("steps_back", _INT, "puts that got the time of the put before, because the clock was set back"),
+        Field("wrote_at", _INT, "where `offset` is published"),
+        Field("confirmed_at", _INT, "where it is published for readers; 0: they wait for something else"),
+        Field("max_body", _INT, "most bytes of a body"),
+        Field("sys_flag", _INT, "the bits of both hosts"),
+        Field("born_host_at", _INT, "the host that stores"),
+        Field("born_host_size", _INT, "its bytes"),
+        Field("tail_at", _INT, "what follows the store time: the host that stores, tries, and prepared offset"),
+        Field("tail_size", _INT, "its bytes"),
+    ],
+    "=",
+)
+EndAt = END_LAYOUT.words
+
+TOPIC_LAYOUT = Layout(
+    "A topic; its part of a record follows: the length in one or two bytes, and the name",
+    "reput",
+    [
+        Field("numbers_at", _INT, "the next offset of each queue by its id, int64; negative: it is not known"),
+        Field("queues", _INT, "queue ids in `numbers_at`, from 0 on; 0 while they move"),
+        Field("magic", _INT, "the record version's magic"),
+        Field("part_size", _INT, "bytes of the topic's part"),
+    ],
+    "=",
+)
+TopicAt = TOPIC_LAYOUT.words
+
+NOT_PLACED = -1
+"""The answer in place of a log offset where nothing was written: no room, a new queue, or a number out of its range."""
+NOW = -(1 << 63)
+"""In place of a born timestamp: the store time."""

@@ -1,0 +1,104 @@
+"""The end of a log in memory, as the writer and the kernel of a single put see it.
+
+The writer holds its lock while it reads several fields, or changes one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from mmap import mmap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.kernels.layouts.place import END_LAYOUT, EndAt
+from reput.kernels.layouts.records import address_of
+
+if TYPE_CHECKING:
+    from reput.log.encode.encode import RecordEncoder
+
+_OFFSET: int = EndAt.offset
+_ROOM_END: int = EndAt.room_end
+_LAST_MS: int = EndAt.last_ms
+_STEPS_BACK: int = EndAt.steps_back
+
+
+class LogEnd:
+    """The log's end, the memory there, and what all records of a put share.
+
+    `at` is the address of the record for the kernel (`END_LAYOUT`).
+
+    Args:
+        offset: Log offset after the last record.
+        last_ms: Store time of the last record, in ms.
+        records: The encoder of records, which has the hosts.
+        max_body: Most bytes of a body.
+    """
+
+    __slots__ = ("_fields", "_hosts", "at", "memory", "start")
+
+    def __init__(self, offset: int, last_ms: int, records: RecordEncoder, max_body: int) -> None:
+        self.memory: mmap | None = None
+        """The memory of the current file; None if there is none."""
+        self.start = 0
+        """Log offset at which the current file begins."""
+        self._hosts = born_host, tail = tuple(np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
+        fields = array("q", bytes(END_LAYOUT.size))
+        self._fields: array[int] = fields
+        fields[EndAt.max_body], fields[EndAt.sys_flag] = max_body, records.host_bits
+        fields[EndAt.born_host_at], fields[EndAt.born_host_size] = address_of(born_host), len(born_host)
+        fields[EndAt.tail_at], fields[EndAt.tail_size] = address_of(tail), len(tail)
+        fields[_OFFSET], fields[_ROOM_END], fields[_LAST_MS] = offset, -1, last_ms
+        self.at = fields.buffer_info()[0]
+
+    @property
+    def offset(self) -> int:
+        """Log offset after the last record."""
+        return self._fields[_OFFSET]
+
+    @offset.setter
+    def offset(self, offset: int) -> None:
+        self._fields[_OFFSET] = offset
+
+    @property
+    def room_end(self) -> int:
+        """Log offset up to which the memory takes records; -1 if there is none."""
+        return self._fields[_ROOM_END]
+
+    @property
+    def last_ms(self) -> int:
+        """Store time of the last record, in ms."""
+        return self._fields[_LAST_MS]
+
+    @last_ms.setter
+    def last_ms(self, time_ms: int) -> None:
+        self._fields[_LAST_MS] = time_ms
+
+    @property
+    def steps_back(self) -> int:
+        """Number of puts that got the time of the put before, because the clock was set back."""
+        return self._fields[_STEPS_BACK]
+
+    def step_back(self) -> None:
+        """Count such a put."""
+        self._fields[_STEPS_BACK] += 1
+
+    def shut(self) -> None:
+        """Take no records until room is made."""
+        self._fields[_ROOM_END] = -1
+
+    def drop_memory(self) -> None:
+        """Take no records, and let the memory go."""
+        self.shut()
+        self.memory = None
+
+    def take_memory(self, memory: mmap, start: int, room_end: int) -> None:
+        """Take records up to log offset `room_end` in the memory of a file that begins at `start`."""
+        self.memory, self.start = memory, start
+        # The array is gone after this line, so that the file can be closed; the address lives as long as the memory.
+        self._fields[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
+        self._fields[_ROOM_END] = room_end
+
+    def publish_at(self, wrote_at: int, confirmed_at: int) -> None:
+        """Set the addresses where the end is published: to all, and to readers (0: not with each put)."""
+        self._fields[EndAt.wrote_at], self._fields[EndAt.confirmed_at] = wrote_at, confirmed_at

@@ -1,0 +1,127 @@
+"""The kernel of a single put: both twins write the same record, and nothing where it has no place."""
+
+from __future__ import annotations
+
+import mmap
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput import kernels
+from reput.files.watermarks import WatermarkCell
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE
+from reput.formats.log.record import Host, Record, decode_record, encode_record
+from reput.kernels.layouts.place import NOT_PLACED, NOW
+from reput.log.append.log_end import LogEnd
+from reput.log.encode.encode import RecordEncoder
+from reput.log.encode.topics import NO_OFFSET, TopicState, TopicTable
+from support.twins import TWINS
+
+V4, V6 = Host(b"\x7f\0\0\1", 10911), Host(bytes(range(16)), -1)
+FILE_START, ROOM, MAX_BODY = 1 << 33, 2000, 700
+NUMBERS = (5, NO_OFFSET, (1 << 40) + 1)
+TOPICS = ("orders", "订单" * 30)
+
+
+class Put(NamedTuple):
+    """The arguments of a call, but for addresses."""
+
+    topic: int
+    queue_id: int
+    flag: int
+    born: int
+    now_ms: int
+    body: bytes
+    properties: bytes
+
+
+puts = st.builds(
+    Put,
+    st.integers(0, 1),
+    st.sampled_from((0, 0, 1, 2, 3, -1, 1 << 62)),
+    st.sampled_from((0, 7, -(1 << 31), (1 << 31) - 1, 1 << 31)),
+    st.sampled_from((NOW, 0, -1, (1 << 63) - 1)),
+    st.integers(1000, 1003),
+    st.binary(max_size=60) | st.sampled_from((bytes(MAX_BODY), bytes(MAX_BODY + 1))),
+    st.sampled_from((b"", b"a\x01b\x02", bytes(MAX_PROPERTIES_SIZE + 1))),
+)
+
+
+class Log:
+    """The end of a log of one file, with two topics."""
+
+    def __init__(self, twin: str, host: Host, publishes: bool = True) -> None:
+        self.place = kernels.encode_kernels(twin).place_record
+        self.records = RecordEncoder(host)
+        self.end = LogEnd(FILE_START + 100, 1001, self.records, MAX_BODY)
+        self.memory = mmap.mmap(-1, 4096)
+        self.wrote, self.confirmed = WatermarkCell.own(), WatermarkCell.own()
+        self.end.publish_at(self.wrote.at, self.confirmed.at if publishes else 0)
+        self.end.take_memory(self.memory, FILE_START, FILE_START + ROOM)
+        table = TopicTable({}, 0)
+        self.topics = [table.topic(name) for name in TOPICS]
+        for topic in self.topics:
+            for queue_id, number in enumerate(NUMBERS):
+                topic.go_on_at(queue_id, number)
+
+    def put(self, given: Put) -> tuple[int, int, int, int]:
+        """Call the kernel."""
+        topic, queue_id, flag, born, now_ms, body, properties = given
+        now_ns = now_ms * 1_000_000 + 999_999
+        return self.place(self.end.at, self.topics[topic].at, queue_id, flag, born, now_ns, body, properties)
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """All that a call may change."""
+        end, numbers = self.end, [list(topic.numbers) for topic in self.topics]
+        marks = self.wrote.view[0], self.confirmed.view[0]
+        return self.memory[:], end.offset, end.last_ms, end.steps_back, end.room_end, numbers, marks
+
+
+@given(st.lists(puts, max_size=12), st.sampled_from((V4, V6)), st.booleans())
+def test_the_twins_place_the_same_records(given_puts: list[Put], host: Host, publishes: bool) -> None:
+    """Any puts leave the same bytes, numbers, times and positions, and get the same answers."""
+    one, other = (Log(twin, host, publishes) for twin in TWINS)
+    for each in given_puts:
+        before = one.state
+        answer = one.put(each)
+        assert answer == other.put(each)
+        assert one.state == other.state
+        if answer[0] == NOT_PLACED:
+            assert one.state == before
+    assert not any(one.memory[ROOM:])
+    assert not any(one.memory[:100])
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_placed_record_is_the_one_that_the_format_says(twin: str) -> None:
+    """The record is that of `encode_record`, and all positions and numbers follow it."""
+    log = Log(twin, V6)
+    offset, size, number, now_ms = log.put(Put(1, 2, -7, NOW, 900, b"body", b"a\x01b\x02"))
+    assert (offset, number, now_ms, log.end.steps_back) == (FILE_START + 100, (1 << 40) + 1, 1001, 1)
+    data = log.memory[100 : 100 + size]
+    record = decode_record(data)
+    assert encode_record(record) == data
+    expected = Record(
+        TOPICS[1].encode(), b"body", b"a\x01b\x02", queue_id=2, flag=-7, queue_offset=number, physical_offset=offset,
+        sys_flag=log.records.host_bits, born_timestamp=1001, born_host=V6, store_timestamp=1001, store_host=V6,
+        magic=log.topics[1].magic,
+    )  # fmt: skip
+    assert encode_record(expected) == data
+    assert log.end.offset == log.wrote.view[0] == log.confirmed.view[0] == offset + size
+    assert log.topics[1].numbers[2] == number + 1
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_numbers_that_move_are_found_at_their_new_place(twin: str) -> None:
+    """Queues that are added move the numbers of a topic; while they move it has no queue."""
+    log = Log(twin, V4)
+    topic: TopicState = log.topics[0]
+    for queue_id in range(3, 1000):
+        topic.go_on_at(queue_id, queue_id * 10)
+    assert log.put(Put(0, 999, 0, 0, 2000, b"x", b""))[2] == 9990
+    assert topic.numbers[999] == 9991
+    log.end.shut()
+    assert log.put(Put(0, 999, 0, 0, 2000, b"x", b""))[0] == NOT_PLACED
