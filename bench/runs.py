@@ -77,7 +77,7 @@ def peak_pss_bytes(workload: Workload) -> int:
 
 def check_is_sound(store: Path) -> bool:
     """Return True if `reput check` finds that a store's indexes agree with its log."""
-    _, process = _start([sys.executable, "-m", "reput", "check", str(store), "--json", "-q"])
+    _, process = _start([sys.executable, "-m", "reput", "check", str(store), "--json", "--quiet"])
     output, _ = process.communicate(timeout=RUN_TIMEOUT_S)
     return process.returncode == 0 and bool(json.loads(output.splitlines()[-1])["sound"])
 

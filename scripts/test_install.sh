@@ -21,6 +21,6 @@ echo "installed: $(du -sm "$folder/venv" | cut -f 1) MB"
 reput=$folder/venv/bin/reput
 echo "an apple" | "$reput" put "$folder/store" -t orders --key o-1 --create
 [ "$("$reput" get "$folder/store" -t orders -q 0 2>/dev/null)" = "an apple" ]
-"$reput" check "$folder/store" --no-spark -q
-"$reput" rebuild "$folder/store" --no-spark -q
+"$reput" check "$folder/store" --no-spark --quiet
+"$reput" rebuild "$folder/store" --no-spark --quiet
 echo "put, get, check and rebuild work without PySpark"

@@ -64,9 +64,9 @@ def test_without_pyspark_jobs_run_in_this_process(tmp_path: Path) -> None:
 
         store, folder = sys.argv[1:]
         for arguments in (
-            ["rebuild", store, "-q"],
-            ["convert", store, "--to", "both", "-q"],
-            ["check", store, "-q"],
+            ["rebuild", store, "--quiet"],
+            ["convert", store, "--to", "both", "--quiet"],
+            ["check", store, "--quiet"],
             ["export", store, "--folder", folder],
             ["follow", store, "--until-caught-up"],
         ):

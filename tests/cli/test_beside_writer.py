@@ -51,7 +51,7 @@ def test_zeros_that_a_writer_fills_meanwhile_are_no_damage(tmp_path: Path, monke
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         placed = put(store, 20)
         meanwhile(monkeypatch, "reput.log.read.reader.find_record", lambda: put(store, 2))
-        for options, most in ((), None), (("-o", -2), 2):
+        for options, most in ((), None), (("--physical-offset", -2), 2):
             done = call("dump", "log", tmp_path / "u", *options, "--json")
             assert (done.return_value, done.stderr) == (0, "")
             assert shown(done) == (placed if most is None else placed[-most:])
@@ -60,7 +60,7 @@ def test_zeros_that_a_writer_fills_meanwhile_are_no_damage(tmp_path: Path, monke
 
 
 def test_dump_log_beside_a_writer_that_never_rests(tmp_path: Path) -> None:
-    """However often one looks, a sound log has no damage, and -o -3 shows three records."""
+    """However often one looks, a sound log has no damage, and --physical-offset -3 shows three records."""
     ended = threading.Event()
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         put(store, 10)
@@ -73,7 +73,7 @@ def test_dump_log_beside_a_writer_that_never_rests(tmp_path: Path) -> None:
         writer.start()
         try:
             for _ in range(10):
-                for options in ((), ("-o", -3)):
+                for options in ((), ("--physical-offset", -3)):
                     done = call("dump", "log", tmp_path / "u", *options, "--json")
                     assert (done.return_value, done.stderr) == (0, "")
                     assert not options or len(shown(done)) == 3
@@ -144,7 +144,7 @@ def test_zeros_in_front_of_a_record_are_looked_at_twice(
 def test_the_last_messages_beside_a_writer_are_as_many_as_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`-o -N` takes the end once: what a writer puts while a command looks is not among the last N."""
+    """A number from the end takes the end once: what a writer puts while a command looks is not among the last N."""
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         for queue_id in (0, 1):
             put(store, 10, queue_id=queue_id)
@@ -159,7 +159,7 @@ def test_the_last_messages_beside_a_writer_are_as_many_as_asked_for(
             done = call("get", tmp_path / "u", "-t", "t", *chosen, "-o", -4, "--json")
             assert (done.return_value, len(done.stdout.splitlines())) == (0, 4)
             assert done.stderr == ""
-        assert len(shown(call("dump", "log", tmp_path / "u", "-o", -4, "--json"))) == 4
+        assert len(shown(call("dump", "log", tmp_path / "u", "--physical-offset", -4, "--json"))) == 4
     monkeypatch.undo()
     assert_sound(tmp_path / "u", CONFIG)
 

@@ -55,18 +55,20 @@ def ticking(tmp_path: Path) -> tuple[Path, list[Record]]:
 
 
 def test_log_ends(ticking: tuple[Path, list[Record]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A negative -o shows the last records, or the last ones of a topic and a queue, however far back they lie."""
+    """A negative offset shows the last records, or the last ones of a topic and a queue, however far back they lie."""
     monkeypatch.setattr("reput.log.read.reader._RUN_UP_BYTES", 1000)
     store, records = ticking
     for count in (1, 10, 200, 600, 1000):
-        reported = [value["physical_offset"] for value in lines("log", store, "-o", -count)]
+        reported = [value["physical_offset"] for value in lines("log", store, "--physical-offset", -count)]
         assert reported == [record.physical_offset for record in records[-count:]]
     some = [record.physical_offset for n, record in enumerate(records) if n % 6 == 1]
-    assert [value["physical_offset"] for value in lines("log", store, "-t", "b", "-q", 1, "-o", -7)] == some[-7:]
+    assert [
+        value["physical_offset"] for value in lines("log", store, "-t", "b", "-q", 1, "--physical-offset", -7)
+    ] == some[-7:]
     assert [value["physical_offset"] for value in lines("log", store, "--physical-offset", -5, "-c", 2)] == [
         record.physical_offset for record in records[-5:-3]
     ]
-    none = call("log", store, "-t", "c", "-o", -3)
+    none = call("log", store, "-t", "c", "--physical-offset", -3)
     assert (none.stdout, none.return_value) == ("", 0)
     assert "no such record" in none.stderr
 
@@ -83,7 +85,7 @@ def test_log_times(ticking: tuple[Path, list[Record]]) -> None:
     none = call("log", store, "--until", first - 1_000_000)
     assert (none.stdout, none.return_value) == ("", 0)
     assert "no such record was stored in that time" in none.stderr
-    assert "give one of them" in str(call("log", store, "-o", -1, "--since", "-1h").exception)
+    assert "give one of them" in str(call("log", store, "--physical-offset", -1, "--since", "-1h").exception)
 
 
 def test_the_last_records_behind_damage(ticking: tuple[Path, list[Record]]) -> None:
@@ -95,12 +97,12 @@ def test_the_last_records_behind_damage(ticking: tuple[Path, list[Record]]) -> N
     data[damaged % (1 << 14) + 20] ^= 0xFF
     data[damaged % (1 << 14) + 4] ^= 0xFF
     path.write_bytes(bytes(data))
-    done = call("log", store, "-o", -5, "--json")
+    done = call("log", store, "--physical-offset", -5, "--json")
     assert [json.loads(line)["physical_offset"] for line in done.stdout.splitlines()] == [
         record.physical_offset for record in records[-6:-3]
     ]
     assert done.return_value == 1
-    assert f"-o {records[-2].physical_offset} continues there" in done.stderr
+    assert f"--physical-offset {records[-2].physical_offset} continues there" in done.stderr
 
 
 @pytest.mark.golden
@@ -128,17 +130,19 @@ def test_log_shows_every_record() -> None:
 
 @pytest.mark.golden
 def test_log_ranges() -> None:
-    """-o takes any offset, -c counts what is shown, -t and -q choose."""
+    """--physical-offset takes any offset, -c counts what is shown, -t and -q choose."""
     store = golden.shared("basic")
     _, second, third, *_ = golden.records(store)
-    found = lines("log", store, "-o", 1, "-c", 2)
+    found = lines("log", store, "--physical-offset", 1, "-c", 2)
     assert [value["physical_offset"] for value in found] == [second.offset, third.offset]
     file_size = golden.LOG_FILE_SIZE
-    assert [value["physical_offset"] for value in lines("log", store, "-o", file_size - 1, "-c", 1)] == [file_size]
+    assert [value["physical_offset"] for value in lines("log", store, "--physical-offset", file_size - 1, "-c", 1)] == [
+        file_size
+    ]
     chosen = lines("log", store, "-t", "payments", "-q", 3, "-c", 5)
     assert len(chosen) == 5
     assert {(value["topic"], value["queue_id"]) for value in chosen} == {("payments", 3)}
-    assert lines("log", store, "-c", 0) == lines("log", store, "-o", 10**12) == []
+    assert lines("log", store, "-c", 0) == lines("log", store, "--physical-offset", 10**12) == []
 
 
 def test_log_text_is_a_line_a_record(tmp_path: Path) -> None:
@@ -201,9 +205,9 @@ def test_log_damage_is_exit_code_1(tmp_path: Path) -> None:
     assert result.return_value == 1
     assert len(result.stdout.splitlines()) == 1
     assert f"log offset {at}" in result.stderr
-    assert f"-o {after.offset}" in result.stderr
+    assert f"--physical-offset {after.offset}" in result.stderr
     assert paths.offset_name(0) in result.stderr
-    later = call("log", tmp_path, "-o", after.offset)
+    later = call("log", tmp_path, "--physical-offset", after.offset)
     assert (later.return_value, len(later.stdout.splitlines())) == (0, 1)
 
 
@@ -405,12 +409,12 @@ def test_index_shows_headers_and_items() -> None:
 
 @pytest.mark.golden
 def test_index_ranges() -> None:
-    """-f chooses a file, -o an item (negative from the end), -c a number of items."""
+    """--file chooses a file, --item an item (negative from the end), -c a number of items."""
     store = golden.shared("basic")
     name, data = list(golden.index_files(store))[-1]
     last = items_of(data)
-    assert [value["number"] for value in lines("index", store, "-f", name, "--item", -2)[1:]] == [last - 1, last]
-    assert [value["number"] for value in lines("index", store, "-f", name, "-o", 5, "-c", 2)[1:]] == [5, 6]
+    assert [value["number"] for value in lines("index", store, "--file", name, "--item", -2)[1:]] == [last - 1, last]
+    assert [value["number"] for value in lines("index", store, "--file", name, "--item", 5, "-c", 2)[1:]] == [5, 6]
 
 
 @pytest.mark.golden
@@ -466,10 +470,10 @@ def test_odd_index_files_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("arguments", [["-k", "x"], ["-t", "orders"], ["-f", "20000101000000000"]], ids=str)
+@pytest.mark.parametrize("arguments", [["-k", "x"], ["-t", "orders"], ["--file", "20000101000000000"]], ids=str)
 def test_index_arguments_are_checked(arguments: list[str]) -> None:
     """A key without topic, a topic without key and a file that is not there are refused with what is needed."""
-    kind = ConfigError if "-f" in arguments else click.UsageError
+    kind = ConfigError if "--file" in arguments else click.UsageError
     assert isinstance(call("index", golden.shared("basic"), *arguments).exception, kind)
 
 
@@ -477,10 +481,13 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["log", "-o", 99_999_999], "no record at log offset 99999999 or after it; the log's files go from 0 to"),
+        (
+            ["log", "--physical-offset", 99_999_999],
+            "no record at log offset 99999999 or after it; the log's files go from 0 to",
+        ),
         (["log", "-q", "99"], "no such record in log offsets 0 to {log_end}"),
         (
-            ["log", "-o", "{inside}", "-c", 1],
+            ["log", "--physical-offset", "{inside}", "-c", 1],
             "no record begins at log offset {inside}; the next one begins at {after}",
         ),
         (["queue", "-t", "orders", "-o", 500_000], "no entries there"),
@@ -488,7 +495,7 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
             ["index", "-t", "orders", "-k", "no such key"],
             "no item has the hash of orders#no such key in {index_files} IndexFiles",
         ),
-        (["index", "-o", 5000], "no item in {index_files} IndexFiles"),
+        (["index", "--item", 5000], "no item in {index_files} IndexFiles"),
     ],
     ids=str,
 )

@@ -83,8 +83,8 @@ def test_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quiet(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With -q a run that works says nothing."""
-    assert run(["follow", str(store), "--until-caught-up", "-q", *LOOP]) == 0
+    """With --quiet a run that works says nothing."""
+    assert run(["follow", str(store), "--until-caught-up", "--quiet", *LOOP]) == 0
     reported = capsys.readouterr()
     assert (reported.out, reported.err) == ("", "")
 
@@ -239,7 +239,7 @@ def test_nothing_to_do_on_a_store_of_ours(
         assert "caught up; 0 messages" in capsys.readouterr().err
     code = (
         "import sys; from reput.cli.main import run\n"
-        f"assert run({['follow', str(store), '--until-caught-up', '-q', *SMALL]!r}) == 0\n"
+        f"assert run({['follow', str(store), '--until-caught-up', '--quiet', *SMALL]!r}) == 0\n"
         "assert not {'pyspark', 'numba'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -279,6 +279,6 @@ def test_the_wait_for_spark_is_told(
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
     monkeypatch.setattr("reput.pipeline.spark.session._launch_gateway", launch)
     more = {"export": ("--folder", str(tmp_path / "out")), "convert": ("--to", "both"), "follow": ("--spark",)}
-    for quiet in ((), ("-q",)):
+    for quiet in ((), ("--quiet",)):
         assert run([verb, str(store), *SMALL, *more.get(verb, ()), *quiet]) == 2
         assert "no Java here" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_a_lost_report_is_no_failed_rebuild(tmp_path: Path) -> None:
     """A rebuild whose report cannot be written says that the new indexes are live."""
     store = golden.unpack("basic", tmp_path)
     for arguments, said in (
-        (["rebuild", store, "--no-spark", "-q"], "the new indexes are live"),
+        (["rebuild", store, "--no-spark", "--quiet"], "the new indexes are live"),
         (["rebuild", "--help"], "No space left on device"),
         (["info", tmp_path / "nowhere", "--json"], "No space left on device"),
     ):
@@ -84,7 +84,7 @@ def test_an_interrupted_rebuild(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("reput.rebuild", interrupted)
-    assert main.run(["rebuild", str(store), "-q"]) == 130
+    assert main.run(["rebuild", str(store), "--quiet"]) == 130
     said = capsys.readouterr().err
     assert ("finishes that first" if swapping else "the indexes are unchanged") in said
     assert said.count("\n") == 1
@@ -137,7 +137,7 @@ def test_damaged_log_is_no_case_for_a_rebuild(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4000:6000] = bytes(2000)
     path.write_bytes(data)
-    done = reput("check", store, "--no-spark", "-q")
+    done = reput("check", store, "--no-spark", "--quiet")
     assert done.returncode == 1
     assert "the log itself is damaged" in done.stdout
     assert stores.leftovers(store) == []
@@ -150,7 +150,7 @@ def test_a_log_that_is_not_there_is_no_case_for_a_rebuild(index: bool, tmp_path:
     shutil.rmtree(store / ("consumequeue" if index else "index"))
     for path in (store / "commitlog").iterdir():
         path.unlink()
-    done = reput("check", store, "--no-spark", "-q")
+    done = reput("check", store, "--no-spark", "--quiet")
     assert done.returncode == 1
     assert "Is its disk mounted" in done.stdout
 

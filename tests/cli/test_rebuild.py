@@ -59,7 +59,7 @@ def test_text_report(store: Path, config: str, capsys: pytest.CaptureFixture[str
 
 def test_json_report(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With --json stdout is one document, with all that the report knows."""
-    assert run(["rebuild", str(store), "--config", config, "--json", "-q", *LOOP]) == 0
+    assert run(["rebuild", str(store), "--config", config, "--json", "--quiet", *LOOP]) == 0
 
     out, err = capsys.readouterr()
     report = json.loads(out)
@@ -73,14 +73,14 @@ def test_json_report(store: Path, config: str, capsys: pytest.CaptureFixture[str
 def test_damage_exits_with_1(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Damage in the middle of the log: one line with file and offset, exit code 1; --salvage goes on."""
     place = victim(damaged(store)).offset
-    assert run(["rebuild", str(store), "--config", config, "--json", "-q", *LOOP]) == 1
+    assert run(["rebuild", str(store), "--config", config, "--json", "--quiet", *LOOP]) == 1
 
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
     assert error["kind"] == "DamagedLogError"
     assert f"00000000000000000000 at {place}" in error["message"]
     assert "--salvage" in err
-    assert run(["rebuild", str(store), "--config", config, "--salvage", "-q", *LOOP]) == 0
+    assert run(["rebuild", str(store), "--config", config, "--salvage", "--quiet", *LOOP]) == 0
     assert "gap: 00000000000000000000" in capsys.readouterr().err
 
 

@@ -12,6 +12,7 @@ from reput.cli.shared.renamed import RENAMED, RenamedOption, with_present_names
 from support import golden
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 EVERY = [(verb, one) for verb, options in RENAMED.items() for one in options]
@@ -38,11 +39,34 @@ def test_each_becomes_options_that_are_there(verb: str, one: RenamedOption, caps
     values = {"--engine": "loop"}
     value = [] if one.words is None else [values.get(one.old, "7")]
     apart = with_present_names(verb, command, [one.old, *value, "store"])
-    joined = with_present_names(verb, command, ["=".join([one.old, *value]), "store"])
+    joined = with_present_names(
+        verb, command, [("=" if one.old.startswith("--") else "").join([one.old, *value]), "store"]
+    )
     assert apart == joined
     assert apart[0] in present
     assert apart[-1] == "store"
     assert capsys.readouterr().err.count(f"warning: {one.old} is now {one.new}; the next version drops") == 2
+
+
+def options_of(command: click.Command) -> Iterator[click.Option]:
+    """The options of a command, and of the verbs of a group."""
+    yield from (option for option in command.params if isinstance(option, click.Option))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from options_of(command_of(name, command))
+
+
+def test_a_short_option_means_one_thing() -> None:
+    """A short option is short for one long name in all commands; `-c` is the most of whatever a command lists."""
+    longs: dict[str, set[str]] = {}
+    for option in options_of(cli):
+        names = {"--max-..." if name.startswith("--max-") else name for name in option.opts if name.startswith("--")}
+        for short in (name for name in option.opts if not name.startswith("--") and name.startswith("-")):
+            longs.setdefault(short, set()).update(names)
+    assert longs["-o"] == {"--offset"}
+    assert longs["-q"] == {"--queue-id"}
+    assert not {short: names for short, names in longs.items() if len(names) != 1}
 
 
 def test_values_and_arguments_are_left_alone() -> None:
@@ -66,8 +90,8 @@ def test_mib_become_bytes() -> None:
 def test_a_command_with_old_names_does_its_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A check and an export with the old names end well, and say on stderr what to write instead."""
     store = str(golden.unpack("basic", tmp_path))
-    assert run(["check", store, "--engine", "loop", "--splits-mb=1", "-q"]) == 0
-    assert run(["export", store, "--no-spark", "--to", str(tmp_path / "out"), "-q"]) == 0
+    assert run(["check", store, "--engine", "loop", "--splits-mb=1", "--quiet"]) == 0
+    assert run(["export", store, "--no-spark", "--to", str(tmp_path / "out"), "--quiet"]) == 0
     said = capsys.readouterr().err
     assert "--splits-mb is now --split-mb" in said
     assert "--to is now --folder" in said

@@ -221,7 +221,7 @@ def test_indexes_that_are_only_behind_are_followed(tmp_path: Path, keys: str | N
     assert all(f"`reput follow {tmp_path} --until-caught-up`" in text for text in out_of_date)
     # An IndexFile without an item does not say its sizes.
     sizes = ["--set", "maxHashSlotNum=16", "--set", "maxIndexNum=8"]
-    assert run(["follow", str(tmp_path), "--until-caught-up", "--no-spark", "-q", *sizes]) == 0
+    assert run(["follow", str(tmp_path), "--until-caught-up", "--no-spark", "--quiet", *sizes]) == 0
     assert store_info(tmp_path).out_of_date == []
 
 

@@ -91,6 +91,6 @@ def _verdict_on_files(report: CheckReport) -> str:
         return "not sound: `reput rebuild` builds the indexes again from the log"
     rest = "" if len(in_log) < len(damage) else "; the indexes agree with what is left of it"
     return (
-        f"not sound: the log itself is damaged{rest}. Look with `reput dump log STORE -o OFFSET`, restore the file "
-        "from a replica or a backup, or build from all good records with `reput rebuild --salvage`"
+        f"not sound: the log itself is damaged{rest}. Look with `reput dump log STORE --physical-offset OFFSET`, "
+        "restore the file from a replica or a backup, or build from all good records with `reput rebuild --salvage`"
     )

@@ -96,7 +96,7 @@ def own_path(name: str) -> str:
 def test_exit_code_beside_a_job(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command line ends with 2 and one clear line while another process holds the store."""
     with locks.owner_lock(store / own_path(own.LOCK_NAME)):
-        assert run(["check", str(store), "--no-spark", "-q"]) == 2
+        assert run(["check", str(store), "--no-spark", "--quiet"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "Stop it, or wait until it ends" in err

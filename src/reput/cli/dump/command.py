@@ -18,7 +18,7 @@ def dump() -> None:
     damaged.
 
     \b
-    reput dump log /data/store -o -10
+    reput dump log /data/store --physical-offset -10
     reput dump queue /data/store -t orders -q 2 --records
     """  # noqa: D301 - click wants the control character
 

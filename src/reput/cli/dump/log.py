@@ -31,7 +31,6 @@ _MANY_RECORDS = 2000
 @chosen_topic_option
 @chosen_queue_option
 @click.option(
-    "-o",
     "--physical-offset",
     type=int,
     help="Begin with the first record at or after this log offset; -10 shows the last ten records.",
@@ -65,8 +64,8 @@ def log(
     keys. JSON has the whole record, with the body as text if it is UTF-8, otherwise as base64 (see body_encoding).
 
     \b
-    reput dump log /data/store -o 1048576 -c 10
-    reput dump log /data/store -t orders -o -10
+    reput dump log /data/store --physical-offset 1048576 -c 10
+    reput dump log /data/store -t orders --physical-offset -10
     reput dump log /data/store --since -1h --until 2026-07-30T18:00
     reput dump log /data/store -t orders -q 2 --json --body-bytes 200
     """  # noqa: D301 - click wants the control character
@@ -81,7 +80,7 @@ def log(
     from reput.store.info.use import look_at_use
 
     if physical_offset is not None and since is not None:
-        raise click.UsageError("-o and --since both set the begin: give one of them")
+        raise click.UsageError("--physical-offset and --since both set the begin: give one of them")
     config = options.config_of(config_path, assignments, store)
     on_disk = StoreOnDisk.find(store, config, Purpose.LOOK, tolerant=True)
     # Before the log is listed: its files then hold what is confirmed now.
@@ -242,7 +241,8 @@ def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> in
     if end.is_damage:
         output.say(
             f"damage: {place(files, end.offset)}: {end.verdict.meaning}; the next record is at log offset "
-            f"{end.next_record}. -o {end.next_record} continues there; restore these bytes from a replica or a backup"
+            f"{end.next_record}. --physical-offset {end.next_record} continues there; restore these bytes from a "
+            "replica or a backup"
         )
         return 1
     if why := confirmed_damage(end.offset, end.verdict, confirmed):

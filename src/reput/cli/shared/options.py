@@ -102,7 +102,7 @@ def _spark(also: str = "") -> Callable[[Any], Any]:
 _spark_option = _spark()
 _follow_spark_option = _spark(", or if --until-caught-up has less than 64 MiB to take in and no --master is given")
 
-_quiet_option = click.option("-q", "--quiet", is_flag=True, help="Write no progress, assumptions or notes to stderr.")
+_quiet_option = click.option("--quiet", is_flag=True, help="Write no progress, assumptions or notes to stderr.")
 
 verify_crc_option = click.option(
     "--verify-crc/--no-verify-crc", default=True, help="Check the CRC of each body.  [default: on]"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:
-    """Return the first number of [lowest, end) that `-o` asks for."""
+    """Return the first number of [lowest, end) that an offset or a number asks for: from the end if it is negative."""
     if offset is None:
         return lowest
     wanted = end + offset if offset < 0 else offset

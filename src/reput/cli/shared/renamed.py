@@ -1,4 +1,7 @@
-"""Options that had another name: the old name still works for one version, with a warning on stderr."""
+"""Options that had another name: the old name still works for one version, with a warning on stderr.
+
+A short option means one thing in all commands. Where it meant another thing, only the long name is left.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +48,20 @@ def _bytes_of_mib(value: str) -> Sequence[str]:
 
 _ENGINE = RenamedOption("--engine", "--spark or --no-spark", _engine)
 _SPLIT = _option("--splits-mb", "--split-mb")
+_QUIET = _flag("-q", "--quiet")
 _QUEUE = _option("--queue", "--queue-id")
 _COUNT = _option("--count", "--max-messages")
 RENAMED: dict[str, tuple[RenamedOption, ...]] = {
-    "check": (_ENGINE, _SPLIT),
-    "rebuild": (_ENGINE, _SPLIT),
-    "convert": (_ENGINE, _SPLIT, _option("--from", "--source")),
+    "check": (_ENGINE, _SPLIT, _QUIET),
+    "rebuild": (_ENGINE, _SPLIT, _QUIET),
+    "convert": (_ENGINE, _SPLIT, _QUIET, _option("--from", "--source")),
     "follow": (
         _ENGINE,
+        _QUIET,
         RenamedOption("--max-batch-mb", "--max-bytes-per-trigger", _bytes_of_mib),
         _option("--checkpoint", "--checkpoint-location"),
     ),
-    "export": (_ENGINE, _option("--to", "--folder")),
+    "export": (_ENGINE, _QUIET, _option("--to", "--folder")),
     "get": (_QUEUE, _COUNT, _option("--filter", "--tags")),
     "query": (
         _COUNT,
@@ -71,9 +76,9 @@ RENAMED: dict[str, tuple[RenamedOption, ...]] = {
     "delete": (_QUEUE,),
     "lite": (_option("--count", "--max-topics"),),
     # The verbs of `dump` and of `pending`.
-    "log": (_QUEUE, _COUNT, _option("--offset", "--physical-offset")),
+    "log": (_QUEUE, _COUNT, _option("--offset", "--physical-offset"), _option("-o", "--physical-offset")),
     "queue": (_QUEUE, _COUNT),
-    "index": (_COUNT, _option("--offset", "--item")),
+    "index": (_COUNT, _option("--offset", "--item"), _option("-o", "--item"), _option("-f", "--file")),
     "timers": (_COUNT,),
     "transactions": (_COUNT,),
     "pop": (_COUNT,),
@@ -87,6 +92,15 @@ def with_present_names(verb: str, command: click.Command, words: Sequence[str]) 
     return list(_replaced(renamed, command, words)) if renamed else list(words)
 
 
+def _parted(word: str, renamed: dict[str, RenamedOption]) -> tuple[str, bool, str]:
+    """Return an option's name, true if its value is in the same word, and that value."""
+    short = renamed.get(word[:2])
+    if short is not None and not word.startswith("--"):
+        return (word[:2], len(word) > 2, word[2:]) if short.words else (word, False, "")
+    name, joint, value = word.partition("=")
+    return name, bool(joint), value
+
+
 def _replaced(renamed: dict[str, RenamedOption], command: click.Command, words: Sequence[str]) -> Iterator[str]:
     values_of = {
         name: 0 if option.is_flag else option.nargs
@@ -96,11 +110,11 @@ def _replaced(renamed: dict[str, RenamedOption], command: click.Command, words: 
     }
     rest = iter(words)
     for word in rest:
-        name, is_joined, value = word.partition("=")
+        name, is_joined, value = _parted(word, renamed)
         if word == "--":
             yield word
             break
-        if name not in renamed or not name.startswith("--"):
+        if name not in renamed:
             yield word
             # The values of other options are not names of options.
             yield from (next_one for _, next_one in zip(range(values_of.get(word, 0)), rest, strict=False))

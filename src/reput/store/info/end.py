@@ -273,8 +273,8 @@ def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
         info.log.max_is_exact = False
         info.damage.append(
             f"{place(log, end.offset)}: {end.verdict.meaning}, and records follow from log offset {end.next_record} "
-            f"on. Restore these bytes from a replica or a backup; `reput dump log -o {end.next_record}` shows what "
-            "follows"
+            "on. Restore these bytes from a replica or a backup; "
+            f"`reput dump log --physical-offset {end.next_record}` shows what follows"
         )
     elif end.is_torn:
         info.log.tail = TORN
