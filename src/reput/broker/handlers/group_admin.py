@@ -111,7 +111,7 @@ def _pass_on(broker: Broker, request: Request, code: RequestCode, body: bytes) -
             request.answer(Answer(answer.code, answer.remark, answer.fields, (answer.body,)))
 
     fields = {**request.fields, "brokerName": broker.name}
-    if not broker.client_calls.call(member.connection, code, fields, body, done):
+    if not broker.client_calls.ask(member.connection, code, fields, body, done):
         refuse(ResponseCode.SYSTEM_BUSY, "too many requests wait for consumers")
 
 
@@ -135,7 +135,7 @@ def consumer_status(broker: Broker, request: Request) -> None:
     code, fields = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": topic, "group": group}
     for member in members:
         ended = lambda answer, client_id=member.client_id: done(client_id, answer)  # noqa: E731
-        if not broker.client_calls.call(member.connection, code, fields, b"", ended):
+        if not broker.client_calls.ask(member.connection, code, fields, b"", ended):
             done(member.client_id, None)
 
 

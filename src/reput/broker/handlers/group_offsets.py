@@ -102,7 +102,7 @@ def reset_offset(broker: Broker, request: Request) -> Answer:
         offsets = {one: _offset_at(broker, topic, one, time_ms) for one in queue_ids}
     for one, wanted in offsets.items():
         broker.store.reset_offset(group, topic, one, wanted)
-        broker.holds.end_pulls(group, topic, one)
+        broker.holds.answer_pulls_of_queue(group, topic, one)
     table = {QueueName(broker.name, one, topic): wanted for one, wanted in offsets.items()}
     return Answer(pieces=(write_queue_table({"offsetTable": table}),))
 

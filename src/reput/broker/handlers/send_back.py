@@ -13,7 +13,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.handlers.send_header import own_topic
+from reput.broker.handlers.send_header import find_or_create_group_topic
 from reput.broker.services.delivery import copy_of
 from reput.broker.state.configuration import MAX_QUEUES, queue_count
 from reput.broker.wire.answers import Answer
@@ -36,7 +36,7 @@ def send_back(broker: Broker, request: Request) -> Answer:
     retry_queues = config.get("retryQueueNums", 1)
     if retry_queues <= 0:
         return Answer()
-    topic = own_topic(broker, f"{RETRY_PREFIX}{group}", min(retry_queues, MAX_QUEUES))
+    topic = find_or_create_group_topic(broker, f"{RETRY_PREFIX}{group}", min(retry_queues, MAX_QUEUES))
     # Consumers pull from the queues of the route; RocketMQ would take any of the group's number, also one without them.
     queue_id = random.randrange(max(queue_count(broker.topics.get(topic), "readQueueNums"), 1))
     found = broker.store.message_at(offset)
@@ -44,7 +44,7 @@ def send_back(broker: Broker, request: Request) -> Answer:
         refuse(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
     tries = found.record.reconsume_times
     if tries >= request.int32("maxReconsumeTimes", config.get("retryMaxTimes", 16)) or level < 0:
-        topic, queue_id, level = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1), 0, 0
+        topic, queue_id, level = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1), 0, 0
         broker.statistics.dead_letters[group, found.topic] += 1
     elif level == 0:
         level = FIRST_RETRY_LEVEL + tries

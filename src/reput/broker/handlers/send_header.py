@@ -43,25 +43,25 @@ _MS_DIGITS = 13
 """Digits of a time in ms, from 2001 to 2286."""
 
 
-def header_of(broker: Broker, request: Request) -> SendHeader:
-    """Return the header of a send whose topic is there now; a new topic is made as the header asks."""
+def admit_send(broker: Broker, request: Request) -> SendHeader:
+    """Check a send, make its topic as its header asks if that is new, and return the header."""
     code, fields = request.frame.code, request.fields
     if code != RequestCode.SEND_MESSAGE_V2:
-        return _checked_header(broker, request)
+        return _admit_anew(broker, request)
     key = key_of(fields)
     known, born = broker.known_headers.find(key), fields.get("g", "")
     if known is not None and len(born) == _MS_DIGITS and born.isdecimal() and born.isascii():
         topic, queue_id, sys_flag, _, flag, _, reconsume_times, is_batch = known
         properties = fields.get("i", "")
         return SendHeader(topic, queue_id, sys_flag, int(born), flag, properties, reconsume_times, is_batch)
-    header = _checked_header(broker, request)
+    header = _admit_anew(broker, request)
     # A retry topic's messages go elsewhere after some tries; without a queue each message gets another one.
     if not header.topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)) and str(header.queue_id) == fields.get("e"):
         broker.known_headers.add(key, header)
     return header
 
 
-def _checked_header(broker: Broker, request: Request) -> SendHeader:
+def _admit_anew(broker: Broker, request: Request) -> SendHeader:
     code = request.frame.code
     names = _LONG_NAMES if code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
     request.text(names["producerGroup"])
@@ -75,7 +75,7 @@ def _checked_header(broker: Broker, request: Request) -> SendHeader:
     if topic in NOT_FOR_SENDERS:
         refuse(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
     if topic.startswith(RETRY_PREFIX):
-        own_topic(broker, topic, 1)
+        find_or_create_group_topic(broker, topic, 1)
     config = broker.topics.find_or_create(topic, default_topic, wanted_queues)
     queues = max(queue_count(config, "readQueueNums", "writeQueueNums"), 1)
     if queue_id >= queues:
@@ -115,13 +115,13 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
     most = config.get("retryMaxTimes", 16) if most_tries is None else most_tries
     if header.reconsume_times <= most and not broker.locks.has_locks(group):
         return header
-    topic = own_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
+    topic = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
     broker.statistics.dead_letters[group, header.topic] += 1
     properties = with_further(header.properties, f"{DELAY}{NAME_END}-1")
     return header._replace(topic=topic, queue_id=0, properties=properties)
 
 
-def own_topic(broker: Broker, topic: str, queues: int) -> str:
+def find_or_create_group_topic(broker: Broker, topic: str, queues: int) -> str:
     """Return a topic of a group, which is made if there is none; refuse if it may not be written."""
     config = broker.topics.find(topic)
     if config is None:

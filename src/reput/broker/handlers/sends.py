@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reput.broker.handlers.send_header import header_of
+from reput.broker.handlers.send_header import admit_send
 from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.configuration import CLUSTER
@@ -94,7 +94,7 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     if broker.store.is_tail_full:
         broker.ask_for_indexes()
         refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
-    header = header_of(broker, request)
+    header = admit_send(broker, request)
     if not header.is_batch:
         text = header.properties
         properties = EncodedProperties.of(with_further(text, _ADDED_TEXT))

@@ -63,7 +63,7 @@ class Broker(BrokerState):
         """Answer held pulls, deliver no more, and note how far deliveries are."""
         self.delays.stop()
         self.timers.stop()
-        self.holds.end_all()
+        self.holds.answer_all()
         await self.transactions.stop()
         await self.end_work()
         await self._loop.run_in_executor(None, self.persist)

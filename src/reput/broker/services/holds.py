@@ -76,14 +76,14 @@ class Holds:
         self._held[hold] = None
         self._of_connection.setdefault(pull.request.connection, {})[hold] = None
         self._held_bytes += size
-        hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._end, hold)
+        hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._answer, hold)
         # The store looks again after it has noted the waiter, so no arrival is lost in between.
         hold.waiter = self._state.store.on_arrival(
-            pull.topic, pull.queue_id, pull.offset, lambda: self._state.soon(self._end, hold)
+            pull.topic, pull.queue_id, pull.offset, lambda: self._state.soon(self._answer, hold)
         )
         return True
 
-    def _end(self, hold: Hold) -> None:
+    def _answer(self, hold: Hold) -> None:
         if self._forget(hold):
             self._state.guarded(hold.pull.request, hold.again)
 
@@ -108,18 +108,18 @@ class Holds:
         for hold in list(self._of_connection.get(connection, ())):
             self._forget(hold)
 
-    def end_topic(self, topic: str) -> None:
+    def answer_pulls_of_topic(self, topic: str) -> None:
         """Answer the pulls of a topic: it is deleted."""
         for hold in [one for one in self._held if one.pull.topic == topic]:
-            self._end(hold)
+            self._answer(hold)
 
-    def end_pulls(self, group: str, topic: str, queue_id: int) -> None:
+    def answer_pulls_of_queue(self, group: str, topic: str, queue_id: int) -> None:
         """Answer the pulls of a group in a queue: its offset has changed."""
         wanted = (group, topic, queue_id)
         for hold in [one for one in self._held if (one.pull.group, one.pull.topic, one.pull.queue_id) == wanted]:
-            self._end(hold)
+            self._answer(hold)
 
-    def end_all(self) -> None:
+    def answer_all(self) -> None:
         """Answer all pulls: the broker stops."""
         for hold in list(self._held):
-            self._end(hold)
+            self._answer(hold)

@@ -420,7 +420,7 @@ class Transactions:
             "transactionId": key,
             "bname": self._state.name,
         }
-        self._state.client_calls.push(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
+        self._state.client_calls.notify(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
 
 
 def _number(text: str | None, default: int) -> int:

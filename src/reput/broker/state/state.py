@@ -89,7 +89,7 @@ class BrokerState:
 
     def _notify(self, connection: Connection, group: str) -> None:
         """Let a consumer know that its group has changed."""
-        self.client_calls.push(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+        self.client_calls.notify(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def ask_for_indexes(self) -> None:
         """Build the durable indexes soon: the store takes no messages without them."""

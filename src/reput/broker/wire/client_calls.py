@@ -36,14 +36,14 @@ class ClientCalls:
         self._opaque = 0
         self._waiting: dict[tuple[Connection, int], _Call] = {}
 
-    def push(self, connection: Connection, code: int, fields: Mapping[str, str], body: bytes = b"") -> None:
+    def notify(self, connection: Connection, code: int, fields: Mapping[str, str], body: bytes = b"") -> None:
         """Send a notice; one that no frame holds is logged."""
         try:
             self._send(connection, code, IS_ONE_WAY, fields, body)
         except FrameError as error:
             log.error("%s: notice %d is not sent: %s", connection.peer, code, error, extra=about(connection, code))  # noqa: TRY400 - the text says it all
 
-    def call(
+    def ask(
         self,
         connection: Connection,
         code: int,
