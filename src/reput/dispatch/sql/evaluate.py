@@ -39,7 +39,7 @@ def evaluate(node: Node, properties: Mapping[str, Any]) -> Any:  # noqa: PLR0911
             return properties.get(name)
         case tree.Literal(value):
             return value
-        case tree.Negated(value):
+        case tree.Minus(value):
             return _negated(evaluate(value, properties))
         case tree.Cast(value):
             found = evaluate(value, properties)

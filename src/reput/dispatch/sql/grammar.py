@@ -211,7 +211,7 @@ class SelectorParser(parser.Parser):
             if self._match(TokenType.PLUS):
                 return self._unary()
             if self._match(TokenType.DASH):
-                return tree.Negated(self._unary())
+                return tree.Minus(self._unary())
             if self._match(TokenType.NOT):
                 first = self._curr
                 return tree.Not(self._condition(self._unary(), first))

@@ -84,7 +84,7 @@ class _Evaluation:
                 return self.texts[name]
             case tree.Literal(value):
                 return self._literal(value)
-            case tree.Negated(value):
+            case tree.Minus(value):
                 return self._negated(value)
             case tree.Cast(value):
                 return np.where(self.texts[value.name].missing, UNKNOWN, FALSE)
@@ -121,7 +121,7 @@ class _Evaluation:
         if isinstance(inner, np.ndarray):
             return np.where(inner == NO_ANSWER, NO_ANSWER, UNKNOWN)
         if isinstance(inner, _ConstantColumn):
-            return self._literal(evaluate(tree.Negated(tree.Literal(inner.value)), {}))
+            return self._literal(evaluate(tree.Minus(tree.Literal(inner.value)), {}))
         return self._full(UNKNOWN)
 
     def _joined(self, parts: tuple[Node, ...], table: Codes) -> Codes:

@@ -40,7 +40,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Negated:
+class Minus:
     """The number after a minus; NULL if it is no number."""
 
     value: Node
@@ -127,7 +127,7 @@ class In:
     negated: bool
 
 
-Node = Property | Literal | Negated | Cast | Not | Or | And | Equal | Ordered | Search | In
+Node = Property | Literal | Minus | Cast | Not | Or | And | Equal | Ordered | Search | In
 
 CONDITIONS = (Cast, Not, Or, And, Equal, Ordered, Search, In)
 """The nodes that are conditions; a literal TRUE, FALSE or NULL is one too."""
@@ -148,7 +148,7 @@ def property_names(node: Node) -> Iterator[str]:
     match node:
         case Property(name):
             yield name
-        case Negated(value) | Cast(value) | Not(value) | Search(value=value) | In(value=value):
+        case Minus(value) | Cast(value) | Not(value) | Search(value=value) | In(value=value):
             yield from property_names(value)
         case Or(parts) | And(parts):
             for part in parts:
