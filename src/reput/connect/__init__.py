@@ -2,5 +2,5 @@
 
 `options` parses what a reader asks for; `cut` finds the ranges to read; `scan` reads them in tasks; `sink` writes.
 The modules beside the folders plan a read (`plan`, `tasks`), face Spark (`source`, `stream`, `writer`), and read
-without it (`local_scan`, `export`).
+without it (`local_scan`, `export`). May import `pipeline`, and what lies below it.
 """
