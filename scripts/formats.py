@@ -17,7 +17,7 @@ from reput.formats import checkpoint, paths
 from reput.formats.config import consumer_filter, consumer_offset, delay_offset, metadata_v1, metadata_v2
 from reput.formats.database import rocksdb_table
 from reput.formats.index import index_database, index_file
-from reput.formats.log import client_batch, properties, record
+from reput.formats.log import client_batch, properties, record, unique_key
 from reput.formats.log.record import Verdict
 from reput.formats.pending import (
     order_info,
@@ -508,6 +508,8 @@ def _remoting() -> Iterator[str]:
     yield "### Batch of a client"
     yield _text(client_batch.__doc__ or "")
     yield _layout(client_batch.HEAD)
+    yield _text(unique_key.__doc__ or "")
+    yield _layout(unique_key.UNIQUE_KEY)
 
 
 def _layout(layout: Layout) -> str:

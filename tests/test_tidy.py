@@ -477,6 +477,32 @@ def test_names_of_properties_are_seen() -> None:
     }
 
 
+LAYOUT_CODE = re.compile(r"[<>](?:\d*[a-zA-Z?]\d*)+")
+LAYOUTS_EXCEPT = {
+    "files/watermarks.py": "a mapped page of words that are all alike",
+    "index/files.py": "words of an IndexFile whose parts are not known yet",
+}
+"""Modules that may write a number's place or size as a code all the same, and why."""
+
+
+def layout_codes(tree: ast.Module) -> list[str]:
+    """The codes of `struct` and numpy, with a byte order, that a module spells itself."""
+    texts = [node.value for node in walked(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text for text in texts if LAYOUT_CODE.fullmatch(text)]
+
+
+def test_layouts_have_one_home() -> None:
+    """No module outside formats spells the bytes of a number: sizes, offsets and byte order come from a `Layout`."""
+    found = {name_of(path) for path in modules() if room_of(path) != "formats" and layout_codes(parsed(path))}
+    assert found == LAYOUTS_EXCEPT.keys()
+
+
+def test_codes_of_layouts_are_seen() -> None:
+    """The rule above knows codes from other texts."""
+    line = "a = struct.Struct('>ii'), b.view('>i8'), np.dtype('<u4'), f'>{x}', '<=', '<html>', '> 5', 'i8', '>4sHI'"
+    assert sorted(layout_codes(ast.parse(line))) == ["<u4", ">4sHI", ">i8", ">ii"]
+
+
 def test_no_module_needs_itself() -> None:
     """Imports make no circle, in any module, folder or room; those for type checkers count, too."""
     names = {".".join(("reput", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in modules()}

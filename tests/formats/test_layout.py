@@ -54,3 +54,18 @@ def test_byte_order_and_bytes_fields() -> None:
     assert np.frombuffer(little.struct.pack(1, b"abc"), dtype=little.dtype)[0].tolist() == (1, b"abc")
     assert big.rows() == [("0", "4", "number", "a number"), ("4", "3", "text", "some bytes")]
     assert (big.codes(), big.codes(since="text"), big.codes(before="text")) == ("i3s", "3s", "i")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.title)
+def test_one_field_is_read_alone(layout: Layout) -> None:
+    """A field's own struct, and its column, read at any place what the whole layout has there."""
+    values = tuple(
+        bytes([number]) if field.code.endswith("s") else number for number, field in enumerate(layout.fields)
+    )
+    data = bytes(5) + layout.struct.pack(*values) + bytes(3) + layout.struct.pack(*values)
+    whole = layout.struct.unpack_from(data, 5)
+    places = np.array([8 + layout.size, 5])
+    for field, value in zip(layout.fields, whole, strict=True):
+        assert layout.struct_of(field.name).unpack_from(data, 5 + layout.offsets[field.name]) == (value,)
+        if not field.code.endswith("s"):
+            assert layout.taken(np.frombuffer(data, dtype=np.uint8), places, field.name).tolist() == [value, value]

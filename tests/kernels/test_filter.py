@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.formats.java.java_numbers import double_order
 from reput.formats.log.properties import decode_properties
 from reput.formats.log.record import encode_record
 from reput.kernels import FilterKernels, filter_kernels
 from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
-from reput.kernels.reference.filter import sortable
 from support.records import BODY_AT_V4, LogBuilder, damages, logs, records
 from support.twins import TWINS, as_buffer
 
@@ -124,7 +124,7 @@ def test_numbers(texts: list[bytes], bounds: tuple[int, int], key: int, holds: i
     texts = [*texts, *NUMBERS]
     column = columns(texts)
     count = len(column.at)
-    double_key = sortable(float(key))
+    double_key = double_order(float(key))
 
     def call(kernels: FilterKernels) -> tuple[Any, ...]:
         doubles = np.zeros(count, dtype=np.float64)

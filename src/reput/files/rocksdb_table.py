@@ -113,8 +113,7 @@ class TableFile:
     def _end_last_block(self) -> None:
         state = self._state
         at, known = int(state[TableStateAt.at]), int(state[TableStateAt.restarts])
-        end = np.append(self._restarts[:known], np.uint32(known)).astype("<u4")
-        block = self._out[:at].tobytes() + end.tobytes()
+        block = self._out[:at].tobytes() + fmt.encode_restarts(self._restarts[:known].tolist())
         last = self._prefixes.key(int(state[TableStateAt.last_row]), int(state[TableStateAt.last_offset]))
         found: list[bytes] = []
         self._index.append((last, self._append(found, self._stored(block))))

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 WORD_SIZE = 8
 
 INT32_MAX = (1 << 31) - 1
@@ -32,6 +35,14 @@ class Field:
     def nested(cls, name: str, layout: Layout, meaning: str) -> Field:
         """A field that holds another layout."""
         return cls(name, f"{layout.size}s", meaning)
+
+
+def numbers_at(array: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[np.int64]:
+    """Return the numbers (int64) of a dtype that begin at these places in an array of bytes (uint8)."""
+    import numpy as np
+
+    found: NDArray[np.int64] = array[places[:, None] + np.arange(dtype.itemsize)].view(dtype).ravel().astype(np.int64)
+    return found
 
 
 class Layout:
@@ -63,6 +74,14 @@ class Layout:
         """The bytes of each field."""
         return {field.name: struct.calcsize(self.byte_order + field.code) for field in self.fields}
 
+    def struct_of(self, name: str) -> struct.Struct:
+        """Return the struct of one field, to read or write it alone at its offset."""
+        return struct.Struct(self.byte_order + next(field.code for field in self.fields if field.name == name))
+
+    def taken(self, array: NDArray[np.uint8], places: NDArray[np.int64], name: str) -> NDArray[np.int64]:
+        """Return one field (int64) of each layout that begins at one of these places in an array of bytes (uint8)."""
+        return numbers_at(array, places + self.offsets[name], self.dtype[name])
+
     def codes(self, since: str = "", before: str = "") -> str:
         """Return the `struct` codes of the fields from `since` on and before `before`, without a byte order."""
         names = list(self.offsets)
@@ -93,7 +112,7 @@ class Layout:
         import numpy as np
 
         def one(code: str) -> str:
-            kind = {"i": "i4", "q": "i8", "h": "i2", "b": "i1", "B": "u1", "I": "u4"}.get(code)
+            kind = {"i": "i4", "q": "i8", "h": "i2", "b": "i1", "B": "u1", "H": "u2", "I": "u4"}.get(code)
             return self.byte_order + kind if kind else "S" + code[:-1]
 
         return np.dtype([(field.name, one(field.code)) for field in self.fields])

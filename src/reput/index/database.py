@@ -229,12 +229,12 @@ class DatabaseIndexSearch:
     def _last_hour(self, low: bytes, bound: bytes) -> bytes:
         """Return the last hour below a bound, as the first bytes of its keys; empty without one."""
         for key, _ in self._family().walk_back(low, bound):
-            return key[:8]
+            return key[: fmt.HOUR.size]
         return b""
 
     def _first_hour(self, low: bytes, end: bytes) -> bytes:
         for key, _ in self._family().walk(low, end):
-            return key[:8]
+            return key[: fmt.HOUR.size]
         return b""
 
     def _newest_of(self, hour: bytes, prefixes: Sequence[bytes], asked: IndexQuestion) -> Iterator[int]:
@@ -251,9 +251,9 @@ class DatabaseIndexSearch:
 
     def _matches(self, hour: bytes, prefix: bytes, asked: IndexQuestion, below: int) -> Iterator[int]:
         """Yield the log offsets of the entries of one hour with a prefix; others than entries are skipped."""
-        if len(hour) < len(fmt.hour_bytes(0)):
+        if len(hour) < fmt.HOUR.size:
             return
-        for key, value in self._family().walk(*fmt.prefix_bounds(int.from_bytes(hour, signed=True), prefix)):
+        for key, value in self._family().walk(*fmt.prefix_bounds(fmt.HOUR.unpack(hour)[0], prefix)):
             if len(value) != fmt.VALUE_SIZE or len(key) < fmt.ENTRY_KEY_EXTRA:
                 continue
             offset, time = fmt.offset_of(key), fmt.decode_value(value)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.index import index_file
-from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header
+from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
+
+_SLOT = SLOT.dtype["newest_item"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def read_items(path: Path, slots: int, first: int, count: int) -> np.ndarray:
 def read_slots(path: Path, slots: int) -> np.ndarray:
     """Return the slots of a file as int32."""
     data = fs.read_bytes(path, slots * SLOT_SIZE, HEADER_SIZE) or b""
-    return np.frombuffer(data, dtype=">i4", count=len(data) // SLOT_SIZE).astype(np.int32)
+    return np.frombuffer(data, dtype=_SLOT, count=len(data) // SLOT_SIZE).astype(np.int32)
 
 
 def changed_slots(path: Path, slots: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -75,7 +77,7 @@ def write_slots(descriptor: int, slots: NDArray[np.int32], numbers: NDArray[np.i
     for run in np.split(pages, np.flatnonzero(np.diff(pages) > 1) + 1) if len(pages) else ():
         begin = max(int(run[0]) * _PAGE_SLOTS - HEADER_SIZE // SLOT_SIZE, 0)
         end = min((int(run[-1]) + 1) * _PAGE_SLOTS - HEADER_SIZE // SLOT_SIZE, len(slots))
-        fs.pwrite(descriptor, slots[begin:end].astype(">i4").data.cast("B"), HEADER_SIZE + begin * SLOT_SIZE)
+        fs.pwrite(descriptor, slots[begin:end].astype(_SLOT).data.cast("B"), HEADER_SIZE + begin * SLOT_SIZE)
 
 
 def found_slots_and_items(file: IndexFileOnDisk) -> tuple[int, int] | None:

@@ -7,7 +7,6 @@ Source: `IndexService.queryOffset`, `IndexFile.selectPhyOffset`.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +24,7 @@ from reput.formats.index.index_file import (
     HEADER_SIZE,
     ITEM,
     ITEM_SIZE,
+    SLOT,
     SLOT_SIZE,
     TAG_KEY_PREFIX,
     Header,
@@ -38,7 +38,6 @@ from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
 _WORDS = "IndexFiles"
 _MOST_MAPS = 256
-_INT = struct.Struct(">i")
 
 
 def item_hash(topic: bytes, key: bytes, by_tag: bool) -> int:
@@ -191,7 +190,7 @@ class FileIndexSearch:
         exact: bool,
     ) -> Iterator[tuple[int, int]]:
         count = min(header.index_count, self.items - 1)
-        (number,) = _INT.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
+        (number,) = SLOT.struct.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         base = items_at(self.slots)
         while 0 < number <= count:
             found_hash, physical_offset, diff_s, previous = ITEM.struct.unpack_from(data, base + number * ITEM_SIZE)

@@ -32,8 +32,6 @@ from reput.formats.queue.consume_queue_ext import (
 from reput.queue.files import QueueFile, QueueFolder, list_queue_files
 
 _MOST_MAPS = 1024
-_SIZE_AT, _TAGS_AT = UNIT.offsets["size"], UNIT.offsets["tags_code"]
-_TIME_AT, _BITMAP_AT = UNIT.offsets["store_timestamp"], UNIT.offsets["bitmap_size"]
 
 
 class Units(NamedTuple):
@@ -122,20 +120,13 @@ def _take(array: NDArray[np.uint8], places: NDArray[np.int64], rows: NDArray[np.
     """Read the units at these places of a file into their rows. Units that are not whole in the file are not found."""
     inside = (places >= 0) & (places <= len(array) - UNIT_SIZE)
     places, rows = places[inside], rows[inside]
-    size = _numbers(array, places + _SIZE_AT, ">i2")
-    bitmap = _numbers(array, places + _BITMAP_AT, ">i2")
+    size, bitmap = UNIT.taken(array, places, "size"), UNIT.taken(array, places, "bitmap_size")
     good = (bitmap >= 0) & (size == UNIT_SIZE + bitmap) & (places + size <= len(array))
     places, rows = places[good], rows[good]
     units.found[rows] = True
-    units.tags_code[rows] = _numbers(array, places + _TAGS_AT, ">i8")
-    units.store_timestamp[rows] = _numbers(array, places + _TIME_AT, ">i8")
+    units.tags_code[rows] = UNIT.taken(array, places, "tags_code")
+    units.store_timestamp[rows] = UNIT.taken(array, places, "store_timestamp")
     units.size[rows] = size[good]
-
-
-def _numbers(array: NDArray[np.uint8], places: NDArray[np.int64], dtype: str) -> NDArray[np.int64]:
-    width = np.dtype(dtype).itemsize
-    taken: NDArray[np.int64] = array[places[:, None] + np.arange(width)].view(dtype).ravel().astype(np.int64)
-    return taken
 
 
 def list_ext_files(folder: Path, key: QueueKey) -> tuple[QueueFile, ...]:

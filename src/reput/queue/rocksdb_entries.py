@@ -18,7 +18,7 @@ from reput.files.database import Family
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import queue_offset_bound
 from reput.formats.queue import rocksdb_consume_queue as fmt
-from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, OffsetRange, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
 from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 
 
@@ -154,7 +154,7 @@ class EntryTable:
 
     def _with_gaps(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         rows = np.empty((end - begin, fmt.VALUE_SIZE), dtype=np.uint8)
-        rows[:] = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+        rows[:] = np.frombuffer(fmt.blank_value(), dtype=np.uint8)
         for raw, value in self.entries.walk(fmt.entry_key(key, begin), fmt.entry_key(key, end)):
             rows[self._offset_of(key, raw, value) - begin] = np.frombuffer(value, dtype=np.uint8)
         return rows

@@ -25,7 +25,7 @@ from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue import queue_kinds
 from reput.formats.queue import rocksdb_consume_queue as fmt
-from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
+from reput.formats.queue.consume_queue import Entry, OffsetRange, QueueKey
 from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 from reput.queue.compare import MessageRows
 from reput.queue.files import FilesOnDisk
@@ -271,7 +271,7 @@ class RocksdbQueue:
     def rows(self, begin: int, end: int) -> StoredRows:
         """Return the entries [begin, end) with their times, with pre-blanks for missing ones."""
         values = self._table.values(self._key, begin, end)
-        times = np.ascontiguousarray(values[:, ENTRY_SIZE:]).view(">i8").ravel().astype(np.int64)
+        times = values.reshape(-1).view(fmt.VALUE.dtype)["store_timestamp"].astype(np.int64)
         return StoredRows(entries_in(values), times)
 
     def packed(self, begin: int, end: int) -> NDArray[np.uint8]:

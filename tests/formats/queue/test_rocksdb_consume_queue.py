@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.formats.queue import rocksdb_consume_queue as fmt
-from reput.formats.queue.consume_queue import Entry, QueueKey
+from reput.formats.queue.consume_queue import LAST_BLANK, PRE_BLANK, Entry, QueueKey, decode_entry
 from reput.formats.queue.rocksdb_consume_queue import OffsetValue
 
 topics = st.binary(min_size=1, max_size=60)
@@ -52,6 +52,22 @@ def test_any_bytes_are_read(data: bytes) -> None:
     entry, offset = fmt.decode_entry_key(data), fmt.decode_offset_key(data)
     assert entry is None or fmt.entry_key(*entry) == data
     assert offset is None or fmt.offset_key(*offset) == data
+
+
+@given(queues, st.integers(0, (1 << 63) - 10), st.integers(0, 9))
+def test_keys_of_many_entries(queue: QueueKey, first: int, count: int) -> None:
+    """The keys of a stretch of entries are those of each of them."""
+    offsets = range(first, first + count)
+    assert list(fmt.entry_keys(queue, first, first + count)) == [fmt.entry_key(queue, offset) for offset in offsets]
+
+
+@given(st.lists(longs, min_size=1, max_size=4), longs)
+def test_values(places: list[int], time: int) -> None:
+    """The outer places of values are their first and last physical offsets; a blank one decodes to a blank entry."""
+    values = b"".join(fmt.encode_value(Entry(place, 1, 2), time) for place in places)
+    assert fmt.outer_places(values) == fmt.outer_places(memoryview(values)) == (places[0], places[-1])
+    assert fmt.decode_value(fmt.blank_value(time)) == (decode_entry(PRE_BLANK), time)
+    assert fmt.decode_value(fmt.blank_value(blank=LAST_BLANK)) == (decode_entry(LAST_BLANK), 0)
 
 
 @given(queues, queues, offsets, offsets)

@@ -25,7 +25,7 @@ from reput.broker.wire.client_calls import ClientCalls
 from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, refuse
 from reput.broker.wire.connection import about
 from reput.errors import ReputError
-from reput.formats.log.record import encode_message_id
+from reput.formats.log.record import encode_message_id, encode_message_ids
 from reput.formats.wire.remoting import FrameError
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
 from reput.store.metadata.tables import Table
@@ -101,10 +101,7 @@ class BrokerState:
 
     def message_ids(self, offsets: NDArray[np.int64]) -> str:
         """Return the ids of the messages at log offsets, with commas between."""
-        ids = np.empty((len(offsets), 2 * len(self._host)), dtype=np.uint8)
-        ids[:, : len(self._host)] = np.frombuffer(self._host, dtype=np.uint8)
-        ids[:, len(self._host) :] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
-        return ids.tobytes().hex(",", ids.shape[1]).upper()
+        return encode_message_ids(self._host, offsets)
 
     # --- work ----------------------------------------------------------------------------------
 

@@ -1,12 +1,4 @@
-"""Unique keys, as RocketMQ's clients make them: 16 bytes as upper-case hex.
-
-| bytes | meaning |
-|---|---|
-| 4 | address of the maker |
-| 2 | its process |
-| 4 | hash that differs from maker to maker |
-| 4 | ms since the first of the month |
-| 2 | counter |
+"""Unique keys, as RocketMQ's clients make them.
 
 Source: `MessageClientIDSetter`.
 """
@@ -14,13 +6,11 @@ Source: `MessageClientIDSetter`.
 from __future__ import annotations
 
 import os
-import struct
 import time
 from datetime import datetime
 from itertools import count
 
-_LAYOUT = struct.Struct(">4sHIIH")
-assert _LAYOUT.size == 16
+from reput.formats.log.unique_key import encode_unique_key
 
 
 class UniqueKeys:
@@ -38,4 +28,4 @@ class UniqueKeys:
         month = datetime.fromtimestamp(now_s).astimezone().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         since_ms = int((now_s - month.timestamp()) * 1000) & 0xFFFFFFFF
         number = next(self._numbers) & 0xFFFF
-        return _LAYOUT.pack(self._address, self._process, self._hash, since_ms, number).hex().upper()
+        return encode_unique_key(self._address, self._process, self._hash, since_ms, number)

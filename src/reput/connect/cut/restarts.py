@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.connect.cut.disk_queues import DiskQueues, IndexedQueues
-from reput.formats.log.record import MIN_RECORD_SIZE, decode_record
+from reput.formats.log.record import HEAD, MIN_RECORD_SIZE, decode_record
 from reput.formats.queue.consume_queue import QueueKey
 from reput.kernels.layouts.columns import Columns
 from reput.log.read.maps import LogMaps
 
 Mask = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
-_SIZE_BYTES = 4
+_SIZE = HEAD.struct_of("total_size")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _is_first(maps: LogMaps, offset: int, key: QueueKey) -> bool:
     start = maps.file_at(offset)
     if start is None:
         return False
-    size = int.from_bytes(maps.array(start)[offset - start : offset - start + _SIZE_BYTES].tobytes(), "big")
+    (size,) = _SIZE.unpack_from(maps.array(start).data, offset - start)
     data = maps.record(offset, size) if size >= MIN_RECORD_SIZE else None
     if data is None:
         return False

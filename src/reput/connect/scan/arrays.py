@@ -326,7 +326,7 @@ def _hosts(rows: Rows, row: FieldRow) -> pa.Array:
 
 
 def _host_text(value: bytes) -> str:
-    return str(Host(value[:-4], int.from_bytes(value[-4:], signed=True)))
+    return str(Host.decode(value))
 
 
 def _message_ids(rows: Rows) -> pa.Array:

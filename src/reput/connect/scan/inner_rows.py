@@ -25,6 +25,7 @@ from reput.formats.log.record import (
     FLAG_COMPRESSED,
     FLAG_INNER_BATCH,
     FLAG_NEED_UNWRAP,
+    HEAD,
     PHYSICAL_OFFSET_AT,
     SYS_FLAG_AT,
     decode_record,
@@ -32,6 +33,7 @@ from reput.formats.log.record import (
 )
 from reput.kernels.layouts.fields import FieldRow
 
+_SYS_FLAG, _PHYSICAL_OFFSET = HEAD.struct_of("sys_flag"), HEAD.struct_of("physical_offset")
 _BOTH = FLAG_NEED_UNWRAP | FLAG_INNER_BATCH
 
 
@@ -63,7 +65,7 @@ def unwrapped(rows: Rows, batches: NDArray[np.int64], selection: Selection, with
 
 def _messages(rows: Rows, number: int) -> list[InnerMessage] | None:
     at = int(rows.position[number]) - rows.log.base
-    flag = int.from_bytes(rows.log.buffer[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4].tobytes(), signed=True)
+    (flag,) = _SYS_FLAG.unpack_from(rows.log.buffer.data, at + SYS_FLAG_AT)
     if flag & _BOTH != _BOTH:
         return None
     body = decode_record(rows.log.buffer.data, at).body
@@ -110,7 +112,7 @@ class _InnerRecords:
         """Add a record with its place in memory as physical offset."""
         at = int(rows.position[number]) - rows.log.base
         record = bytearray(rows.log.buffer[at : at + int(rows.size[number])].tobytes())
-        record[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = len(self._data).to_bytes(8)
+        _PHYSICAL_OFFSET.pack_into(record, PHYSICAL_OFFSET_AT, len(self._data))
         self._add(record, number, int(rows.queue_offset[number]))
 
     def add_messages(self, rows: Rows, number: int, messages: Iterable[InnerMessage], span: NumberRange) -> None:

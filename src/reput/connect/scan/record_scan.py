@@ -26,6 +26,7 @@ from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import (
     FLAG_INNER_BATCH,
+    HEAD,
     MIN_RECORD_SIZE,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -39,7 +40,6 @@ from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.fields import FieldRow
 from reput.log.read.reader import place_in
 
-_SIZE_BYTES = 4
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 _NO_RECORD = (Verdict.BLANK, Verdict.ZERO, Verdict.BAD_MAGIC, Verdict.BAD_OFFSET)
 _IN_ENTRIES = frozenset({
@@ -166,9 +166,8 @@ def _sound(job: RecordJob, rows: Rows) -> Iterator[Rows]:
 
 def _rows_at(job: RecordJob, log: LogBuffer, position: NDArray[np.int64]) -> Rows:
     """Return the rows at some places of a log file; their records say how long they are, and of which queue."""
-    at = np.minimum(position - log.base, len(log.buffer) - _SIZE_BYTES)
-    size = log.buffer[at[:, None] + np.arange(_SIZE_BYTES)].view(">i4").reshape(-1).astype(np.int32)
-    size = np.maximum(size, MIN_RECORD_SIZE).astype(np.int32)
+    at = np.minimum(position - log.base, len(log.buffer) - HEAD.sizes["total_size"])
+    size = np.maximum(HEAD.taken(log.buffer, at, "total_size"), MIN_RECORD_SIZE).astype(np.int32)
     zeros = np.zeros(len(position), dtype=np.int32)
     return Rows(log, job.scan.needs, position, size, pa.array([""], pa.string()), zeros, zeros, zeros.astype(np.int64))
 

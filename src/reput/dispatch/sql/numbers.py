@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 
-from reput.formats.layout import INT64_MAX
+from reput.formats.java.java_numbers import double_order
 
 _DECIMAL = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 _HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
@@ -40,5 +39,4 @@ def double_key(value: float) -> int:
     """Return a number with the order of Double.compareTo: -0.0 below 0.0, NaN above all and equal to itself."""
     if math.isnan(value):
         return _NAN_KEY
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits if bits >= 0 else bits ^ INT64_MAX
+    return double_order(value)

@@ -142,7 +142,7 @@ def encode_block(entries: Iterable[tuple[bytes, bytes]], restart_interval: int =
             shared = shared_bytes(last, key)
         block += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
         last = key
-    return bytes(block) + _restarts(restarts)
+    return bytes(block) + encode_restarts(restarts)
 
 
 def shared_bytes(one: bytes, other: bytes) -> int:
@@ -157,10 +157,11 @@ def encode_index(blocks: Iterable[tuple[bytes, Handle]]) -> bytes:
     for key, handle in blocks:
         restarts.append(len(block))
         block += b"\0" + varint(len(key)) + key + encode_handle(handle)
-    return bytes(block) + _restarts(restarts or [0])
+    return bytes(block) + encode_restarts(restarts or [0])
 
 
-def _restarts(places: Sequence[int]) -> bytes:
+def encode_restarts(places: Sequence[int]) -> bytes:
+    """Return the end of a block: the places of its restarts, and their number."""
     return struct.pack(f"<{len(places) + 1}I", *places, len(places))
 
 

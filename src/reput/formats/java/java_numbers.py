@@ -1,4 +1,4 @@
-"""Whole numbers in texts, as Java's `Integer.parseInt` and `Long.parseLong` read them.
+"""Whole numbers in texts, as Java's `Integer.parseInt` and `Long.parseLong` read them, and the order of doubles.
 
 They take a sign and digits, as many as the text has, and nothing else: no blanks, no underscores. `int` takes more.
 """
@@ -6,12 +6,14 @@ They take a sign and digits, as many as the text has, and nothing else: no blank
 from __future__ import annotations
 
 import re
+import struct
 
 # Character.digit knows every decimal digit of Unicode's first plane.
 _WHOLE = re.compile(r"[+-]?\d+")
 _WHOLE_BYTES = re.compile(rb"[+-]?[0-9]+")
 _FIRST_PLANE = "\uffff"
 _MOST_DIGITS = 19
+_BELOW_SIGN = (1 << 63) - 1
 
 
 def parse_whole(text: str | bytes, bits: int) -> int | None:
@@ -33,6 +35,12 @@ def parse_whole(text: str | bytes, bits: int) -> int | None:
         return None
     value = int(digits or "0") * (-1 if text.startswith("-") else 1)
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+
+
+def double_order(value: float) -> int:
+    """Return a whole number whose order is that of `Double.compareTo`, -0.0 below 0.0; not for NaN."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else bits ^ _BELOW_SIGN
 
 
 def _digits_of_ascii(digits: str) -> str:

@@ -54,6 +54,7 @@ A ledger's keys:
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -228,6 +229,15 @@ class Fingerprint(NamedTuple):
     size: int
     crc: int
     store_timestamp: int
+
+    @classmethod
+    def of(cls, offset: int, record: bytes | memoryview, store_timestamp: int) -> Fingerprint:
+        """Return the fingerprint of a record at a log offset."""
+        return cls(offset, len(record), zlib.crc32(record), store_timestamp)
+
+    def is_of(self, record: bytes | memoryview) -> bool:
+        """Return True for the bytes of the record."""
+        return zlib.crc32(record) == self.crc
 
 
 class Frontier(NamedTuple):

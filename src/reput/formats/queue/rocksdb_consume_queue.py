@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from reput.formats.database.families import DEFAULT_FAMILY
 from reput.formats.layout import Field, Layout
-from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, QueueKey
+from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
 
 ENTRY_FAMILY = DEFAULT_FAMILY
 OFFSET_FAMILY = "offset"
@@ -87,6 +88,7 @@ RESTART_VALUE = Layout(
 )
 assert RESTART_VALUE.size == 8
 
+_PLACE, _TIME = VALUE.struct_of("physical_offset"), VALUE.struct_of("store_timestamp")
 _OFFSET = struct.Struct(">q")
 _QUEUE_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
@@ -150,6 +152,12 @@ def entry_key(queue: QueueKey, queue_offset: int) -> bytes:
     return queue_prefix(queue) + _OFFSET.pack(queue_offset)
 
 
+def entry_keys(queue: QueueKey, first: int, end: int) -> Iterator[bytes]:
+    """Yield the keys of the entries [first, end)."""
+    prefix = queue_prefix(queue)
+    return (prefix + _OFFSET.pack(offset) for offset in range(first, end))
+
+
 def decode_entry_key(key: bytes) -> tuple[QueueKey, int] | None:
     """Return queue and queue offset of an entry's key; None for bytes that are no such key."""
     topic = _topic_of(key, ENTRY_KEY_EXTRA)
@@ -194,10 +202,20 @@ def encode_value(entry: Entry, store_timestamp: int) -> bytes:
     return VALUE.struct.pack(*entry, store_timestamp)
 
 
-def decode_value(value: bytes) -> tuple[Entry, int]:
+def decode_value(value: bytes | memoryview) -> tuple[Entry, int]:
     """Return an entry and its record's store time (ms); raises struct.error for another length."""
     physical_offset, size, tags_code, store_timestamp = VALUE.struct.unpack(value)
     return Entry(physical_offset, size, tags_code), store_timestamp
+
+
+def blank_value(store_timestamp: int = 0, blank: bytes = PRE_BLANK) -> bytes:
+    """Return the value of an entry that only fills a place: a pre-blank, or the `blank` that is given."""
+    return blank + _TIME.pack(store_timestamp)
+
+
+def outer_places(values: bytes | memoryview) -> tuple[int, int]:
+    """Return the log offsets of the records of the first and of the last of these values."""
+    return _PLACE.unpack_from(values, 0)[0], _PLACE.unpack_from(values, len(values) - VALUE_SIZE)[0]
 
 
 def encode_offset_value(value: OffsetValue) -> bytes:

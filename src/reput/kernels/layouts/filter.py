@@ -106,7 +106,7 @@ class FoundTexts(NamedTuple):
 class NumberTest(NamedTuple):
     """A test of texts, each read as a number, against a number.
 
-    `key` is the number; for doubles, the whole number that `sortable` makes of it. A whole number must be in
+    `key` is the number; for doubles, the whole number that `double_order` makes of it. A whole number must be in
     [low, high]; doubles have no bounds. `holds` has the orders that are true (bits: 1 less, 2 equal, 4 greater).
     `missing` is the code for no text.
     """

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import zlib
 from collections.abc import Iterator
 
 from reput.formats.layout import WORD_SIZE
@@ -19,6 +18,7 @@ from reput.formats.log.record import (
     MAGIC_V2,
     Host,
     Record,
+    crc32,
     encode_record,
     record_size,
 )
@@ -346,4 +346,4 @@ def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int
 
 def body_crc(body: bytes) -> int:
     """Return the CRC-32 of a body, as a record holds it."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    return crc32(body)

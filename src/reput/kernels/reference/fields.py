@@ -15,6 +15,7 @@ from reput.formats.log.record import (
     Verdict,
     before_body,
     decode_record,
+    encode_message_id,
     examine,
     topic_length_of,
 )
@@ -179,7 +180,7 @@ def spell_ids(hosts: Stretches, places: Int64s, gathered: Gathered) -> int:
     for n, (begin, length, place) in enumerate(zip(at.tolist(), size.tolist(), places.tolist(), strict=True)):
         if begin < 0 or length < 0 or begin + length > len(buffer) or written + 2 * (length + 8) > len(out):
             return -1
-        text = (buffer[begin : begin + length].tobytes() + place.to_bytes(8, signed=True)).hex().upper().encode()
+        text = encode_message_id(buffer[begin : begin + length].tobytes(), place).encode()
         out[written : written + len(text)] = np.frombuffer(text, dtype=np.uint8)
         written += len(text)
         offsets[n + 1] = written

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.layout import INT64_MAX
+from reput.formats.java.java_numbers import double_order
 from reput.formats.log.properties import PROPERTY_END, decode_properties
 from reput.formats.log.record import (
     BODY_LENGTH_SIZE,
@@ -167,14 +165,8 @@ def compare_double(texts: Texts, test: NumberTest, codes: Codes) -> int:
     """Read texts as doubles, test them, and write a `Code` each to `codes`, as `compare_whole`."""
     for n, text in enumerate(texts_of(texts)):
         value, outcome = _double(text)
-        codes[n] = test.missing if text is None else _code(_sign(sortable(value), test.key), outcome, test.holds)
+        codes[n] = test.missing if text is None else _code(_sign(double_order(value), test.key), outcome, test.holds)
     return int(np.count_nonzero(codes == Code.LEFT))
-
-
-def sortable(value: float) -> int:
-    """Return a whole number whose order is that of doubles, -0.0 below 0.0; not for NaN."""
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits if bits >= 0 else bits ^ INT64_MAX
 
 
 def _first_word(text: bytes | None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from reput.formats.database.rocksdb_table import (
     BLOCK_SIZE,
     INTERNAL_END,
     RESTART_INTERVAL,
+    encode_restarts,
     shared_bytes,
     varint,
 )
@@ -59,7 +59,7 @@ def fill_blocks(
         begin, at = state_of[TableStateAt.begin], state_of[TableStateAt.at]
         last_row, last_offset = state_of[TableStateAt.last_row], state_of[TableStateAt.last_offset]
         if last_row >= 0 and _is_full(at - begin + 4 * len(known) + 4, len(key), state_of[TableStateAt.since]):
-            tail = struct.pack(f"<{len(known) + 1}I", *known, len(known))
+            tail = encode_restarts(known)
             out[at : at + len(tail)] = np.frombuffer(tail, dtype=np.uint8)
             at += len(tail)
             blocks[whole] = begin, at, last_row, last_offset, row[piece], first[piece] + done

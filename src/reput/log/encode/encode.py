@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from typing import NamedTuple
-from zlib import crc32
 
 from reput.formats.log.record import (
     BEFORE_BODY_V4,
@@ -20,8 +19,10 @@ from reput.formats.log.record import (
     FLAG_STORE_HOST_V6,
     HEAD,
     PROPERTIES_LENGTH,
+    TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     Host,
+    crc32,
     crc_property,
 )
 from reput.kernels import encode_kernels
@@ -162,10 +163,10 @@ class RecordEncoder:
         )
         if self.append_crc:
             data = data[:-CRC_PROPERTY_SIZE]
-            data += crc_property(crc32(data) & 0x7FFFFFFF)
+            data += crc_property(crc32(data))
         return data
 
 
 def is_numbered(sys_flag: int) -> bool:
     """Return True if a message takes a number of its queue: plain and committed messages do."""
-    return sys_flag & TRANSACTION_MASK in {0, 0x8}
+    return sys_flag & TRANSACTION_MASK in {0, TRANSACTION_COMMIT}

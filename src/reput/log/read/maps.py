@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,10 +15,12 @@ from reput.files.holes import Holes
 from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
 from reput.formats.log.record import (
+    BEFORE_BODY_V4,
     CHECK_BODY,
     FLAG_BORN_HOST_V6,
     HEAD,
     MIN_RECORD_SIZE,
+    PHYSICAL_OFFSET_AT,
     STORE_TIMESTAMP_AT_V4,
     STORE_TIMESTAMP_AT_V6,
     SYS_FLAG_AT,
@@ -31,11 +32,8 @@ from reput.log.read.files import LogFile
 _MOST_MAPS = 64
 _MOST_FILES = 1 << 16
 _LONG_PASS = 1 << 20
-_SIZE_AND_MAGIC = struct.Struct(">ii")
-_PHYSICAL_OFFSET = struct.Struct(">q")
-_STORE_TIME = struct.Struct(">q")
-_SYS_FLAG = struct.Struct(">i")
-_PHYSICAL_OFFSET_AT = HEAD.offsets["physical_offset"]
+_SIZE, _SYS_FLAG = HEAD.struct_of("total_size"), HEAD.struct_of("sys_flag")
+_PHYSICAL_OFFSET, _STORE_TIME = HEAD.struct_of("physical_offset"), BEFORE_BODY_V4.struct_of("store_timestamp")
 
 
 class LogMaps:
@@ -196,9 +194,9 @@ class LogMaps:
         if start is None or size < MIN_RECORD_SIZE or offset + size > start + self.file_size:
             return None
         data, position = self.array(start).data, offset - start
-        if _SIZE_AND_MAGIC.unpack_from(data, position)[0] != size:
+        if _SIZE.unpack_from(data, position)[0] != size:
             return None
-        if _PHYSICAL_OFFSET.unpack_from(data, position + _PHYSICAL_OFFSET_AT)[0] != offset:
+        if _PHYSICAL_OFFSET.unpack_from(data, position + PHYSICAL_OFFSET_AT)[0] != offset:
             return None
         return data[position : position + size]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -184,5 +183,5 @@ def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint |
     for file in log.files:
         if file.start <= last.last_record < file.end:
             data = fs.read_bytes(file.path, last.last_record_size, last.last_record - file.start) or b""
-            return own.Fingerprint(last.last_record, len(data), zlib.crc32(data), last.last_store_timestamp)
+            return own.Fingerprint.of(last.last_record, data, last.last_store_timestamp)
     return None

@@ -240,15 +240,9 @@ def _is_record(
     array: NDArray[np.uint8], inside: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return at which of these places of a log file the head of such a record is."""
-
-    def numbers(name: str, dtype: str) -> NDArray[np.int64]:
-        at = inside + HEAD.offsets[name]
-        taken: NDArray[np.int64] = array[at[:, None] + np.arange(np.dtype(dtype).itemsize)].view(dtype).ravel()
-        return taken.astype(np.int64)
-
-    found: NDArray[np.bool_] = numbers("total_size", ">i4") == sizes
-    found &= np.isin(numbers("magic", ">i4"), (MAGIC_V1, MAGIC_V2))
-    found &= numbers("physical_offset", ">i8") == places
+    found: NDArray[np.bool_] = HEAD.taken(array, inside, "total_size") == sizes
+    found &= np.isin(HEAD.taken(array, inside, "magic"), (MAGIC_V1, MAGIC_V2))
+    found &= HEAD.taken(array, inside, "physical_offset") == places
     return found
 
 

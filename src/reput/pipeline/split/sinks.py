@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
+from reput.formats.queue.rocksdb_consume_queue import VALUE, VALUE_SIZE
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
@@ -78,15 +78,14 @@ class RocksdbSink:
 
     def take_rows(self, job: Job, number: int, rows: Sequence[TimedRun]) -> None:
         """See `QueueSink`."""
-        values = np.empty((sum(len(one.store_timestamps) for one in rows), VALUE_SIZE), dtype=np.uint8)
-        at = 0
+        values = np.empty(sum(len(one.store_timestamps) for one in rows), dtype=VALUE.dtype)
+        in_bytes, at = values.view(np.uint8).reshape(-1, VALUE_SIZE), 0
         for one in rows:
             count = len(one.store_timestamps)
-            values[at : at + count, :ENTRY_SIZE] = one.run.rows
-            times = one.store_timestamps.astype(">i8").view(np.uint8)
-            values[at : at + count, ENTRY_SIZE:] = times.reshape(count, 8)
+            in_bytes[at : at + count, :ENTRY_SIZE] = one.run.rows
+            values["store_timestamp"][at : at + count] = one.store_timestamps
             at += count
-        save_value_rows(job, number, values)
+        save_value_rows(job, number, in_bytes)
 
 
 class BatchSink:

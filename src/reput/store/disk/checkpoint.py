@@ -21,7 +21,7 @@ def read_checkpoint(layout: StoreLayout) -> Checkpoint:
 def write_checkpoint(layout: StoreLayout, owner: fs.Owner, **fields: int) -> None:
     """Write these fields of the checkpoint durably, and no others: another process may write the rest."""
     for name, value in fields.items():
-        data = struct.pack(">q", value)
+        data = CHECKPOINT.struct_of(name).pack(value)
         fs.write_at(str(layout.checkpoint), CHECKPOINT_FILE_SIZE, owner, data, CHECKPOINT.offsets[name])
     if fields:
         fs.sync_path(layout.checkpoint)

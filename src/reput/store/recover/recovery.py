@@ -16,7 +16,6 @@ Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -156,7 +155,7 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
     if fingerprint.offset < log.min_offset:
         return offset if offset <= log.end_offset else -1
     data = log.record(fingerprint.offset, fingerprint.size)
-    return offset if data is not None and zlib.crc32(data) == fingerprint.crc else -1
+    return offset if data is not None and fingerprint.is_of(data) else -1
 
 
 def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
@@ -232,7 +231,7 @@ def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
     record = log.record(chain.last, chain.size) if chain.end == offset and chain.size else None
     if record is None:
         return None
-    return own.Fingerprint(chain.last, chain.size, zlib.crc32(record), log.store_time(chain.last))
+    return own.Fingerprint.of(chain.last, record, log.store_time(chain.last))
 
 
 class _Chain(NamedTuple):

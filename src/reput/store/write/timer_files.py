@@ -185,7 +185,7 @@ class TimerFiles:
 
     def first_used(self, begin_ms: int, end_ms: int) -> int | None:
         """Return the first time with messages from a time on and before another one (ms); None if there is none."""
-        times = np.ndarray(SLOTS, dtype=">i8", buffer=self._slots, strides=(SLOT_SIZE,))
+        times = np.frombuffer(self._slots, dtype=SLOT.dtype, count=SLOTS)["time"]
         at, end = begin_ms // PRECISION_MS, end_ms // PRECISION_MS
         while at < end:
             wanted = np.arange(at, min(end, at + _SLOTS_AT_ONCE))

@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from reput.dispatch.bitmaps import FilterBits, bitmaps_of
 from reput.dispatch.sql.columns import RecordProperties
 from reput.files import fs
+from reput.formats.layout import numbers_at
 from reput.formats.log.record import (
+    BEFORE_BODY_V4,
     BODY_AT_V4,
     BODY_LENGTH_SIZE,
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
-    MAGIC_AT,
+    HEAD,
     MAGIC_V2,
     STORE_TIMESTAMP_AT_V4,
     STORE_TIMESTAMP_AT_V6,
-    SYS_FLAG_AT,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
     V6_MORE,
@@ -45,6 +46,8 @@ from reput.store.recover.ext_end import cut_units, end_of_units
 
 _ENTRIES_AT_ONCE = 1 << 16
 _QUEUES_A_TASK = 64
+# The bits of the hosts are in the last byte of sysFlag.
+_HOST_FLAGS_AT = HEAD.offsets["sys_flag"] + HEAD.sizes["sys_flag"] - 1
 
 
 class ExtWork(NamedTuple):
@@ -184,17 +187,17 @@ class _QueueUnits:
 
 def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: bytes) -> NDArray[np.bool_]:
     """Return a flag for each record that begins at these places of a log file: it is of this topic."""
-    flags = array[positions + SYS_FLAG_AT + 3]
+    flags = array[positions + _HOST_FLAGS_AT]
     hosts = ((flags & FLAG_BORN_HOST_V6) != 0).astype(np.int64) + ((flags & FLAG_STORE_HOST_V6) != 0)
     bodies = positions + BODY_AT_V4 + hosts * V6_MORE
     # A caller may give places that hold anything: nothing outside the file is read.
     inside = bodies <= len(array)
     bodies = np.where(inside, bodies, BODY_LENGTH_SIZE)
-    places = bodies + _big_endian(array, bodies - BODY_LENGTH_SIZE, BODY_LENGTH_SIZE)
+    places = bodies + numbers_at(array, bodies - BODY_LENGTH_SIZE, BEFORE_BODY_V4.dtype["body_length"])
     inside &= (places >= 0) & (places + TOPIC_LENGTH_V2.size + len(topic) <= len(array))
     places = np.where(inside, places, 0)
-    is_v2 = array[positions + MAGIC_AT + 3] == MAGIC_V2 & 0xFF
-    sizes = np.where(is_v2, _big_endian(array, places, TOPIC_LENGTH_V2.size), array[places])
+    is_v2 = HEAD.taken(array, positions, "magic") == MAGIC_V2
+    sizes = np.where(is_v2, TOPIC_LENGTH_V2.taken(array, places, "topic_length"), array[places])
     found: NDArray[np.bool_] = inside & (sizes == len(topic))
     rows = np.flatnonzero(found)
     begin = places[rows] + np.where(is_v2[rows], TOPIC_LENGTH_V2.size, TOPIC_LENGTH_V1.size)
@@ -203,15 +206,8 @@ def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: 
     return found
 
 
-def _big_endian(array: NDArray[np.uint8], places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    numbers: NDArray[np.int64] = array[places[:, None] + np.arange(size)].view(f">i{size}").ravel().astype(np.int64)
-    return numbers
-
-
 def store_times(array: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the store times (int64, ms) of the records that begin at these places of a log file."""
-    # The flag of the born host is in the last byte of sysFlag.
-    is_v6 = (array[positions + SYS_FLAG_AT + 3] & FLAG_BORN_HOST_V6) != 0
+    is_v6 = (array[positions + _HOST_FLAGS_AT] & FLAG_BORN_HOST_V6) != 0
     places = positions + np.where(is_v6, STORE_TIMESTAMP_AT_V6, STORE_TIMESTAMP_AT_V4)
-    times: NDArray[np.int64] = array[places[:, None] + np.arange(8)].view(">i8").ravel().astype(np.int64)
-    return times
+    return numbers_at(array, places, BEFORE_BODY_V4.dtype["store_timestamp"])

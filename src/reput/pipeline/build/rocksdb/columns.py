@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.queue.queue_kinds import ROCKSDB
-from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
+from reput.formats.queue.rocksdb_consume_queue import VALUE, VALUE_SIZE
 from reput.kernels.layouts.table import EntryPieces
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
@@ -30,7 +30,7 @@ class _SplitEntries(NamedTuple):
 
     def positions(self, places: Int64s) -> Int64s:
         """Return the log offsets that these entries begin with."""
-        return self.values[places, :8].view(">i8").reshape(-1).astype(np.int64)
+        return VALUE.taken(self.values.reshape(-1), places * VALUE_SIZE, "physical_offset")
 
 
 class StretchColumns(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.formats.queue import rocksdb_consume_queue as fmt
-from reput.formats.queue.consume_queue import PRE_BLANK, OffsetRange, QueueKey
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.formats.queue.rocksdb_consume_queue import VALUE, VALUE_SIZE, OffsetValue
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
@@ -21,7 +21,7 @@ from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from reput.queue.runs import EntryRun
 
-_NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+_NO_ENTRY = np.frombuffer(fmt.blank_value(), dtype=np.uint8)
 _NO_MAX = "no max"
 
 
@@ -68,10 +68,10 @@ def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[EntryRun], *
     compared = Compared()
     first = last = OffsetValue(-1, -1)
     for begin, data in chunks(expected):
-        wanted = np.frombuffer(data, dtype=VALUE.dtype)
+        wanted, (first_place, last_place) = np.frombuffer(data, dtype=VALUE.dtype), fmt.outer_places(data)
         if first.queue_offset < 0:
-            first = OffsetValue(int(wanted["physical_offset"][0]), begin)
-        last = OffsetValue(int(wanted["physical_offset"][-1]), begin + len(wanted) - 1)
+            first = OffsetValue(first_place, begin)
+        last = OffsetValue(last_place, begin + len(wanted) - 1)
         rows = wanted.view(np.uint8).reshape(-1, VALUE_SIZE)
         compared.add(begin, compare(rows, entries.values(key, begin, begin + len(rows)), _NO_ENTRY), wanted)
     ends = _wrong_ends(entries, key, first, last, grows)

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
 from reput.formats.own import files as own
@@ -180,19 +178,14 @@ def _fill_batch(batch: Batch, job: Job, queues: RangeQueues) -> list[QueueOutcom
             first = last = None
             for begin, values in chunks(found):
                 count = len(values) // VALUE_SIZE
-                _put_entries(batch, key, begin, values, count)
-                first = first or OffsetValue(int.from_bytes(values[:8]), begin)
-                last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + count - 1)
+                rows = (values[at : at + VALUE_SIZE] for at in range(0, len(values), VALUE_SIZE))
+                batch.put_all(fmt.ENTRY_FAMILY, fmt.entry_keys(key, begin, begin + count), rows)
+                first_place, last_place = fmt.outer_places(values)
+                first = first or OffsetValue(first_place, begin)
+                last = OffsetValue(last_place, begin + count - 1)
             if last is not None:
                 _put_ends(batch, key, first if is_new else None, last)
     return outcomes
-
-
-def _put_entries(batch: Batch, key: QueueKey, first: int, values: bytes, count: int) -> None:
-    prefix = fmt.queue_prefix(key)
-    offsets = np.arange(first, first + count, dtype=np.int64).astype(">i8").tobytes()
-    keys = (prefix + offsets[at : at + 8] for at in range(0, 8 * count, 8))
-    batch.put_all(fmt.ENTRY_FAMILY, keys, (values[at : at + VALUE_SIZE] for at in range(0, len(values), VALUE_SIZE)))
 
 
 def _put_ends_of(
@@ -222,5 +215,5 @@ def _blank_end(database: DatabaseOwner, lost: QueueRange) -> None:
         batch = database.batch()
         for offset in range(begin, min(begin + BLANKS_AT_ONCE, lost.end)):
             blank = LAST_BLANK if offset == lost.end - 1 else PRE_BLANK
-            batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(lost.key, offset), blank + bytes(8))
+            batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(lost.key, offset), fmt.blank_value(blank=blank))
         database.write(batch)

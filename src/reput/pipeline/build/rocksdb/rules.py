@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from reput.files import fs
-from reput.formats.queue.consume_queue import PRE_BLANK, QueueKey
-from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, blank_value, decode_value
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome, build_queue
 from reput.pipeline.split.job import Job
 from reput.queue.runs import EntryRun
@@ -44,7 +44,8 @@ class OutOfOrderQueue:
 
     def blank(self, begin: int, end: int, following: EntryRun) -> None:
         """Append pre-blank values into a gap, with the time of the next message: times must not run backwards."""
-        value = PRE_BLANK + bytes(following.entries[VALUE_SIZE - 8 : VALUE_SIZE])
+        _, store_timestamp = decode_value(following.entries[:VALUE_SIZE])
+        value = blank_value(store_timestamp)
         while begin < end:
             count = min(end - begin, _AT_ONCE)
             self._append(memoryview(value * count))

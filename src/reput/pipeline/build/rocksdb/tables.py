@@ -19,7 +19,7 @@ from reput.files.part_file import Part, part_path, write_part
 from reput.files.rocksdb_table import TableFile, grouped
 from reput.formats.own.part_file import PartKind
 from reput.formats.queue.consume_queue import QueueKey
-from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, queue_prefix
+from reput.formats.queue.rocksdb_consume_queue import VALUE_SIZE, outer_places, queue_prefix
 from reput.kernels.layouts.table import EntryPieces, Prefixes
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb.columns import stretch_columns
@@ -128,9 +128,10 @@ class _Tables:
         for run in runs:
             places = (row, run.first, run.next - run.first, run.rows.ctypes.data)
             self.add(EntryPieces(*(np.array([place], dtype=np.int64) for place in places)))
+            begins, last_physical = outer_places(run.entries)
             if first < 0:
-                first, first_physical = run.first, int.from_bytes(run.entries[:8])
-            last, last_physical = run.next - 1, int.from_bytes(run.entries[-VALUE_SIZE:][:8])
+                first, first_physical = run.first, begins
+            last = run.next - 1
         return first, first_physical, last, last_physical
 
     def _finish(self) -> None:
