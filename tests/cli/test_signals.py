@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import signal
+import threading
+import time
 
 import pytest
 
-from reput.cli.shared.signals import INTERRUPTED, EndingSignals, StoppedError, ended_by_sigterm, sigterm_event
+from reput.cli.shared.signals import INTERRUPTED, CommandEnd, EndingSignals, StoppedError, ended_by_sigterm, sigterm_end
 
 
-def test_sigterm_sets_an_event() -> None:
+def test_sigterm_is_the_end_of_a_command() -> None:
     """The block goes on, and sees that it is to end."""
-    with sigterm_event() as ended:
+    with sigterm_end() as ended:
         assert not ended.is_set()
         signal.raise_signal(signal.SIGTERM)
         assert ended.is_set()
+        ended.wait()
+
+
+@pytest.mark.parametrize("cause", ["signal", "thread"])
+def test_the_end_interrupts_what_may_be_interrupted(cause: str) -> None:
+    """While nothing must be completed, the end interrupts the block, also the end that another thread lets come."""
+    reached, may_interrupt = [], [False]
+    with sigterm_end(lambda: may_interrupt[0]) as ended:
+        ended.on_signal(signal.SIGTERM, None)
+        reached.append("completed")
+        may_interrupt[0] = True
+        if cause == "signal":
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            thread = threading.Thread(target=ended.come)
+            thread.start()
+            thread.join()
+            time.sleep(30)
+        reached.append("not reached")
+    assert ended.is_set()
+    assert reached == ["completed"]
+
+
+def test_a_signal_at_the_begin_of_a_wait_ends_it() -> None:
+    """A signal ends a wait wherever it interrupts it: one for a lock was not woken, or its handler waited for it."""
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        for number in range(40):
+            end = CommandEnd()
+            signal.signal(signal.SIGALRM, end.on_signal)
+            signal.setitimer(signal.ITIMER_REAL, (1 + number) / 1e6)
+            end.wait()
+            assert end.is_set()
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_sigterm_ends_a_block() -> None:
@@ -37,7 +74,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
     """A command that is started with SIGTERM ignored does not end by it."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with sigterm_event() as ended, ended_by_sigterm(), EndingSignals():
+        with sigterm_end() as ended, ended_by_sigterm(), EndingSignals():
             signal.raise_signal(signal.SIGTERM)
         assert not ended.is_set()
     finally:

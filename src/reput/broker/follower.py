@@ -78,7 +78,8 @@ class FollowerProcess:
 
     def _watch(self) -> None:
         code = self._process.wait()
-        deadline_s = time.monotonic() + _LAST_WORDS_S
+        # At the broker's end nobody waits for its last words.
+        deadline_s = time.monotonic() + (0 if self._is_stopping else _LAST_WORDS_S)
         for thread in self._threads:
             # Spark's Java may keep the pipes for longer.
             thread.join(max(0.0, deadline_s - time.monotonic()))

@@ -104,13 +104,18 @@ class RunningBroker(Closing):
         try:
             for topic, queues in topics.items():
                 self._broker.topics.create(topic, queues, queues)
+            if not are_cached():
+                # To compile takes longer than clients wait for an answer, and would hold up the broker's loop.
+                log.warning("compiling the kernels, once for this machine; `reput prepare` does so beforehand")
+                self._load_kernels()
         except RefusedError as error:
             self._resources.close()
             raise ConfigError(error.remark) from None
-        if not are_cached():
-            # To compile takes longer than clients wait for an answer, and would hold up the broker's loop.
-            log.warning("compiling the kernels, once for this machine; `reput prepare` does so beforehand")
-            self._load_kernels()
+        except BaseException:
+            # Without kernels no index is built.
+            self._store.close(reput=False)
+            self._resources.close()
+            raise
         # Clients that come at once do not wait for the compiled kernels.
         PlainMeanwhile.begin()
         self._thread.start()

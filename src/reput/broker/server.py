@@ -44,7 +44,8 @@ _LINES_A_SECOND = 10
 TOO_MANY, NO_HANDLES, IDLE = "too_many", "no_handles", "idle"
 """Reasons to close a connection, beside those of `Connection`."""
 _SWEEP_S = 1.0
-_DRAIN_S = 5.0
+_DRAIN_S = 1.0
+"""The time in which clients may read their last answers when the broker stops."""
 
 
 class BrokerServer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli.shared import options, output
-from reput.cli.shared.signals import INTERRUPTED, sigterm_event
+from reput.cli.shared.signals import INTERRUPTED, CommandEnd, sigterm_end
 
 if TYPE_CHECKING:
     from reput.pipeline.follow.follow import FollowProgress
@@ -77,7 +77,9 @@ def follow(
                 output.say(text)
 
     line = _LiveLine(as_json, job.quiet)
-    with sigterm_event() as ended:
+    handle: FollowHandle | None = None
+    # Spark takes seconds to start, and a follower that has not begun has nothing to complete.
+    with sigterm_end(lambda: handle is None) as ended:
         if until_stdin_ends:
             threading.Thread(target=_wait_for_stdin, args=(ended,), name="reput-follow-stdin", daemon=True).start()
         try:
@@ -105,16 +107,16 @@ def follow(
     return 0
 
 
-def _wait_for_stdin(ended: threading.Event) -> None:
-    """Set an event at the end of stdin."""
+def _wait_for_stdin(ended: CommandEnd) -> None:
+    """End the command at the end of stdin."""
     with contextlib.suppress(OSError):
         while os.read(0, 1 << 16):
             pass
-    ended.set()
+    ended.come()
 
 
-def _watch(handle: FollowHandle, line: _LiveLine, ended: threading.Event) -> None:
-    """Show the progress of a follower until it ends, or until `ended` is set."""
+def _watch(handle: FollowHandle, line: _LiveLine, ended: CommandEnd) -> None:
+    """Show the progress of a follower until it ends, or until the end of the command has come."""
     failed = True
     try:
         while not ended.is_set() and not handle.wait(min(_LINE_S, line.interval_s)):

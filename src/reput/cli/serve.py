@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from reput.cli.shared import log_lines, options, output
-from reput.cli.shared.signals import INTERRUPTED, sigterm_event
+from reput.cli.shared.signals import INTERRUPTED, sigterm_end
 from reput.config import DEFAULT_TOPIC_QUEUES
 
 _PORT = 9876
@@ -94,12 +94,15 @@ def serve(
     import reput
     from reput.broker.server import MAX_CONNECTIONS
     from reput.broker.wire.listener import raise_handle_limit
+    from reput.kernels.compiled.cache import are_cached
 
     raise_handle_limit(MAX_CONNECTIONS)
+    # To compile takes a minute or more, and nobody is served before it ends.
+    compiles, broker = not are_cached(), None
     try:
         with (
             log_lines.logged("reput.broker", log_format),
-            sigterm_event() as ended,
+            sigterm_end(lambda: compiles and broker is None) as ended,
             reput.serve(
                 store,
                 port,

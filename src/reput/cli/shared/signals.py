@@ -1,7 +1,7 @@
 """Signals that end a command, each in one of three ways.
 
 - Ctrl-C is a KeyboardInterrupt, as Python has it. The command ends it with the exit code `INTERRUPTED`.
-- `sigterm_event` and `ended_by_sigterm` are the end of a command that has no other.
+- `sigterm_end` and `ended_by_sigterm` are the end of a command that has no other.
 - `EndingSignals` are raised as exceptions, but never within a step that must be counted whole.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Self
@@ -17,6 +18,7 @@ from typing import Self
 INTERRUPTED = 128 + signal.SIGINT
 """The exit code of a command that Ctrl-C has ended."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOOK_S = 0.1
 
 
 @contextlib.contextmanager
@@ -40,12 +42,49 @@ class _EndedError(BaseException):
     """SIGTERM has come, and its block ends."""
 
 
+class CommandEnd:
+    """The end of a command: SIGTERM, or a call of `come`. Only the main thread may make one, and wait for it.
+
+    Args:
+        may_interrupt: returns True while the main thread does nothing that must be completed, such as a long start.
+            The end interrupts it then; otherwise the command looks for it in its own time.
+    """
+
+    def __init__(self, may_interrupt: Callable[[], bool] = lambda: False) -> None:
+        self._may_interrupt = may_interrupt
+        self._main = threading.get_ident()
+        self._has_come = False
+
+    def is_set(self) -> bool:
+        """Return True if the end has come."""
+        return self._has_come
+
+    def wait(self) -> None:
+        """Wait until the end comes."""
+        while not self._has_come:
+            # No lock: a signal that comes just before the thread waits for one does not wake it, and a handler that
+            # sets an Event waits for ever for the lock of the wait that it has interrupted.
+            time.sleep(_LOOK_S)
+
+    def come(self) -> None:
+        """Let the end come; another thread than the main one calls it."""
+        self._has_come = True
+        if self._may_interrupt():
+            signal.pthread_kill(self._main, signal.SIGTERM)
+
+    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """Let the end come; the handler of SIGTERM."""
+        self._has_come = True
+        if self._may_interrupt():
+            raise _EndedError
+
+
 @contextlib.contextmanager
-def sigterm_event() -> Iterator[threading.Event]:
-    """Set an event when SIGTERM comes: a command that waits for it ends in its own time, with exit code 0."""
-    ended = threading.Event()
-    with _handled([signal.SIGTERM], lambda _number, _frame: ended.set()):
-        yield ended
+def sigterm_end(may_interrupt: Callable[[], bool] = lambda: False) -> Iterator[CommandEnd]:
+    """Handle SIGTERM as the end of a command, with exit code 0. `may_interrupt`: see `CommandEnd`."""
+    end = CommandEnd(may_interrupt)
+    with contextlib.suppress(_EndedError), _handled([signal.SIGTERM], end.on_signal):
+        yield end
 
 
 @contextlib.contextmanager

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
+from io import FileIO
 from pathlib import Path
 from socketserver import BaseServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.errors import EngineError
 from reput.pipeline.spark import jvm_archive, preflight, worker_parent
@@ -28,6 +30,8 @@ DRIVER_MEMORY = "512m"
 STARTING = "Starting Spark"
 """The name of the stage in which Spark starts."""
 _LOG_TAIL = 4096
+_ID_BYTES = 8
+_LOOK_MS = 50
 _MASTER_LOST = ("NullPointerException", "stopped SparkContext", "SparkContext has been shutdown", "was shut down")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FAST_START = (
@@ -129,43 +133,69 @@ def log_errors_of(server: BaseServer) -> None:
 
 
 def _launch_gateway(conf: SparkConf) -> JavaGateway:
-    """Start the JVM in a thread of its own: Ctrl-C during the start would leave a JVM that nothing ends."""
+    """Start the JVM in a thread of its own: Ctrl-C during the start would leave a JVM that nothing ends.
+
+    An interrupt ends the JVM at once. Its start takes seconds.
+    """
     from pyspark.java_gateway import launch_gateway
 
     streams = {"stdout": _jvm_log, "stderr": _jvm_log}
     # A local cluster ends its executors by SIGTERM, and they would inherit the ignored signal.
     is_deaf = not (conf.get("spark.master") or "").startswith("local-cluster")
-    with ThreadPoolExecutor(1) as pool:
-        launching = pool.submit(launch_gateway, conf, _DeafToSignals(streams) if is_deaf else streams)
+    reading, writing = os.pipe()
+    with (
+        os.fdopen(reading, "rb") as started,
+        os.fdopen(writing, "wb", buffering=0) as starting,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        launching = pool.submit(launch_gateway, conf, _LaunchArguments(streams, starting, is_deaf))
         try:
             return launching.result()
-        except KeyboardInterrupt:
-            gateway = launching.result()
-            gateway.shutdown()
-            # The JVM ends when this pipe closes.
-            gateway.proc.stdin.close()
+        except BaseException:
+            _end_launch(launching, started)
             raise
 
 
-class _DeafToSignals(dict[str, Any]):
+def _end_launch(launching: Future[JavaGateway], started: BinaryIO) -> None:
+    """End the JVM of a launch that was interrupted. `started`: its process says its id there."""
+    look = select.poll()
+    look.register(started, select.POLLIN)
+    while not launching.done():
+        if look.poll(_LOOK_MS):
+            # PySpark sees the end, and the launch fails.
+            os.kill(int.from_bytes(started.read(_ID_BYTES)), signal.SIGKILL)
+            return
+    if launching.exception() is None:
+        gateway = launching.result()
+        gateway.shutdown()
+        # The JVM ends when this pipe closes.
+        gateway.proc.stdin.close()
+
+
+class _LaunchArguments(dict[str, Any]):
     """Arguments of the Popen of the JVM. PySpark adds a function to them that lets the JVM ignore Ctrl-C.
 
-    With this class the JVM also ignores SIGTERM, which stopping a service sends to every process: the driver must end
-    its query first. The JVM ends when the pipe to its stdin closes, also after the driver was killed.
+    With this class the process also writes its id, and ignores SIGTERM if it is to be deaf to it: stopping a service
+    sends that to every process, and the driver must end its query first. The JVM ends when the pipe to its stdin
+    closes, also after the driver was killed.
     """
 
+    def __init__(self, streams: Mapping[str, Any], starting: FileIO, is_deaf: bool) -> None:
+        super().__init__(streams)
+        self._starting = starting
+        self._is_deaf = is_deaf
+
     def __setitem__(self, name: str, value: Any) -> None:
-        if name == "preexec_fn":
-            value = _also_deaf_to_sigterm(value)
-        super().__setitem__(name, value)
+        super().__setitem__(name, self._extended(value) if name == "preexec_fn" else value)
 
+    def _extended(self, prepare: Callable[[], None]) -> Callable[[], None]:
+        def prepare_all() -> None:
+            prepare()
+            if self._is_deaf:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self._starting.write(os.getpid().to_bytes(_ID_BYTES))
 
-def _also_deaf_to_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
-    def both() -> None:
-        prepare()
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-    return both
+        return prepare_all
 
 
 def _not_started(error: Exception, master: str) -> str:
