@@ -329,6 +329,44 @@ def test_a_subscription_must_be_known(client: Client) -> None:
     assert client.pull("orders", 4, **asked).code == C.INVALID_PARAMETER
 
 
+def test_a_pull_is_checked_again_when_what_it_rests_on_changes(client: Client) -> None:
+    """A pull that was served is refused once its group, its topic or its subscription is another one, and then served.
+
+    Without a check it would be served on.
+    """
+    asked = {"sysFlag": 0, "subVersion": 5, "consumerGroup": "watchers"}
+    fields = {"topic": "orders", "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": False, "perm": 6}
+
+    def group(may_consume: bool) -> None:
+        body = json.dumps({"groupName": "watchers", "consumeEnable": may_consume}).encode()
+        assert client.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body).code == C.SUCCESS
+
+    def queues(count: int) -> None:
+        sizes = {"readQueueNums": count, "writeQueueNums": count}
+        assert client.ask(R.UPDATE_AND_CREATE_TOPIC, **fields, **sizes).code == C.SUCCESS
+
+    def pulled() -> tuple[int, list[bytes]]:
+        answers = [client.pull("orders", 3, **asked) for _ in range(2)]
+        assert answers[0].code == answers[1].code
+        return answers[1].code, bodies(answers[1])
+
+    client.heartbeat("c1", "watchers", 5, orders="t1")
+    for tag in (b"t1", b"t2"):
+        client.put("orders", tag, 3, properties=f"TAGS\x01{tag.decode()}")
+    assert pulled() == (C.SUCCESS, [b"t1"])
+    group(may_consume=False)
+    assert pulled() == (C.NO_PERMISSION, [])
+    group(may_consume=True)
+    assert pulled() == (C.SUCCESS, [b"t1"])
+    queues(2)
+    assert pulled() == (C.INVALID_PARAMETER, [])
+    queues(4)
+    client.heartbeat("c1", "watchers", 6, orders="t2")
+    assert pulled() == (C.SUCCESS, [b"t2"])
+    client.heartbeat("c1", "watchers", 7)
+    assert pulled() == (C.SUBSCRIPTION_NOT_EXIST, [])
+
+
 # --- offsets, members, locks ---------------------------------------------------------------------
 
 

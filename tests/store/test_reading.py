@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import reput
+from support import stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,3 +88,25 @@ def test_results_of_many_calls_share_no_place(tmp_path: Path) -> None:
             assert got.sizes.tolist() == [len(message.raw) for message in wanted]
             assert [message.queue_offset for message in found] == list(range(300 - most, 300))
             assert (len(found), found.more) == (most, True)
+
+
+def test_pieces_are_the_records_end_to_end(tmp_path: Path) -> None:
+    """The pieces of an answer are its records in their order, one for each run of neighbours in a file of the log."""
+    size = 8192
+    config = replace(stores.SMALL, mapped_file_size_commit_log=size)
+    seen = set()
+    with reput.MessageStore.open(tmp_path / "store", config, create=True) as store:
+        for number in range(400):
+            store.put_message(reput.Message("t", bytes(number % 90)), queue_id=number * number // 400 % 3)
+        for answered_by in ("tail", "files"):
+            for queue_id, offset, most in product(range(3), range(0, 130, 3), (1, 2, 32)):
+                got = store.get_message("t", queue_id, offset, most)
+                pieces, records = got.pieces(), [(message.physical_offset, message.raw) for message in got]
+                assert b"".join(pieces) == b"".join(raw for _, raw in records)
+                is_next = [
+                    one + len(raw) == two and one // size == two // size for (one, raw), (two, _) in pairwise(records)
+                ]
+                assert len(pieces) == is_next.count(False) + bool(records)
+                seen.add((answered_by, is_next.count(False) > 0, True in is_next))
+            store.reput(spark=False)
+    assert len(seen) == 8

@@ -5,13 +5,13 @@ Source: `PullMessageProcessor`, `PullSysFlag`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
 from reput.broker.state.configuration import READ, queue_count
 from reput.broker.state.consumers import BROADCASTING, Subscription
+from reput.broker.state.known_headers import PullHeader, pull_key
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import ConfigError
@@ -40,11 +40,25 @@ _CODES: Final = {
 
 def serve_pull(broker: Broker, request: Request) -> Answer | None:
     """Answer a pull, or hold it."""
+    key = pull_key(request.fields)
+    header = broker.known_pulls.find(key)
+    if header is None:
+        header = _admit_anew(broker, request)
+        broker.known_pulls.add(key, header)
+    pull = PullRequest(request, header, request.int64("queueOffset"))
+    commit_offset = request.int64("commitOffset")
+    if header.commits and commit_offset >= 0:
+        broker.store.commit_offset(header.group, header.topic, header.queue_id, commit_offset)
+    answer = _answer_now(broker, pull)
+    if answer.code != ResponseCode.PULL_NOT_FOUND or not header.suspend_ms or request.frame.is_one_way:
+        return answer
+    return None if broker.holds.hold(pull, partial(_answer_now, broker, pull)) else answer
+
+
+def _admit_anew(broker: Broker, request: Request) -> PullHeader:
     group, topic = request.text("consumerGroup"), request.text("topic")
-    queue_id, offset = request.int32("queueId"), request.int64("queueOffset")
-    max_messages, sys_flag = request.int32("maxMsgNums"), request.int32("sysFlag")
-    commit_offset, suspend_ms = request.int64("commitOffset"), request.int64("suspendTimeoutMillis")
-    version = request.int64("subVersion")
+    queue_id, max_messages, sys_flag = (request.int32(name) for name in ("queueId", "maxMsgNums", "sysFlag"))
+    suspend_ms, version = request.int64("suspendTimeoutMillis"), request.int64("subVersion")
     max_bytes = request.int32("maxMsgBytes", BROKER_PULL_BYTES)
     rules = broker.groups.find_or_create(group)
     if not rules.get("consumeEnable", True):
@@ -60,28 +74,21 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
         )
     may_broadcast = rules.get("consumeBroadcastEnable", True)
     wanted = _filter(_subscription(broker, request, group, topic, sys_flag, version, may_broadcast=may_broadcast))
-    pull = PullRequest(
-        request,
+    return PullHeader(
         group,
         topic,
         queue_id,
-        offset,
         min(max(max_messages, 1), BROKER_PULL_MESSAGES),
         min(max(max_bytes, 1), BROKER_PULL_BYTES),
         wanted,
+        bool(sys_flag & COMMIT_FLAG),
+        max(suspend_ms, 0) if sys_flag & SUSPEND_FLAG else 0,
     )
-    if sys_flag & COMMIT_FLAG and commit_offset >= 0:
-        broker.store.commit_offset(group, topic, queue_id, commit_offset)
-    answer = _answer_now(broker, pull)
-    can_wait = sys_flag & SUSPEND_FLAG and suspend_ms > 0 and not request.frame.is_one_way
-    if answer.code != ResponseCode.PULL_NOT_FOUND or not can_wait:
-        return answer
-    return None if broker.holds.hold(pull, suspend_ms, partial(_answer_now, broker, pull)) else answer
 
 
 def _answer_now(broker: Broker, pull: PullRequest) -> Answer:
     """Answer a pull with what the queue has now, or with the offset to which its group was sent."""
-    return _answer_of_reset(broker, pull) or _answer_of(_ask(broker, pull), pull.offset)
+    return _answer_of_reset(broker, pull.header) or _answer_of(broker, pull)
 
 
 def _subscription(
@@ -112,24 +119,26 @@ def _filter(subscription: Subscription) -> TagFilter | SqlFilter | None:
         refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}")
 
 
-def _ask(broker: Broker, pull: PullRequest) -> GetResult:
-    """Ask the store."""
-    found = broker.store.get_message(
-        pull.topic, pull.queue_id, pull.offset, pull.max_messages, pull.wanted, pull.max_bytes
-    )
-    if len(found):
-        broker.statistics.gave(pull.topic, pull.group, len(found), int(found.sizes.sum()))
-    broker.statistics.pulled[pull.group, pull.topic, pull.queue_id] = found.next_offset
-    return found
-
-
-def _answer_of_reset(broker: Broker, pull: PullRequest) -> Answer | None:
+def _answer_of_reset(broker: Broker, header: PullHeader) -> Answer | None:
     """Return the answer that sends a group to another offset of a queue, once; None if no reset waits."""
-    offset = broker.store.take_reset(pull.group, pull.topic, pull.queue_id)
+    offset = broker.store.take_reset(header.group, header.topic, header.queue_id)
     if offset is None:
         return None
-    ends = broker.store.min_offset(pull.topic, pull.queue_id), broker.store.max_offset(pull.topic, pull.queue_id)
+    queue = header.topic, header.queue_id
+    ends = broker.store.min_offset(*queue), broker.store.max_offset(*queue)
     return Answer(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", _offset_fields(offset, *ends))
+
+
+def _answer_of(broker: Broker, pull: PullRequest) -> Answer:
+    """Ask the store; return the answer."""
+    group, topic, queue_id, max_messages, max_bytes, wanted, _, _ = pull.header
+    found = broker.store.get_message(topic, queue_id, pull.offset, max_messages, wanted, max_bytes)
+    pieces = found.pieces()
+    if pieces:
+        broker.statistics.gave(topic, group, len(found), sum(map(len, pieces)))
+    broker.statistics.pulled[group, topic, queue_id] = found.next_offset
+    fields = _offset_fields(found.next_offset, found.min_offset, found.max_offset)
+    return Answer(_code_of(found, pull.offset), found.status.value, fields, pieces)
 
 
 def _code_of(found: GetResult, offset: int) -> ResponseCode:
@@ -141,12 +150,6 @@ def _code_of(found: GetResult, offset: int) -> ResponseCode:
     return code
 
 
-def _answer_of(found: GetResult, offset: int) -> Answer:
-    """Return the answer of a pull."""
-    fields = _offset_fields(found.next_offset, found.min_offset, found.max_offset)
-    return Answer(_code_of(found, offset), str(found.status), fields, _pieces_of(found))
-
-
 def _offset_fields(next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:
     return {
         "suggestWhichBrokerId": "0",
@@ -154,19 +157,3 @@ def _offset_fields(next_offset: int, min_offset: int, max_offset: int) -> dict[s
         "minOffset": str(min_offset),
         "maxOffset": str(max_offset),
     }
-
-
-def _pieces_of(found: GetResult) -> Sequence[memoryview]:
-    """Return the records of an answer, as views of the mapped log: one for each run of neighbours."""
-    pieces: list[memoryview] = []
-    starts, sizes = found.physical_offsets.tolist(), found.sizes.tolist()
-    at = 0
-    while at < len(starts):
-        begin, end = starts[at], starts[at] + sizes[at]
-        array_start, array = next(one for one in found.maps if one[0] <= begin < one[0] + len(one[1]))
-        at += 1
-        while at < len(starts) and starts[at] == end < array_start + len(array):
-            end += sizes[at]
-            at += 1
-        pieces.append(array.data[begin - array_start : end - array_start])
-    return pieces

@@ -9,7 +9,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
-from reput.broker.state.known_headers import SendHeader, key_of
+from reput.broker.state.known_headers import SendHeader, send_key
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.formats.log.properties import with_further
 from reput.formats.log.property_names import DELAY, NAME_END
@@ -48,8 +48,8 @@ def admit_send(broker: Broker, request: Request) -> SendHeader:
     code, fields = request.frame.code, request.fields
     if code != RequestCode.SEND_MESSAGE_V2:
         return _admit_anew(broker, request)
-    key = key_of(fields)
-    known, born = broker.known_headers.find(key), fields.get("g", "")
+    key = send_key(fields)
+    known, born = broker.known_sends.find(key), fields.get("g", "")
     if known is not None and len(born) == _MS_DIGITS and born.isdecimal() and born.isascii():
         topic, queue_id, sys_flag, _, flag, _, reconsume_times, is_batch = known
         properties = fields.get("i", "")
@@ -57,7 +57,7 @@ def admit_send(broker: Broker, request: Request) -> SendHeader:
     header = _admit_anew(broker, request)
     # A retry topic's messages go elsewhere after some tries; without a queue each message gets another one.
     if not header.topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)) and str(header.queue_id) == fields.get("e"):
-        broker.known_headers.add(key, header)
+        broker.known_sends.add(key, header)
     return header
 
 

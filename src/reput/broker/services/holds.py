@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from reput.broker.state.known_headers import PullHeader
     from reput.broker.state.state import BrokerState
     from reput.broker.wire.answers import Answer
     from reput.broker.wire.requests import Request
     from reput.store.read.arrivals import Waiter
-    from reput.store.read.sql_filter import SqlFilter
-    from reput.store.read.tag_filter import TagFilter
 
 MAX_SUSPEND_MS: Final = 60_000
 MAX_HELD: Final = 100_000
@@ -32,13 +31,8 @@ class PullRequest(NamedTuple):
     """A pull whose header has been checked."""
 
     request: Request
-    group: str
-    topic: str
-    queue_id: int
+    header: PullHeader
     offset: int
-    max_messages: int
-    max_bytes: int
-    wanted: TagFilter | SqlFilter | None
 
 
 @dataclass(slots=True, eq=False)
@@ -66,9 +60,9 @@ class Holds:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, pull: PullRequest, suspend_ms: int, again: Callable[[], Answer]) -> bool:
+    def hold(self, pull: PullRequest, again: Callable[[], Answer]) -> bool:
         """Hold a pull, until `again` answers it; return False if there are too many."""
-        size = pull.request.size
+        size, header = pull.request.size, pull.header
         if len(self._held) >= MAX_HELD or self._held_bytes + size > MAX_HELD_BYTES:
             return False
         hold = Hold(pull, again, size)
@@ -76,10 +70,10 @@ class Holds:
         self._held[hold] = None
         self._of_connection.setdefault(pull.request.connection, {})[hold] = None
         self._held_bytes += size
-        hold.timer = self._loop.call_later(min(suspend_ms, MAX_SUSPEND_MS) / 1000, self._answer, hold)
+        hold.timer = self._loop.call_later(min(header.suspend_ms, MAX_SUSPEND_MS) / 1000, self._answer, hold)
         # The store looks again after it has noted the waiter, so no arrival is lost in between.
         hold.waiter = self._state.store.on_arrival(
-            pull.topic, pull.queue_id, pull.offset, lambda: self._state.soon(self._answer, hold)
+            header.topic, header.queue_id, pull.offset, lambda: self._state.soon(self._answer, hold)
         )
         return True
 
@@ -110,13 +104,14 @@ class Holds:
 
     def answer_pulls_of_topic(self, topic: str) -> None:
         """Answer the pulls of a topic: it is deleted."""
-        for hold in [one for one in self._held if one.pull.topic == topic]:
+        for hold in [one for one in self._held if one.pull.header.topic == topic]:
             self._answer(hold)
 
     def answer_pulls_of_queue(self, group: str, topic: str, queue_id: int) -> None:
         """Answer the pulls of a group in a queue: its offset has changed."""
+        # The first three of a header are these.
         wanted = (group, topic, queue_id)
-        for hold in [one for one in self._held if (one.pull.group, one.pull.topic, one.pull.queue_id) == wanted]:
+        for hold in [one for one in self._held if one.pull.header[:3] == wanted]:
             self._answer(hold)
 
     def answer_all(self) -> None:

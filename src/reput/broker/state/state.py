@@ -15,7 +15,7 @@ import numpy as np
 
 from reput.broker.state.configuration import GroupConfigs, TopicConfigs
 from reput.broker.state.consumers import Consumers
-from reput.broker.state.known_headers import KnownHeaders
+from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeader
 from reput.broker.state.locks import QueueLocks
 from reput.broker.state.producers import Producers
 from reput.broker.state.statistics import Statistics
@@ -69,7 +69,8 @@ class BrokerState:
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)
         self.locks = QueueLocks()
-        self.known_headers = KnownHeaders(self.topics)
+        self.known_sends: KnownHeaders[SendHeader] = KnownHeaders(lambda header: (self.topics.find(header.topic),))
+        self.known_pulls: KnownHeaders[PullHeader] = KnownHeaders(self._basis_of_pull)
         self.statistics = Statistics()
         self.unique_keys = UniqueKeys(host.address)
         self.max_message_size = store.config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
@@ -80,6 +81,12 @@ class BrokerState:
         self._loop = loop
         self._working = 0
         self._worker = ThreadPoolExecutor(1, "reput-broker-worker")
+
+    def _basis_of_pull(self, header: PullHeader) -> tuple[object, ...]:
+        group, topic = header.group, header.topic
+        online = self.consumers.find(group)
+        of_group = None if online is None else (online.kind, online.subscriptions.get(topic))
+        return self.groups.find(group), self.topics.find(topic), of_group
 
     def connection_lost(self, connection: Connection) -> None:
         """Forget what a connection that is gone has registered."""

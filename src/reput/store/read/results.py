@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -155,6 +156,29 @@ class GetResult(NotPickled):
     def total_bytes(self) -> int:
         """Bytes of the records found."""
         return int(self._places()[:, PlaceAt.size].sum())
+
+    def pieces(self) -> list[memoryview]:
+        """Return the bytes of the records, as views of the mapped log: one for each run of neighbours."""
+        if not self.count:
+            return []
+        places = self.words[self.at : self.at + PLACE_WORDS * self.count].tolist()
+        starts, sizes = places[PlaceAt.log_offset :: PLACE_WORDS], places[PlaceAt.size :: PLACE_WORDS]
+        pieces: list[memoryview] = []
+        at = 0
+        # Mostly all are neighbours, as the records of a batch are.
+        are_neighbours = starts == [*accumulate(sizes[:-1], initial=starts[0])]
+        while at < len(starts):
+            begin, end = starts[at], starts[at] + sizes[at]
+            map_start, array = next(one for one in self.maps if one[0] <= begin < one[0] + len(one[1]))
+            map_end = map_start + len(array)
+            at += 1
+            if are_neighbours and at == 1 and begin + sum(sizes) <= map_end:
+                end, at = begin + sum(sizes), len(starts)
+            while at < len(starts) and starts[at] == end < map_end:
+                end += sizes[at]
+                at += 1
+            pieces.append(array.data[begin - map_start : end - map_start])
+        return pieces
 
     def _places(self) -> NDArray[np.int64]:
         """Return the place of each record found, one row each."""
