@@ -77,6 +77,18 @@ def test_a_level_above_the_highest_is_the_highest(broker: reput.RunningBroker, c
         assert (timer.topic, timer.unique_key, timer.source) == ("orders", waiting.unique_key, "delay level 18")
 
 
+def test_a_delay_level_of_ten_digits_was_refused(broker: reput.RunningBroker, client: Client) -> None:
+    """A level is any number of 32 bits, as `Integer.parseInt` reads it; a larger one is refused."""
+    client.put("orders", b"late", properties="DELAY\x012147483647")
+    client.put("orders", b"now", properties="DELAY\x010000000000")
+    refused = client.put("orders", b"never", properties="DELAY\x012147483648")
+    assert (refused.code, "DELAY" in refused.remark) == (ResponseCode.MESSAGE_ILLEGAL, True)
+    assert bodies(client.pull("orders")) == [b"now"]
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        (waiting,) = store.get_message(SCHEDULE_TOPIC, 17, 0)
+        assert (waiting.body, waiting.properties["DELAY"]) == (b"late", "18")
+
+
 def test_what_is_delivered_is_noted(tmp_path: Path) -> None:
     """delayOffset.json says how far each level is, with its .bak, so a restart delivers nothing again."""
     path = tmp_path / "store"

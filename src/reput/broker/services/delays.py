@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from reput.formats.topics.system_topics import HALF_TOPIC, SCHEDULE_GROUP, SCHEDULE_TOPIC
 from reput.log.encode.message import Message
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from reput.store.read.message import StoredMessage
 
 log = logging.getLogger("reput.broker")
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _AT_ONCE = 32
 """The most messages of a level that are delivered before clients are served again."""
 
@@ -69,9 +68,10 @@ class DelayLevels:
         text = properties.get(DELAY)
         if text is None:
             return message, queue_id
-        if not _WHOLE_NUMBER.fullmatch(text):
+        given = parse_whole(text, 32)
+        if given is None:
             refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: property DELAY is {text!r:.40}")
-        level = min(int(text), len(self.delays_ms))
+        level = min(given, len(self.delays_ms))
         if level <= 0:
             return message, queue_id
         waiting = {**properties, DELAY: str(level), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}

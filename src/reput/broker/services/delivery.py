@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.property_names import REAL_QUEUE_ID, REAL_TOPIC
 from reput.log.encode.message import Message, PutStatus
 
@@ -22,8 +23,8 @@ _NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIE
 
 def real_place(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
     """Return the topic and queue to which a waiting message goes; None for what is missing or wrong."""
-    queue_id = properties.get(REAL_QUEUE_ID, "")
-    return properties.get(REAL_TOPIC), int(queue_id) if queue_id.isdecimal() and len(queue_id) < 10 else None
+    queue_id = parse_whole(properties.get(REAL_QUEUE_ID, ""), 32)
+    return properties.get(REAL_TOPIC), None if queue_id is None or queue_id < 0 else queue_id
 
 
 def copy_of(message: StoredMessage, topic: str) -> Message:

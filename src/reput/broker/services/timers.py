@@ -16,7 +16,6 @@ import asyncio
 import base64
 import binascii
 import logging
-import re
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -27,6 +26,7 @@ from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.java.hashing import java_string_hash
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.property_names import (
     DELAY,
@@ -61,7 +61,6 @@ log = logging.getLogger("reput.broker")
 TIMES: Final = (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC)
 """The properties that say when a message is due."""
 DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _AT_ONCE = 32
 _HANDLE_VERSION, _HANDLE_PARTS = "v1", 5
 _RECALL_TAG = "_RECALL_TAG_"
@@ -102,7 +101,7 @@ class Timers:
         properties = message.properties or {}
         if not any(name in properties for name in TIMES) or TIMER_OUT_MS in properties:
             return message, queue_id
-        if (_number(properties.get(DELAY)) or 0) > 0:
+        if (parse_whole(properties.get(DELAY, ""), 32) or 0) > 0:
             left = {name: value for name, value in properties.items() if name not in TIMES}
             return replace(message, properties=left), queue_id
         at_ms = now_ms()
@@ -156,13 +155,14 @@ class Timers:
             parts = base64.b64decode(text.encode(), altchars=b"-_", validate=True).decode().split(" ")
         except (binascii.Error, ValueError):
             parts = []
-        if len(parts) < _HANDLE_PARTS or parts[0] != _HANDLE_VERSION or not _NUMBER.fullmatch(parts[3]):
+        time_ms = parse_whole(parts[3], 64) if len(parts) >= _HANDLE_PARTS else None
+        if time_ms is None or parts[0] != _HANDLE_VERSION:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
         if parts[1] != topic:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, topic not match")
         if parts[2] != self._state.name:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available")
-        return int(parts[3]), parts[4]
+        return time_ms, parts[4]
 
     def running_info(self) -> dict[str, int]:
         """Return how far deliveries lag: seconds, and messages of the queue that the wheel has not taken in."""
@@ -258,7 +258,7 @@ class Timers:
 
     def _take(self, files: TimerFiles, message: StoredMessage) -> None:
         properties = message.properties
-        out_ms, is_mark = _number(properties.get(TIMER_OUT_MS)), TIMER_DELETE_KEY in properties
+        out_ms, is_mark = parse_whole(properties.get(TIMER_OUT_MS, ""), 64), TIMER_DELETE_KEY in properties
         if out_ms is None:
             log.error("a timer message is left out: it has no time: %r", message)
         elif out_ms >= self._write_time_ms:
@@ -320,7 +320,7 @@ class Timers:
         properties = {**message.properties, TIMER_ENQUEUE_MS: str(taken_in_ms), TIMER_DEQUEUE_MS: str(now_ms())}
         topic, queue_id = real_place(properties)
         if is_rolled:
-            properties[TIMER_ROLL_TIMES] = str((_number(properties.get(TIMER_ROLL_TIMES)) or 0) + 1)
+            properties[TIMER_ROLL_TIMES] = str((parse_whole(properties.get(TIMER_ROLL_TIMES, ""), 32) or 0) + 1)
             topic, queue_id = TIMER_TOPIC, 0
         if topic is None or queue_id is None:
             log.error("a timer message is left out: it names no target queue: %r", message)
@@ -335,10 +335,6 @@ def _due_ms(properties: Mapping[str, str], at_ms: int) -> int | None:
     """Return the time at which a message is due; None if it names none."""
     for name, factor, base in ((TIMER_DELAY_SEC, 1000, at_ms), (TIMER_DELAY_MS, 1, at_ms), (TIMER_DELIVER_MS, 1, 0)):
         if name in properties:
-            number = _number(properties[name])
+            number = parse_whole(properties[name], 64)
             return None if number is None else base + number * factor
     return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and _NUMBER.fullmatch(text) else None

@@ -29,6 +29,7 @@ from reput.broker.services.delivery import copy_of, real_place
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
 from reput.errors import DamagedLogError, ReputError
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.properties import encode_properties
 from reput.formats.log.property_names import (
     CHECK_IMMUNITY_S,
@@ -189,7 +190,7 @@ class Transactions:
         text = half.properties.get(CHECK_IMMUNITY_S)
         if not text:
             return False
-        immunity_ms = max(_number(text, 0) * 1000, self._time_out_ms)
+        immunity_ms = max((parse_whole(text, 64) or 0) * 1000, self._time_out_ms)
         return now_ms() - half.born_timestamp > immunity_ms
 
     def _commit(self, request: Request, half: StoredMessage, offsets: set[int]) -> None:
@@ -289,8 +290,7 @@ class Transactions:
         for _, found in self._pulls_of(HALF_TOPIC, begin):
             for half in found:
                 with contextlib.suppress(DamagedLogError):
-                    first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), -1)
-                    self._first_offsets.update({first} - {-1})
+                    self._first_offsets.update({_first_offset(half, -1)} - {-1})
             await asyncio.sleep(0)
 
     def _pulls_of(self, topic: str, begin: int) -> Iterator[tuple[int, GetResult]]:
@@ -332,25 +332,25 @@ class Transactions:
         except DamagedLogError as error:
             log.error("a transaction is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
-        if _number(properties.get(CHECK_TIMES), 0) >= self._check_max or age_ms > self._reserved_ms:
+        if _times_asked(half) >= self._check_max or age_ms > self._reserved_ms:
             return await self._give_up(half)
         is_young = half.store_timestamp >= started_ms
         immunity = properties.get(CHECK_IMMUNITY_S)
         if immunity is None:
             is_young = is_young or 0 <= age_ms <= self._time_out_ms
         elif not is_young:
-            seconds = _number(immunity, -1)
-            if age_ms <= (self._time_out_ms if seconds < 0 else seconds * 1000):
+            seconds = parse_whole(immunity, 64)
+            if age_ms <= (self._time_out_ms if seconds in {None, -1} else seconds * 1000):
                 return await self._wait_on(half)
         return not is_young and await self._ask_about(half)
 
     async def _ask_about(self, half: StoredMessage) -> bool:
         """Put a half message again, and ask a producer about it; return False if the store does not take it now."""
-        first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), -1)
+        first = _first_offset(half, -1)
         self._first_offsets.discard(first)
         if first in self._ended:
             return True
-        times = _number(half.properties.get(CHECK_TIMES), 0) + 1
+        times = _times_asked(half) + 1
         again = await self._put_half(half, {CHECK_TIMES: str(times)})
         if again is not None:
             self._ask_producer(half, again, times)
@@ -358,7 +358,7 @@ class Transactions:
 
     async def _wait_on(self, half: StoredMessage) -> bool:
         """Put a half message again whose sender wants no check yet, so that the offset can pass it."""
-        first = _number(half.properties.get(PREPARED_QUEUE_OFFSET), half.queue_offset)
+        first = _first_offset(half, half.queue_offset)
         if first in self._ended:
             self._first_offsets.discard(first)
             return True
@@ -423,5 +423,13 @@ class Transactions:
         self._state.client_calls.notify(connection, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
 
 
-def _number(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else default
+def _first_offset(half: StoredMessage, default: int) -> int:
+    """Return the queue offset that a half message had first, if it names one."""
+    first = parse_whole(half.properties.get(PREPARED_QUEUE_OFFSET, ""), 64)
+    return default if first is None else first
+
+
+def _times_asked(half: StoredMessage) -> int:
+    """Return how often a producer was asked about a half message. Source: `TransactionalMessageServiceImpl.getInt`."""
+    times = parse_whole(half.properties.get(CHECK_TIMES, "0"), 32)
+    return -1 if times is None else times
