@@ -40,7 +40,6 @@ from reput.formats.log.record import Verdict
 from reput.formats.own import files as own
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFiles
-from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_by_time, record_crc
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
@@ -133,9 +132,9 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self.walked = self._walk(log).run(int(start[_OFFSET]), limits)
         if self.walked.verdict is not Verdict.ZERO and self.options.fail_on_data_loss:
-            maps = LogMaps(log.folder, log.file_size)
-            judge_tail(self._on_disk().layout, maps, self.walked.end, self.walked.verdict)
-            maps.close()
+            store = self._on_disk()
+            with store.maps() as maps:
+                judge_tail(store.layout, maps, self.walked.end, self.walked.verdict)
         if not self.walked.cuts:
             return start
         if self.walked.last is None:
@@ -207,9 +206,8 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._looked_at = time.monotonic()
             store = self._on_disk()
             writer = writer_of(store.layout)
-            maps = store.maps()
-            self._confirmed = confirmed_by(writer, store, maps)
-            maps.close()
+            with store.maps() as maps:
+                self._confirmed = confirmed_by(writer, store, maps)
         return self._confirmed
 
     def _end(self, log: LogFiles) -> int:

@@ -48,12 +48,8 @@ class IndexedQueues:
     @contextmanager
     def opened(self) -> Iterator[DiskQueues]:
         """Open the queues and the log while the block runs."""
-        maps = LogMaps(Path(self.commit_log), self.log_file_size)
-        try:
-            with ExitStack() as stack:
-                yield DiskQueues(self, maps, stack)
-        finally:
-            maps.close()
+        with LogMaps(Path(self.commit_log), self.log_file_size) as maps, ExitStack() as stack:
+            yield DiskQueues(self, maps, stack)
 
 
 @dataclass

@@ -113,9 +113,8 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     store = StoreOnDisk.find(root, config, Purpose.SCAN, tolerant=tolerant)
     # Before the log is listed, because a writer continues.
     writer = writer_of(store.layout)
-    maps = store.maps()
-    start = find_start(store, maps)
-    maps.close()
+    with store.maps() as maps:
+        start = find_start(store, maps)
     begin = store.log.min_offset
     # A frontier file says nothing if the indexes that it describes were deleted.
     has_queues = any(kind.is_present() for kind in store.kinds)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files.closing import Closing
 from reput.files.holes import Holes
 from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
@@ -27,6 +28,7 @@ from reput.formats.log.record import (
     Verdict,
     examine,
 )
+from reput.formats.queue.consume_queue import is_blank
 from reput.log.read.files import LogFile
 
 _MOST_MAPS = 64
@@ -36,7 +38,7 @@ _SIZE, _SYS_FLAG = HEAD.struct_of("total_size"), HEAD.struct_of("sys_flag")
 _PHYSICAL_OFFSET, _STORE_TIME = HEAD.struct_of("physical_offset"), BEFORE_BODY_V4.struct_of("store_timestamp")
 
 
-class LogMaps:
+class LogMaps(Closing):
     """The files of a log, mapped on demand. Safe for threads.
 
     `file_size`: bytes of each file. The file names are read again if an offset lies after the last known file, and by
@@ -138,8 +140,9 @@ class LogMaps:
         return [(start, self.array(start)) for start in self.starts if begin <= start <= last]
 
     def holds(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], end: int) -> NDArray[np.bool_]:
-        """Return which records, of these places and sizes, lie in the log below log offset `end`."""
+        """Return which entries, with these places and sizes, name a record below log offset `end`; a blank has none."""
         found: NDArray[np.bool_] = (offsets >= self.min_offset) & (sizes > 0) & (offsets <= end - sizes)
+        found &= ~is_blank(offsets, sizes)
         return found
 
     def by_file(

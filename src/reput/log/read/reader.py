@@ -151,15 +151,12 @@ def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
 
     A file that was created ahead and holds only zeros has no time.
     """
-    maps = LogMaps(log.folder, log.file_size)
     found = log.min_offset
-    try:
+    with LogMaps(log.folder, log.file_size) as maps:
         for file in log.files:
             stored = maps.store_time(file.start) if file.data_end > file.start else -1
             if 0 < stored < timestamp_ms - CLOCK_SLACK_MS:
                 found = file.start
-    finally:
-        maps.close()
     return found
 
 

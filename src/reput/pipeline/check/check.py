@@ -218,9 +218,8 @@ def _referenced_by_broker(store: StoreOnDisk, standstill: Standstill) -> Standst
 
     It makes the entries of one record after the other, so every record before the last one with entries has its own.
     """
-    maps = store.maps()
-    begin, end = last_referenced(store.kinds, maps)
-    maps.close()
+    with store.maps() as maps:
+        begin, end = last_referenced(store.kinds, maps)
     return standstill._replace(frontier=begin, confirmed=end)
 
 

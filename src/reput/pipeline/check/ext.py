@@ -65,8 +65,8 @@ def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[QueueFi
         for file in list_ext_files(reader.folder, key)
         if file.size != job.ext.file_size and job.judged_to is None
     ]
-    log = LogMaps(Path(job.ext.log_folder), job.ext.log_file_size)
-    return found or _UnitWalk(job, job.ext, key, reader, log).findings(first, end)
+    with job.ext.log_maps() as log:
+        return found or _UnitWalk(job, job.ext, key, reader, log).findings(first, end)
 
 
 def _reader(job: Job, file_size: int) -> ExtReader:

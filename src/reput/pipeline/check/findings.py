@@ -9,7 +9,6 @@ from reput.files import fs
 from reput.formats.log.record import Verdict
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
-from reput.log.read.maps import LogMaps
 from reput.log.read.reader import confirmed_damage, file_of, written_bytes
 from reput.nearest import FEW, some
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
@@ -56,8 +55,9 @@ def log_findings(check: Check, stitched: Stitched) -> None:
         report.damage("log-record", *place, 1, f"log offset {stitched.end}: {why}")
     elif check.confirmed is None and stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
         detail = f"{size} bytes after the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
-        maps = LogMaps(log.folder, log.file_size)
-        if known := why_known_good(check.layout, maps, stitched.end, size):
+        with check.store.maps() as maps:
+            known = why_known_good(check.layout, maps, stitched.end, size)
+        if known:
             report.damage("log-record", *place, 1, f"{detail}; {known}, and a crash does not leave such an end")
         else:
             report.after_crash("log-torn-tail", *place, 1, detail)

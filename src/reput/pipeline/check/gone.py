@@ -138,7 +138,5 @@ def _expired(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] |
 
 
 def _store_ms(check: Check, offset: int) -> int:
-    maps = check.store.maps()
-    store_ms = maps.store_time(offset)
-    maps.close()
-    return store_ms
+    with check.store.maps() as maps:
+        return maps.store_time(offset)

@@ -13,7 +13,6 @@ from functools import partial
 from reput.errors import ConfigError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.queue.consume_queue import QueueRange
-from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.rebuild.prepare import choose_source
 from reput.pipeline.build.rebuild.rebuild import build_queues
@@ -77,8 +76,8 @@ def _source(run: Rebuild, kind: ReadableQueues, kinds: Sequence[QueueKind]) -> S
     Raises:
         ConfigError: nothing says how far; no byte need be wrong.
     """
-    log = LogMaps(run.layout.commit_log, run.log.file_size)
-    covered = find_start_of(run.store, log, kinds, run.settings, run.store.index_shown).frontiers.queue_offset
+    with run.store.maps() as log:
+        covered = find_start_of(run.store, log, kinds, run.settings, run.store.index_shown).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
             f"{kind.folder}: nothing says how far the {kind.name} queues are complete, as after a crash. "
@@ -167,9 +166,10 @@ def _verify(run: Rebuild, source: Source, tasks: list[SourceTask]) -> None:
 
 def _new_state(run: Rebuild, source: Source, last: ReadCounts) -> publish.Published:
     layout = run.layout
-    old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
-    # What was after the old queues' end is after the new ones' end too.
-    time = log.store_time(last.last_record) if log.record(last.last_record, last.last_record_size) else -1
+    old = read_checkpoint(layout)
+    with run.store.maps() as log:
+        # What was after the old queues' end is after the new ones' end too.
+        time = log.store_time(last.last_record) if log.record(last.last_record, last.last_record_size) else -1
     new = old._replace(
         logics_msg_timestamp=min(old.logics_msg_timestamp, max(time, 0)),
         logics_physical_offset=min(old.logics_physical_offset, last.last_record),

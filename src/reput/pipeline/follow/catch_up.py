@@ -62,7 +62,7 @@ class SparkIndexer:
         if read_frontier(task.layout) is None:
             with (
                 closing(Grower.begin(task, self.engine, self.listener)) as grower,
-                closing(LogMaps(log.folder, log.file_size)) as maps,
+                LogMaps(log.folder, log.file_size) as maps,
             ):
                 publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from reput.formats import paths
+from reput.log.read.maps import LogMaps
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.progress.consumer_filters import ConsumerFilters
@@ -24,6 +26,10 @@ class ExtJob(NamedTuple):
     filters: Mapping[bytes, tuple[tuple[str, tuple[int, ...]], ...]]
     born_ms: Mapping[bytes, tuple[int, ...]] = {}
     """The times (ms) since which bitmaps have the bits of each of these filters, in the same order."""
+
+    def log_maps(self) -> LogMaps:
+        """Return new maps of the log's files; close them after use."""
+        return LogMaps(Path(self.log_folder), self.log_file_size)
 
 
 def ext_job(layout: StoreLayout, settings: StoreSettings, log_file_size: int) -> ExtJob | None:

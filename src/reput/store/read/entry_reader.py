@@ -242,5 +242,4 @@ class EntryReader:
         """Return which entries refer to records that the log holds."""
         rows = entries.view(ENTRY.dtype)
         begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
-        there: NDArray[np.bool_] = self.log.holds(begin, size, self.follower.offset) & ~is_blank(begin, size)
-        return there
+        return self.log.holds(begin, size, self.follower.offset)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.queue.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.kernels import expect_work
 from reput.log.read.maps import LogMaps
@@ -123,7 +123,6 @@ def _marked(
     rows = entries.view(ENTRY.dtype).copy()
     begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
     there = log.holds(begin, size, log_end)
-    there &= ~is_blank(begin, size)
     codes = np.full(len(rows), MATCHES, dtype=np.int64)
     if ruled_out is not None:
         codes[ruled_out] = 0
@@ -142,11 +141,10 @@ def matching_records(
 
     # To evaluate a filter takes about as long as to decode a record.
     expect_work(len(begin) * _BYTES_A_RECORD)
-    starts = begin // log.file_size * log.file_size
-    matched = np.zeros(len(begin), dtype=np.bool_)
-    for start in np.unique(starts[there]).tolist():
-        mine = np.flatnonzero(there & (starts == start))
-        matched[mine] = wanted.select(RecordProperties(log.array(start), begin[mine] - start))
+    chosen, matched = np.flatnonzero(there), np.zeros(len(begin), dtype=np.bool_)
+    for array, rows, start in log.by_file(begin[chosen], strict=True):
+        mine = chosen[rows]
+        matched[mine] = wanted.select(RecordProperties(array, begin[mine] - start))
     return matched
 
 

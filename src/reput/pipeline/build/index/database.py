@@ -214,9 +214,8 @@ class DatabaseIndexGrower:
             layout.index_database, fmt.FAMILIES, layout.own(own.ROCKSDB_LOGS), job.owner, remedy=REMEDY
         )
         self._marks = read_marks(self._database.families[fmt.FAMILY])
-        log = LogMaps(layout.commit_log, log_file_size)
-        self._offset = log.min_offset if self._marks is None else end_of_indexed(log, self._marks)
-        log.close()
+        with LogMaps(layout.commit_log, log_file_size) as log:
+            self._offset = log.min_offset if self._marks is None else end_of_indexed(log, self._marks)
 
     def work(self, build: Build, results: Sequence[SplitResult]) -> list[IndexFilePlan]:  # noqa: ARG002 - an IndexGrower
         """See `IndexGrower`."""

@@ -83,9 +83,8 @@ def build_units(job: Job, work: Sequence[ExtWork]) -> int:
     """Write the units of the new entries of these queues; returns the number of units."""
     assert job.ext is not None
     units = 0
-    with job.writing():
+    with job.writing(), job.ext.log_maps() as log:
         reader = ExtReader(Path(job.ext_folder), job.ext.file_size)
-        log = LogMaps(Path(job.ext.log_folder), job.ext.log_file_size)
         for one in work:
             units += _QueueUnits(job, job.ext, reader, log, one).build()
         finish_folders(job, (queue_path(job.queue_folder, one.key) for one in work))

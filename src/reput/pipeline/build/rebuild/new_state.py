@@ -12,7 +12,6 @@ from reput.errors import DamagedStoreError
 from reput.formats.checkpoint import Checkpoint
 from reput.formats.own import files as own
 from reput.log.read.files import LogFiles
-from reput.log.read.maps import LogMaps
 from reput.pipeline.build import publish
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexFileResult
@@ -109,15 +108,14 @@ def _frontier_of_others(run: Rebuild, whole: bool, has_index_files: bool) -> own
     kinds = [] if whole and has_index_files else present_kinds(run.layout, run.job.queue_file_size)
     if not kinds:
         return nothing
-    log = LogMaps(run.layout.commit_log, run.log.file_size)
     try:
-        settings = replace(run.settings, types=run.job.types)
-        found = find_start_of(run.store, log, kinds, settings, run.store.index_shown).frontiers
-        of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
+        with run.store.maps() as log:
+            settings = replace(run.settings, types=run.job.types)
+            found = find_start_of(run.store, log, kinds, settings, run.store.index_shown).frontiers
+            of_queues = fingerprint_before(log, found.queue_offset)
+            of_index = fingerprint_before(log, found.index_offset)
     except DamagedStoreError:
         return nothing
-    finally:
-        log.close()
     frontier = nothing
     if of_queues is not None and not whole:
         frontier = frontier._replace(queue_offset=found.queue_offset, queue_fingerprint=of_queues)

@@ -13,7 +13,6 @@ from reput.formats.layout import NO_LIMIT
 from reput.formats.log.record import Verdict
 from reput.formats.topics.lite_topics import is_light
 from reput.log.read.files import LogFiles
-from reput.log.read.maps import LogMaps
 from reput.log.read.reader import file_name, place, written_bytes
 from reput.log.read.scan import Gap
 from reput.nearest import FEW, near, some
@@ -87,7 +86,8 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
         return
     run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
     found = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record after it"
-    known = why_known_good(run.layout, LogMaps(run.log.folder, run.log.file_size), stitched.end, size)
+    with run.store.maps() as log:
+        known = why_known_good(run.layout, log, stitched.end, size)
     if not known:
         run.report.notes.append(
             f"{found}: what a crash leaves of its last writes. It was left out of the indexes and stays in the log, "
