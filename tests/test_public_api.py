@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -51,6 +52,14 @@ def test_no_other_name_is_public() -> None:
     code = "import reput; print(*[n for n in vars(reput) if n[0] != '_' and n not in reput.__all__])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE)
     assert set(run.stdout.split()) <= {"TYPE_CHECKING", "Any", "annotations", "import_module"}
+
+
+def test_errors_ask_for_public_names() -> None:
+    """Each name that an error text asks a caller to give, such as `reput.Message`, is public."""
+    texts = [path.read_text("utf-8") for path in SOURCE.rglob("*.py")]
+    asked = {name for text in texts for name in re.findall(r"give a (reput\.[\w.]*\w)", text)}
+    assert asked >= {"reput.Host", "reput.Message"}
+    assert {name.removeprefix("reput.") for name in asked} <= set(reput.__all__)
 
 
 def test_unknown_names_are_refused() -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         TailFullError,
         UnsupportedStoreError,
     )
+    from reput.formats.log.record import Host
     from reput.log.encode.message import Message, PutResult, PutStatus
     from reput.store.read.queue_answers import PullLimits
     from reput.store.read.results import GetResult, GetStatus
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "MessageStore": "reput.embedded",
     "Message": "reput.log.encode.message",
+    "Host": "reput.formats.log.record",
     "PutResult": "reput.log.encode.message",
     "PutStatus": "reput.log.encode.message",
     "GetResult": "reput.store.read.results",
@@ -102,6 +104,7 @@ __all__ = [
     "ForkedStoreError",
     "GetResult",
     "GetStatus",
+    "Host",
     "Message",
     "MessageStore",
     "NewerDatabaseError",

@@ -201,7 +201,7 @@ def check_message(message: object) -> None:
         if not isinstance(value, SupportsIndex) and not (value is None and name == "born_timestamp"):
             raise illegal(f"{name} {value!r:.80}: give a whole number")
     if message.born_host is not None and not isinstance(message.born_host, Host):
-        raise illegal(f"born_host {message.born_host!r:.80}: give a reput.formats.log.record.Host(address, port)")
+        raise illegal(f"born_host {message.born_host!r:.80}: give a reput.Host(address, port)")
 
 
 def _raise_for(status: PutStatus, reason: str) -> None:
