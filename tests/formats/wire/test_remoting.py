@@ -122,6 +122,7 @@ def test_numbers_and_nulls_in_fields_are_tolerated() -> None:
         (struct.pack(">iI", 10, 7), "a header of 7 bytes in a frame of 10"),
         (struct.pack(">iI", 10, 2 << 24), "header type 2"),
         (b"PRI * HTTP/2.0\r\n\r\n", "gRPC"),
+        (b"PING\r\n", "b'PING.*' would begin a frame of 1346981447 bytes: one has 4 to 16777216"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS"),
         (b"GET / HTTP/1.1\r\n", "HTTP"),
         (frame_of(b"[]"), "not a JSON object"),
@@ -137,6 +138,14 @@ def test_bytes_that_are_no_frame_are_named(data: bytes, words: str) -> None:
     """The error says what is wrong, before a byte of the frame's body is waited for."""
     with pytest.raises(FrameError, match=words):
         FrameReader().feed(data)
+
+
+@pytest.mark.parametrize("first", [1, 3, 4])
+def test_a_wrong_length_waited_for_a_header(first: int) -> None:
+    """A length that no frame has is refused when its four bytes are there: redis' PING has six."""
+    reader = FrameReader()
+    with pytest.raises(FrameError, match="would begin a frame"):
+        assert reader.feed(b"PING"[:first]) == reader.feed(b"PING"[first:]) == []
 
 
 def test_the_largest_frame_is_read() -> None:

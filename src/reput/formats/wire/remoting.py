@@ -238,7 +238,9 @@ class FrameReader:
                 break
             frames.append(decode(data, at, end))
             at = end
-        self._rest += data[at:]
+        if at < len(data):
+            self._rest += data[at:]
+            _check_length(self._rest, 0)
         return frames
 
     @property
@@ -247,12 +249,13 @@ class FrameReader:
         return len(self._rest)
 
     def _is_complete(self) -> bool:
+        _check_length(self._rest, 0)
         return len(self._rest) >= _PREFIX.size and self._end_of(self._rest, 0) <= len(self._rest)
 
     def _end_of(self, data: bytes | bytearray, at: int) -> int:
         length: int
         length, kind = _PREFIX.unpack_from(data, at)
-        if not _LENGTH_SIZE <= length <= MAX_FRAME_SIZE - _LENGTH_SIZE:
+        if not _is_length(length):
             raise FrameError(_why_no_frame(data, at, length))
         if (kind & _HEADER_MASK) > length - _LENGTH_SIZE:
             raise FrameError(f"a header of {kind & _HEADER_MASK} bytes in a frame of {length}")
@@ -261,15 +264,31 @@ class FrameReader:
         return at + _LENGTH_SIZE + length
 
 
+def _is_length(length: int) -> bool:
+    return _LENGTH_SIZE <= length <= MAX_FRAME_SIZE - _LENGTH_SIZE
+
+
+def _check_length(data: bytes | bytearray, at: int) -> None:
+    """Refuse a length as soon as its bytes are there: what speaks another protocol may send no more than a few.
+
+    Raises:
+        FrameError: no frame has that length.
+    """
+    if len(data) - at >= _LENGTH_SIZE:
+        length = int.from_bytes(data[at : at + _LENGTH_SIZE], "big", signed=True)
+        if not _is_length(length):
+            raise FrameError(_why_no_frame(data, at, length))
+
+
 def _why_no_frame(data: bytes | bytearray, at: int, length: int) -> str:
     begin = bytes(data[at : at + 8])
-    if begin.startswith(b"PRI * HT"):
+    if begin.startswith(b"PRI "):
         return "HTTP/2: a gRPC client, and this port speaks the remoting protocol"
     if begin[0] == 0x16:
         return "TLS, and this port speaks plain remoting; switch TLS off in the client"
     if begin[:4] in {b"GET ", b"POST", b"PUT ", b"HEAD"}:
         return "HTTP, and this port speaks the remoting protocol"
-    return f"a frame of {length} bytes: it has 4 to {MAX_FRAME_SIZE}"
+    return f"{begin!r} would begin a frame of {length} bytes: one has 4 to {MAX_FRAME_SIZE}"
 
 
 def decode(data: bytes, at: int, end: int) -> RemotingFrame:
