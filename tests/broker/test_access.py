@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,6 +76,13 @@ def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
     with pytest.raises(reput.ConfigError, match="line 1") as found:
         read_access_keys(path)
     assert "three-secret" not in str(found.value)
+    path.write_text(f"{KEY} {SECRET}\n{KEY} other-secret\n")
+    with pytest.raises(reput.ConfigError, match="line 2: the key of this line comes twice"):
+        read_access_keys(path)
+    for wrong_text in ("", f"{KEY} short\n"):
+        path.write_text(wrong_text)
+        with pytest.raises(reput.ConfigError, match=re.escape(str(path))):
+            reput.serve(tmp_path / "store", access_keys=path)
     with pytest.raises(reput.ConfigError, match="no such file"):
         read_access_keys(tmp_path / "missing")
     for wrong in ({}, {KEY: "short"}, {"k": SECRET}):

@@ -38,20 +38,19 @@ class AccessKeys:
 
     Args:
         secrets: the secret of each access key.
+        place: where they are, for errors.
 
     Raises:
         ConfigError: there is no key, or a key or secret is too short or not a text.
     """
 
-    def __init__(self, secrets: Mapping[Any, Any]) -> None:
+    def __init__(self, secrets: Mapping[Any, Any], place: Path | str = "access_keys") -> None:
         if not secrets:
-            raise ConfigError("access_keys: it names no key, so nobody could be served; leave it out to check nothing")
+            raise ConfigError(f"{place}: it names no key, so nobody could be served; leave it out to check nothing")
         for number, (key, secret) in enumerate(secrets.items(), 1):
             if not all(isinstance(text, str) and len(text) >= _SHORTEST for text in (key, secret)):
                 # No secret gets into a text that may be logged.
-                raise ConfigError(
-                    f"access_keys: key {number}: give a key and a secret of {_SHORTEST} characters or more"
-                )
+                raise ConfigError(f"{place}: key {number}: give a key and a secret of {_SHORTEST} characters or more")
         self._secrets = {key: secret.encode() for key, secret in secrets.items()}
 
     def refusal_of(self, frame: RemotingFrame) -> str | None:
@@ -78,7 +77,7 @@ def read_access_keys(path: Path | str) -> dict[str, str]:
     """Return the secrets of a file that has a key and its secret in each line, with a space between.
 
     Raises:
-        ConfigError: the file is missing or too large, or a line has another form.
+        ConfigError: the file is missing or too large, a line has another form, or a key comes twice.
     """
     data = fs.read_bytes(path, _FILE_LIMIT + 1)
     if data is None or len(data) > _FILE_LIMIT:
@@ -90,5 +89,7 @@ def read_access_keys(path: Path | str) -> dict[str, str]:
             continue
         if len(parts) != 2:
             raise ConfigError(f"{path}, line {number}: give a key and its secret, with a space between")
+        if parts[0] in secrets:
+            raise ConfigError(f"{path}, line {number}: the key of this line comes twice; give each key one secret")
         secrets[parts[0]] = parts[1]
     return secrets
