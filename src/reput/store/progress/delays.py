@@ -53,7 +53,7 @@ class DelayProgress:
         try:
             found = progress._file.load()
         except DamagedStoreError as error:
-            progress.notes.append(str(error))
+            progress.notes.append(f"{error}. Until then each level goes on from its first message")
             return progress
         progress.notes += found.notes
         progress._table, progress._version = dict(found.content.offset_table), found.content.data_version
