@@ -153,6 +153,7 @@ def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) ->
         ({"host": None}, "an IPv4 address"),
         ({"host": "0.0.0.0", "allow_remote": "no"}, "True or False"),
         ({"access_keys": ["key"]}, "the secret of each key"),
+        ({"master": "local"}, r"--follow \(follow=True\)"),
         ({"config": 7}, "StoreConfig"),
     ],
 )
@@ -279,6 +280,8 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         with pytest.raises(reput.StoreLockedError) as held:
             reput.MessageStore.open(store)
         assert f"`reput serve`, process {process.pid}, is at work on this store. Stop it, or wait" in str(held.value)
+        looked = subprocess.run([*words[:3], "info", str(store)], capture_output=True, text=True, check=True)
+        assert f"held by     `reput serve`, process {process.pid}" in looked.stdout
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0

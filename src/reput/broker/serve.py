@@ -305,7 +305,7 @@ def _follow_options(config: StoreConfig, follow: bool, spark: object, master: st
     if spark not in (False, None) or (spark is False and master is not None):
         raise ConfigError("spark: a broker's follower is a process of its own. Give spark=False, a master, or neither")
     if not follow and (spark is not None or master is not None):
-        raise ConfigError("spark and master are the follower's: give follow=True, too")
+        raise ConfigError("spark and master are the follower's: give --follow (follow=True), too")
     options = ["--no-spark"] if spark is False else []
     options += [f"--master={master}"] if master is not None else []
     options += ["--force-setting"] if config.force_setting else []
@@ -343,4 +343,4 @@ def _access_keys(given: Mapping[str, str] | str | Path | None) -> AccessKeys | N
     if not isinstance(given, Mapping | str | os.PathLike):
         # No secret gets into a text that may be logged.
         raise ConfigError(f"access_keys: a {type(given).__name__}: give the secret of each key, or the path of a file")
-    return AccessKeys(given if isinstance(given, Mapping) else read_access_keys(given))
+    return AccessKeys(given) if isinstance(given, Mapping) else AccessKeys(read_access_keys(given), given)

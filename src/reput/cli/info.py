@@ -184,7 +184,8 @@ def _use_lines(found: StoreInfo) -> Iterator[str]:
         yield "held by     unknown (no right to ask for RocketMQ's lock)"
     else:
         beside = f"; a follower, process {found.follower_pid}, builds the indexes" if found.follower_pid else ""
-        yield f"held by     {Holder(Who(found.held_by), found.held_by_pid).text}{beside}"
+        holder = Holder(Who(found.held_by), found.held_by_pid, found.held_by_server)
+        yield f"held by     {holder.text}{beside}"
     if found.confirmed_offset is not None:
         at_least = "" if found.waiting_is_exact else "at least "
         extent = "confirmed up to" if found.held_by == Who.WRITER else "the queues refer to records up to"

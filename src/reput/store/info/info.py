@@ -71,7 +71,8 @@ def store_info(
     store = replace(store, below=use.confirmed)
     layout, log = store.layout, store.log
     info = StoreInfo(str(layout.root), _log_info(layout, log))
-    info.held_by, info.held_by_pid, info.follower_pid = use.holder.who, use.holder.pid, use.follower_pid
+    info.held_by, info.held_by_pid, info.held_by_server = use.holder
+    info.follower_pid = use.follower_pid
     info.damage += [note for note in log.notes if "ignored" not in note]
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]

@@ -129,9 +129,10 @@ class StoreInfo:
     committed offsets are, and how old that is. `broker_running` is None if this user has no access to the lock.
 
     `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.owner.holders`; pid 0 is
-    unknown), `follower_pid` the follower that builds indexes beside it. While a writer or a broker holds the store, the
-    log is whole up to `confirmed_offset`, and later bytes are not judged. `waiting_messages` below that offset have no
-    index entry yet; if `waiting_is_exact` is false there may be more.
+    unknown), `held_by_server` says that it serves RocketMQ clients, and `follower_pid` names the follower that builds
+    indexes beside it. While a writer or a broker holds the store, the log is whole up to `confirmed_offset`, and later
+    bytes are not judged. `waiting_messages` below that offset have no index entry yet; if `waiting_is_exact` is false
+    there may be more.
     """
 
     store: str
@@ -151,6 +152,7 @@ class StoreInfo:
     broker_running: bool | None = False
     held_by: str = "nobody"
     held_by_pid: int = 0
+    held_by_server: bool = False
     follower_pid: int = 0
     confirmed_offset: int | None = None
     waiting_messages: int = 0
