@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import signal
 import socket
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 import reput
-from broker.remoting import Client
+from broker.remoting import Client, send_fields
+from broker.test_broker import batch
 from reput.broker import serve
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
 from reput.broker.wire.bodies import QueueName
@@ -118,6 +120,49 @@ def test_clients_do_not_wait_for_the_compiled_kernels(tmp_path: Path) -> None:
     run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
     assert run.stdout.splitlines() == ["[b'a', b'b']", "[b'a']", "[b'a']", "False"]
     assert_sound(tmp_path / "store")
+
+
+def test_a_second_broker_waited_for_the_kernels_of_the_first(tmp_path: Path) -> None:
+    """A broker is ready while another one of its process still loads the compiled kernels."""
+    code = (
+        "import threading, reput\n"
+        "from broker.remoting import Client, bodies\n"
+        "from reput import kernels\n"
+        "from reput.broker import serve\n"
+        "loading, ended = threading.Event(), threading.Event()\n"
+        "def load(_):\n"
+        "    with kernels._LOADING[kernels.COMPILED]:\n"
+        "        import numba\n"
+        "        loading.set()\n"
+        "        ended.wait()\n"
+        "serve.RunningBroker._warm_kernels, serve.are_cached = load, lambda: True\n"
+        f"with reput.serve({str(tmp_path / 'first')!r}):\n"
+        "    loading.wait()\n"
+        f"    with reput.serve({str(tmp_path / 'second')!r}, topics=['orders']) as broker:\n"
+        "        with Client(broker.address) as client:\n"
+        "            client.put('orders', b'a')\n"
+        "            print(bodies(client.pull('orders')))\n"
+        "        ended.set()\n"
+    )
+    folder, words = Path(__file__).parents[1], [sys.executable, "-c", code]
+    run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.splitlines() == ["[b'a']"]
+    assert_sound(tmp_path / "second")
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3", "fd00::7", None])
+def test_a_message_had_another_id_in_its_answer_than_in_its_record(address: str | None) -> None:
+    """Ids name brokerIP1, as records do, on a broker that listens at all addresses, too; 127.0.0.1 without it."""
+    config = reput.StoreConfig(broker_ip1=address)
+    with reput.serve(topics=["orders"], host="0.0.0.0", allow_remote=True, config=config) as broker:
+        with Client(broker.address) as client:
+            body, fields = batch((b"a", ""), (b"b", "")), send_fields("orders", m=True)
+            sent = [client.put("orders"), client.ask(RequestCode.SEND_BATCH_MESSAGE, body, **fields)]
+            ids = ",".join(one.fields["msgId"] for one in sent).split(",")
+        with reput.MessageStore.open(broker.path, read_only=True) as store:
+            assert [one.message_id for one in store.get_message("orders", 0, 0)] == ids
+        wanted = ipaddress.ip_address(address or "127.0.0.1")
+        assert ids[0].startswith(wanted.packed.hex().upper())
 
 
 def test_a_broker_that_cannot_serve_says_so(tmp_path: Path, monkeypatch: Any) -> None:

@@ -103,6 +103,21 @@ def test_the_plain_ones_serve_while_a_thread_loads_the_others() -> None:
 
 
 @pytest.mark.usefixtures("_without_numba")
+def test_a_thread_that_loads_got_the_plain_ones_from_small_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a thread that loads, small work has the plain kernels; that thread has the others."""
+    monkeypatch.setitem(sys.modules, "numba", sys)
+    kinds: list[str] = []
+    with PlainMeanwhile.loading():
+        kinds.append(kind_in_use())
+        with small_work():
+            kinds.append(kind_in_use())
+            other = threading.Thread(target=lambda: kinds.append(kind_in_use()))
+            other.start()
+            other.join()
+    assert kinds == [COMPILED, COMPILED, REFERENCE]
+
+
+@pytest.mark.usefixtures("_without_numba")
 def test_much_work_does_not_wait_for_the_thread_that_loads() -> None:
     """After SMALL_BYTES of log, or when loading is given up, the compiled ones serve."""
     PlainMeanwhile.begin()

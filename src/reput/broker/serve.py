@@ -83,7 +83,9 @@ class RunningBroker(Closing):
             self._store.serve_clients()
             self._loop = new_loop()
             self._resources.callback(self._loop.close)
-            own_host = Host(ipaddress.ip_address(host).packed, port)
+            assert config.broker_ip1 is not None
+            # As its records have it, so that a message has one id.
+            own_host = Host(ipaddress.ip_address(config.broker_ip1).packed, port)
             self._broker = Broker(self._store, own_host, self._loop)
             counts = metrics_listener is not None
             self._server = BrokerServer(self._broker, self._loop, access_keys, counts_answers=counts)

@@ -93,9 +93,11 @@ class PlainMeanwhile:
 def small_work() -> Iterator[None]:
     """Expect little work inside the block; see the module's docstring.
 
-    Nothing changes if REPUT_KERNELS names a kind, if numba is loaded already, or inside another such block.
+    Nothing changes if REPUT_KERNELS names a kind, if numba is loaded already, or inside another such block. While a
+    thread loads the compiled kernels (`PlainMeanwhile`), the plain ones serve all others.
     """
-    if SWITCH in os.environ or "numba" in sys.modules or _SmallWork.is_expected:
+    is_loaded = "numba" in sys.modules and not PlainMeanwhile.loaders
+    if SWITCH in os.environ or is_loaded or _SmallWork.is_expected:
         yield
         return
     _SmallWork.is_expected, _SmallWork.left = True, SMALL_BYTES
@@ -107,7 +109,7 @@ def small_work() -> Iterator[None]:
 
 def is_small_work() -> bool:
     """Return True while the plain kernels serve the calling thread."""
-    return _SmallWork.left > 0 or PlainMeanwhile.serves()
+    return (_SmallWork.left > 0 and threading.get_ident() not in PlainMeanwhile.loaders) or PlainMeanwhile.serves()
 
 
 def expect_work(size: int) -> None:
@@ -138,8 +140,8 @@ def _kind(kind: str | None) -> str:
     return kind
 
 
-_LOADING = threading.RLock()
-"""Held while kernels are loaded: two threads that import numba at once find it half imported."""
+_LOADING = {kind: threading.RLock() for kind in (COMPILED, REFERENCE)}
+"""Held while kernels of a kind are loaded: two threads that import numba at once find it half imported."""
 
 
 class _KernelChoice(Generic[K]):
@@ -159,7 +161,7 @@ class _KernelChoice(Generic[K]):
         kind = _kind(kind)
         found = self._loaded.get(kind)
         if found is None:
-            with _LOADING:
+            with _LOADING[kind]:
                 found = self._loaded.get(kind) or self._load(kind)
                 self._loaded[kind] = found
         return found

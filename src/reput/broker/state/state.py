@@ -72,7 +72,7 @@ class BrokerState:
         self.known_sends: KnownHeaders[SendHeader] = KnownHeaders(lambda header: (self.topics.find(header.topic),))
         self.known_pulls: KnownHeaders[PullHeader] = KnownHeaders(self._basis_of_pull)
         self.statistics = Statistics()
-        self.unique_keys = UniqueKeys(host.address)
+        self.unique_keys = UniqueKeys(host.address[:4])
         self.max_message_size = store.config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
         self.wants_indexes = False
