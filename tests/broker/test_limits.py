@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,8 +23,8 @@ import reput
 from broker.remoting import Client, bodies, pull_fields, send_fields, wait_until
 from reput.broker import server
 from reput.broker.handlers import members
-from reput.broker.services import holds
-from reput.broker.state import locks, state
+from reput.broker.services import holds, syncs
+from reput.broker.state import configuration, locks, state
 from reput.broker.wire import connection
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.files import fs
@@ -311,6 +312,108 @@ def test_work_that_waits_for_the_disk_is_bounded(
     monkeypatch.undo()
     answer = client.ask(R.QUERY_MESSAGE, topic="orders", key="k", maxNum=1, beginTimestamp=0, endTimestamp=1 << 60)
     assert answer.code != C.SYSTEM_BUSY
+
+
+@pytest.fixture
+def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[reput.RunningBroker, threading.Event]]:
+    """A broker with sync flush whose syncs wait until the event is set; its store is sound afterwards."""
+    path, mended, sync = tmp_path / "store", threading.Event(), append_file.AppendFile.sync
+    config = reput.StoreConfig(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=500)
+    with reput.serve(path, topics={"orders": 2}, config=config) as running:
+
+        def wait_and_sync(self: append_file.AppendFile) -> None:
+            mended.wait(60)
+            sync(self)
+
+        monkeypatch.setattr(append_file.AppendFile, "sync", wait_and_sync)
+        yield running, mended
+        mended.set()
+    assert_sound(path)
+
+
+def test_a_send_that_waits_long_for_its_sync_is_answered(stuck: tuple[reput.RunningBroker, threading.Event]) -> None:
+    """After syncFlushTimeout the answer is FLUSH_DISK_TIMEOUT with the message's place, where it is."""
+    broker, mended = stuck
+    with Client(broker.address) as client:
+        for number in range(2):
+            answer = client.put("orders", b"%d" % number)
+            assert (answer.code, answer.fields["queueOffset"]) == (C.FLUSH_DISK_TIMEOUT, str(number))
+        # Both wait until their sync ends.
+        assert len(broker._broker.syncs) == 2
+        mended.set()
+        wait_until(lambda: len(broker._broker.syncs) == 0)
+        assert client.put("orders", b"2").code == C.SUCCESS
+        assert bodies(client.pull("orders")) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_SYNCS", 3), ("MAX_SYNC_BYTES", 4000)])
+def test_sends_that_wait_for_a_sync_are_bounded(
+    stuck: tuple[reput.RunningBroker, threading.Event], bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A send above the bound is refused as busy, and not stored; with the sync the others are answered as stored."""
+    broker, mended = stuck
+    monkeypatch.setattr(syncs, bound, most)
+    monkeypatch.setattr(broker._broker.syncs, "_time_out_ms", 60_000)
+    with Client(broker.address) as client:
+        sends = [(R.SEND_MESSAGE_V2, b"x" * 1000, 0, send_fields("orders", queue_id=1)) for _ in range(8)]
+        numbers = client.send_all(sends)
+        refused = client.answer(numbers[3])
+        assert (refused.code, "[OVERLOAD]" in str(refused.remark)) == (C.SYSTEM_BUSY, True)
+        mended.set()
+        codes = [client.answer(number).code for place, number in enumerate(numbers) if place != 3]
+        assert codes == [C.SUCCESS] * 3 + [C.SYSTEM_BUSY] * 4
+        assert len(bodies(client.pull("orders", 1))) == 3
+        assert client.put("orders").code == C.SUCCESS
+
+
+def test_batches_that_wait_for_a_sync_are_bounded(
+    stuck: tuple[reput.RunningBroker, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests that wait for the other thread have a bound in bytes, too: a batch above it is refused as busy."""
+    broker, _ = stuck
+    monkeypatch.setattr(state, "MAX_WORK_BYTES", 2000)
+    with Client(broker.address) as client:
+        answer = client.ask(R.SEND_BATCH_MESSAGE, bytes(3000), **send_fields("orders", m=True))
+        assert (answer.code, "[OVERLOAD]" in str(answer.remark)) == (C.SYSTEM_BUSY, True)
+        assert client.ask(R.SEND_BATCH_MESSAGE, bytes(100), **send_fields("orders", m=True)).code == C.MESSAGE_ILLEGAL
+
+
+def test_topics_that_clients_make_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above MAX_TOPICS no request makes a topic; those that are there are served, and a deletion makes room."""
+    assert client.put("first").code == C.SUCCESS
+    monkeypatch.setattr(configuration, "MAX_TOPICS", len(broker._broker.topics.names()))
+    refused = [client.put("second"), client.heartbeat("one", "readers", orders="*"), make_topic(client, "second")]
+    assert [answer.code for answer in refused] == [C.SYSTEM_BUSY] * 3
+    assert all("[OVERLOAD]" in str(answer.remark) for answer in refused)
+    assert client.put("first").code == make_topic(client, "first").code == C.SUCCESS
+    assert client.ask(R.DELETE_TOPIC_IN_BROKER, topic="first").code == C.SUCCESS
+    assert client.put("second").code == C.SUCCESS
+
+
+def make_topic(client: Client, topic: str) -> Any:
+    """Ask for a topic, as administrators do."""
+    fields = {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "defaultTopic": "TBW102"}
+    return client.ask(R.UPDATE_AND_CREATE_TOPIC, topic=topic, topicFilterType="SINGLE_TAG", order=False, **fields)
+
+
+def test_groups_that_clients_make_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above MAX_GROUPS no request makes a group; those that are there are served."""
+    client.make_group("readers")
+    monkeypatch.setattr(configuration, "MAX_GROUPS", len(broker._broker.groups))
+    body = json.dumps({"groupName": "others"}).encode()
+    refused = [
+        client.heartbeat("one", "others", orders="*"),
+        client.pull("orders", consumerGroup="others"),
+        client.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body),
+    ]
+    assert [answer.code for answer in refused] == [C.SYSTEM_BUSY] * 3
+    assert client.heartbeat("one", "readers", orders="*").code == C.SUCCESS
+    client.make_group("readers")
+    assert client.pull("orders", consumerGroup="readers").code == C.PULL_NOT_FOUND
 
 
 def test_a_full_disk_refuses_sends_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

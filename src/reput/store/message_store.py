@@ -41,12 +41,10 @@ from reput.store.read.view import number_of
 from reput.times import now_ms
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.log.append.append import LogAppender
-    from reput.log.append.flush import FlushService
+    from reput.log.append.flush import FlushService, PutFuture
     from reput.log.encode.client_batch import SentBatch
     from reput.log.encode.message import Message, PutManyResult, PutResult
     from reput.store.disk.layout import StoreLayout
@@ -272,7 +270,7 @@ class LocalStore(ProgressCalls, Reading):
             self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return result
 
-    def put_message_async(self, message: Message, queue_id: int = 0) -> Future[PutResult]:
+    def put_message_async(self, message: Message, queue_id: int = 0) -> PutFuture:
         """Store one message without waiting; the future has the result that `put_message` returns.
 
         With SYNC_FLUSH the future is done when the message is durable. All pending messages share a sync, so one

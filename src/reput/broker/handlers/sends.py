@@ -19,7 +19,7 @@ from reput.broker.state.configuration import CLUSTER
 from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer, unavailable
-from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
+from reput.broker.wire.codes import RequestCode, ResponseCode, refuse, refuse_as_busy
 from reput.formats.log import client_batch
 from reput.formats.log import property_names as names
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties, with_further
@@ -28,8 +28,6 @@ from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import EncodedProperties, Message, PutStatus
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
     from reput.log.encode.message import PutResult
@@ -93,7 +91,7 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     """Return the message of a single send, which the broker stores with others; store a batch at once."""
     if broker.store.is_tail_full:
         broker.ask_for_indexes()
-        refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
+        refuse_as_busy()
     header = admit_send(broker, request)
     if not header.is_batch:
         text = header.properties
@@ -197,13 +195,9 @@ def _store_alone(broker: Broker, send: Send) -> Answer:
 
 
 def _store_async(broker: Broker, send: Send) -> None:
+    broker.syncs.refuse_more(send.request)
     future = broker.store.put_message_async(send.message, send.queue_id)
-    future.add_done_callback(partial(_flushed, broker, send))
-
-
-def _flushed(broker: Broker, send: Send, future: Future[PutResult]) -> None:
-    """Answer a sender whose message is durable, or will not be; runs in the thread that flushes."""
-    broker.soon(broker.guarded, send.request, lambda: _answer(broker, send, future.result()))
+    broker.syncs.wait(send.request, future, partial(_answer, broker, send))
 
 
 def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:

@@ -72,7 +72,7 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
         refuse(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     if is_system_topic(topic):
         refuse(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
-    broker.refuse_work()
+    broker.refuse_work(request)
     # From now on nobody may put to it, pull from it or make it again.
     broker.topics.begin_to_delete(topic)
     broker.holds.answer_pulls_of_topic(topic)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reput.broker.services.delays import DelayLevels
 from reput.broker.services.holds import Holds
+from reput.broker.services.syncs import Syncs
 from reput.broker.services.timers import Timers
 from reput.broker.services.transactions import Transactions
 from reput.broker.state.state import BrokerState
@@ -35,6 +36,7 @@ class Broker(BrokerState):
     def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(store, host, loop)
         self.holds = Holds(self, loop)
+        self.syncs = Syncs(self, loop)
         self.delays = DelayLevels(self, loop)
         self.timers = Timers(self, loop, _timers_in_database(store))
         self.transactions = Transactions(self, loop, self.place)

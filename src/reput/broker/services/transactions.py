@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.delivery import copy_of, real_place
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
+from reput.broker.wire.codes import RequestCode, ResponseCode, refuse, refuse_as_busy
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.properties import encode_properties
@@ -70,6 +70,8 @@ _OP_BODY_SIZE = 4096
 _AT_ONCE = 32
 _AGAIN_S = 1.0
 _STOP_S = 5.0
+MAX_ENDING: Final = 100_000
+"""The most transactions whose commits are being stored; the end of a further one is refused."""
 
 StoredPlace = Callable[[Message, int], tuple[Message, int]]
 """Returns a message and its queue id as they are stored: those of a message with a delay are the broker's own."""
@@ -170,6 +172,8 @@ class Transactions:
         offsets = self._with_copies(queue_offset)
         if offsets & (self._ended | self._ending):
             return Answer()
+        if len(self._ending) >= MAX_ENDING:
+            refuse_as_busy()
         if kind == TRANSACTION_ROLLBACK:
             self._have_ended(offsets)
             self._state.statistics.rolled_back[real_place(half.properties)[0] or ""] += 1

@@ -41,6 +41,10 @@ READ, WRITE, INHERIT = 4, 2, 1
 _READ_WRITE: Final = READ | WRITE
 MAX_QUEUES: Final = 1024
 """The most queues of a topic that a client may ask for. RocketMQ has no bound."""
+MAX_TOPICS: Final = 50_000
+"""The topics of a store from which on clients make no further one. RocketMQ has no bound."""
+MAX_GROUPS: Final = 50_000
+"""The groups of a store from which on clients make no further one. RocketMQ has no bound."""
 MAX_SERVED_QUEUES: Final = 1 << 16
 """The most queues of a topic of the store that clients reach."""
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -205,6 +209,9 @@ class TopicConfigs(_KeptConfigs):
         """Refuse a topic that nobody may make now."""
         check_topic(topic)
         self._refuse_deleting(topic)
+        values = self._configurations.values
+        if topic not in values and not is_system_topic(topic):
+            _refuse_further(len(values), MAX_TOPICS, "topics")
 
     def _refuse_deleting(self, topic: str) -> None:
         if topic in self._deleting:
@@ -270,7 +277,10 @@ class GroupConfigs(_KeptConfigs):
         fault = _fault_in(given, _group_config(group))
         if fault is not None:
             refuse(ResponseCode.INVALID_PARAMETER, f"the configuration of group [{group}]: {fault}")
-        self._configurations.put(group, {**(self.find(group) or _group_config(group)), **given})
+        before = self.find(group)
+        if before is None:
+            _refuse_further(len(self), MAX_GROUPS, "groups")
+        self._configurations.put(group, {**(before or _group_config(group)), **given})
         self._configurations.persist()
 
     def find(self, group: str) -> dict[str, Any] | None:
@@ -284,6 +294,7 @@ class GroupConfigs(_KeptConfigs):
             return found
         if not is_client_name(group):
             refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist")
+        _refuse_further(len(self), MAX_GROUPS, "groups")
         made = _group_config(group)
         self._configurations.put(group, made)
         self.keep()
@@ -310,6 +321,16 @@ def _fault_in(values: Mapping[str, Any], known: Mapping[str, Any]) -> str | None
         if not is_left_out and (type(value) is not wanted or (wanted is int and value not in _INT64)):
             return f"{name} is {value!r:.80}: it is {_TYPES[wanted]}"
     return None
+
+
+def _refuse_further(count: int, most: int, what: str) -> None:
+    """Refuse a request that would make a further topic or group; those that are there are served on.
+
+    Raises:
+        RefusedError: there are too many.
+    """
+    if count >= most:
+        refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, the broker has {count} {what}, and makes no more")
 
 
 def _refuse_damaged(place: Path, configurations: Configurations, known: Mapping[str, Any]) -> None:

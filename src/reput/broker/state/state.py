@@ -22,7 +22,7 @@ from reput.broker.state.statistics import Statistics
 from reput.broker.state.unique_keys import UniqueKeys
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.client_calls import ClientCalls
-from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, refuse
+from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, refuse_as_busy
 from reput.broker.wire.connection import about
 from reput.errors import ReputError
 from reput.formats.log.record import encode_message_id, encode_message_ids
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("reput.broker")
 MAX_WORK: Final = 1000
 """The most requests that wait for the thread that waits for the disk; a further one is refused."""
+MAX_WORK_BYTES: Final = 256 << 20
+"""The most bytes of these requests; requests above them are refused."""
 NAME: Final = "reput"
 """The name of the broker in routes."""
 
@@ -80,6 +82,7 @@ class BrokerState:
         self._host = host.encode()
         self._loop = loop
         self._working = 0
+        self._working_bytes = 0
         self._worker = ThreadPoolExecutor(1, "reput-broker-worker")
 
     def _basis_of_pull(self, header: PullHeader) -> tuple[object, ...]:
@@ -134,14 +137,14 @@ class BrokerState:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(work, *args)
 
-    def refuse_work(self) -> None:
+    def refuse_work(self, request: Request) -> None:
         """Refuse a request if too many wait for the other thread.
 
         Raises:
             RefusedError: too many wait.
         """
-        if self._working >= MAX_WORK:
-            refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
+        if self._working >= MAX_WORK or self._working_bytes + request.size > MAX_WORK_BYTES:
+            refuse_as_busy()
 
     def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
         """Answer a request with what `work` returns in another thread: it waits for the disk.
@@ -149,12 +152,15 @@ class BrokerState:
         Raises:
             RefusedError: too many requests wait for that thread.
         """
-        self.refuse_work()
+        self.refuse_work(request)
+        size = request.size
         self._working += 1
+        self._working_bytes += size
         future = self._worker.submit(work)
 
         def done() -> Answer:
             self._working -= 1
+            self._working_bytes -= size
             return future.result()
 
         future.add_done_callback(lambda _: self.soon(self.guarded, request, done))

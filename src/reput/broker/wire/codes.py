@@ -106,3 +106,8 @@ class RefusedError(Exception):
 def refuse(code: ResponseCode, remark: str) -> NoReturn:
     """Refuse the request that is being served."""
     raise RefusedError(code, remark)
+
+
+def refuse_as_busy() -> NoReturn:
+    """Refuse the request that is being served: too many wait. The words are those of `BrokerFastFailure`."""
+    refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")

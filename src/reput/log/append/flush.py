@@ -59,6 +59,14 @@ class _FlushWaiter:
         self.done.acquire()
 
 
+class PutFuture(Future[PutResult]):
+    """A future of the answer to a put. `stored`: where the message is stored; it is not durable yet."""
+
+    def __init__(self, stored: PutResult) -> None:
+        super().__init__()
+        self.stored = stored
+
+
 class _Promise(_FlushWaiter):
     """A put that does not wait, but has a future that gets its `result` then."""
 
@@ -68,7 +76,7 @@ class _Promise(_FlushWaiter):
         super().__init__(result.end_offset, wrote)
         self.result = result
         self.is_settled = False
-        self.answer: Future[PutResult] = Future()
+        self.answer = PutFuture(result)
         # The message is stored: the future cannot be cancelled.
         self.answer.set_running_or_notify_cancel()
 
@@ -168,7 +176,7 @@ class FlushService(Closing):
         reason = f"not known to be durable after {settings.sync_flush_timeout} ms (syncFlushTimeout)"
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT, reason=reason)
 
-    def promise(self, result: PutResult, waits: bool = True) -> Future[PutResult]:
+    def promise(self, result: PutResult, waits: bool = True) -> PutFuture:
         """Return a future of the answer of `settle`, without the time-out: the caller decides how long to wait.
 
         Its callbacks run in the flushing thread. It fails with a FlushError if the disk refuses to keep the message,

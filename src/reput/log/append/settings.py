@@ -19,6 +19,7 @@ PAGE_SIZE = 4096
 DEFAULT_FILE_RESERVED_HOURS = 72
 DEFAULT_MAX_MESSAGE_SIZE = 4 << 20
 """The most bytes of a body."""
+DEFAULT_SYNC_FLUSH_TIMEOUT_MS = 5000
 
 
 class FlushDiskType(Enum):
@@ -47,7 +48,7 @@ class LogSettings:
     flush_interval_commit_log: int = 500
     flush_commit_log_least_pages: int = 4
     flush_commit_log_thorough_interval: int = 10_000
-    sync_flush_timeout: int = 5000
+    sync_flush_timeout: int = DEFAULT_SYNC_FLUSH_TIMEOUT_MS
 
     transient_store_pool_enable: bool = False
     commit_interval_commit_log: int = 200
