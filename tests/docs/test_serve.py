@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import pytest
 
 import reput
+from broker.clients.run import PROGRAMS, java_words
+from peer import peer
+from reput.broker import pytest_plugin
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.wire.codes import RequestCode
-
-if TYPE_CHECKING:
-    import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "serve.md"
 ROW = re.compile(r"^\|[^|]*\|([ \d,]*)\|[^|]*\|", re.MULTILINE)
@@ -63,3 +66,40 @@ def test_the_clients_of_the_page_work(capsys: pytest.CaptureFixture[str]) -> Non
     with reput.serve() as broker:
         exec(code.replace("9876", broker.address.split(":")[1]), {})
     assert capsys.readouterr().out.strip() == code.splitlines()[-1].partition("# ")[2]
+
+
+@pytest.mark.peer
+def test_the_java_clients_of_the_page_work(tmp_path: Path) -> None:
+    """The Java lines of the page compile, and the consumer gets what the producer has sent."""
+    if (reason := peer.available(PROGRAMS["5.5.0"])) is not None:
+        pytest.skip(reason)
+    (code,) = re.findall(r"```java\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    packages = ("client.producer", "client.consumer", "client.consumer.listener", "common.message")
+    imports = "".join(f"import org.apache.rocketmq.{name}.*;\n" for name in packages)
+    source = tmp_path / "Page.java"
+    with reput.serve(topics={"orders": 4}) as broker:
+        code = code.replace("127.0.0.1:9876", broker.address)
+        source.write_text(
+            f"{imports}class Page {{ public static void main(String[] a) throws Exception {{ {code} }} }}"
+        )
+        words = [*java_words(PROGRAMS["5.5.0"], tmp_path / "home"), str(source)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as java:
+            assert java.stdout is not None
+            printed = next((line for line in java.stdout if "MessageExt" in line), "")
+            java.kill()
+    assert "topic='orders'" in printed
+    assert "TAGS=paid" in printed
+
+
+def test_the_page_names_the_fixtures() -> None:
+    """The page has each fixture of the pytest plugin, and its example is a test that passes."""
+    section = PAGE.read_text("utf-8").split("## In tests")[1].split("\n## ")[0]
+    fixtures = {name for name, one in vars(pytest_plugin).items() if type(one) is type(pytest_plugin.rocketmq_broker)}
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == fixtures
+    (client, example) = (
+        one for one in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "ask" in one
+    )
+    names: dict[str, Any] = {}
+    exec(client.partition("\nwith ")[0] + example, names)
+    with reput.serve(topics=["made"]) as broker:
+        names["test_orders"](broker, "made")
