@@ -10,12 +10,13 @@ from pathlib import Path
 
 from demo import outcome
 from demo.outcome import printable_start
-from reput.cli.shared.output import show, show_table, size_text
+from reput.cli.shared.output import show, show_table
 from reput.errors import NotAStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.index.files import list_index_files
 from reput.queue.files import list_queues
+from reput.texts import size_text
 
 GOLDEN_SWITCH = "REPUT_GOLDEN"
 GOLDEN_FOLDER = Path("tests", "golden")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo import outcome
-from reput.cli.shared.output import show, show_table, size_text
+from reput.cli.shared.output import show, show_table
 from reput.errors import NoSpaceError
 from reput.files import fs
 from reput.formats import paths
@@ -18,6 +18,7 @@ from reput.log.append.append import LogAppender
 from reput.log.append.settings import LogSettings
 from reput.log.read.files import LogFiles, list_log_files
 from reput.queue.files import QueueFolder, list_topic_queues
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

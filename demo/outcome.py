@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput.cli.shared.output import say, show, size_text
+from reput.cli.shared.output import say, show
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     from reput.pipeline.build.rebuild_report import RebuildReport

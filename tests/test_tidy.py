@@ -25,6 +25,7 @@ FUNCTION_LINES_MAX = 70
 LEVELS = {
     "errors": 0,
     "times": 0,  # the clock
+    "texts": 0,  # sizes and times for people
     "nearest": 0,  # texts for errors about unknown names
     "config": 1,
     "arguments": 3,  # names of arguments and times among their values

@@ -16,11 +16,11 @@ import reput
 from reput.cli.main import cli
 from reput.cli.progress import command as lag
 from reput.cli.progress.command import QueueLag
-from reput.cli.shared import output
 from reput.cli.shared.output import duration_text
 from reput.config import StoreConfig
 from reput.errors import ConfigError, StoreLockedError
 from reput.formats import paths
+from reput.texts import time_text
 from support import golden, stores
 from support.checked import assert_sound
 
@@ -206,6 +206,7 @@ def test_changes_as_text(path: Path) -> None:
         (("--reset-to", "latest"), "--reset-to needs -g and -t"),
         (("--reset-to", "soon", "-g", "billing", "-t", "orders"), "give earliest, latest, an offset"),
         (("--reset-to", "5", "-g", "billing", "-t", "orders"), "give -q"),
+        (("--reset-to", "9" * 5000, "-g", "billing", "-t", "orders", "-q", 0), "give earliest, latest, an offset"),
         (("--clean-group", "a", "-t", "orders"), "--clean-group does not take -t"),
         (("--clean-group", "a", "--clean-topic", "b"), "one change at a time"),
     ],
@@ -257,7 +258,7 @@ def test_the_table_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert folded.count(topics[1]) == 2
     rows = [line.split("\t") for line in pipe.getvalue().splitlines() if topics[1] in line]
     assert [row[0] for row in rows] == ["billing", "audit"]
-    assert {row[7] for row in rows} == {output.time_text(stored_ms)}
+    assert {row[7] for row in rows} == {time_text(stored_ms)}
 
 
 @pytest.mark.golden

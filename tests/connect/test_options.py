@@ -38,6 +38,7 @@ REFUSED = [
     ({**PATH, "startingOffsets": '{"orders": 5}'}, "object of queue ids"),
     ({**PATH, "endingOffsets": "earliest"}, "there is nothing before it"),
     ({**PATH, "startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+    ({**PATH, "startingTimestamp": "-1"}, "milliseconds since 1970"),
     ({**PATH, "failOnDataLoss": "maybe"}, "true or false"),
     ({**PATH, "minPartitions": "0"}, "whole number from 1"),
     ({**PATH, "schema": "flink"}, "native or kafka"),
@@ -54,6 +55,22 @@ def test_what_is_wrong_is_named(options: dict[str, str], text: str) -> None:
     """A wrong option is a ConfigError before any file is looked at."""
     with pytest.raises(ConfigError, match=text.replace("(", r"\(")):
         read_options(options)
+
+
+@pytest.mark.parametrize("digits", ["1_0", " 10", "9" * 5000], ids=["underscore", "blank", "very long"])
+@pytest.mark.parametrize(
+    ("name", "form", "text"),
+    [
+        ("assign", '{"orders": ["%s"]}', "not a queue id"),
+        ("startingTimestamp", "%s", "milliseconds since 1970"),
+        ("minPartitions", "%s", "whole number from 1"),
+    ],
+)
+def test_numbers_of_options_were_read_in_three_ways(name: str, form: str, text: str, digits: str) -> None:
+    """An option's number is one that Java reads, as in Spark's own options; very long ones are refused as any other."""
+    with pytest.raises(ConfigError, match=text) as refused:
+        read_options({**PATH, name: form % digits})
+    assert len(str(refused.value)) < 200
 
 
 def test_sql_that_is_none_is_refused() -> None:

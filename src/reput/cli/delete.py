@@ -8,6 +8,7 @@ import click
 
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -74,6 +75,6 @@ def _show_dry_run(store: str, topic: str, queue_id: int | None, config: StoreCon
     entries = counted(found.entries, "entry", "entries")
     output.show(f"would delete {counted(len(found.queues), 'queue')} of topic {topic!r}, {entries}: {ids}")
     for one in found.removed:
-        output.show(f"would remove {one.folder}: {counted(one.files, 'file')}, {output.size_text(one.bytes)}")
+        output.show(f"would remove {one.folder}: {counted(one.files, 'file')}, {size_text(one.bytes)}")
     output.say("dry run: nothing was changed")
     return 0

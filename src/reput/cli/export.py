@@ -8,6 +8,7 @@ import click
 
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     from reput.connect.export import ExportGap, ExportReport
@@ -75,7 +76,7 @@ def _before(gap: ExportGap) -> str:
 def _show(report: ExportReport, quiet: bool) -> None:
     counted = output.counted
     output.show(
-        f"{counted(report.messages, 'message')} in {counted(report.files, 'file')}, {output.size_text(report.bytes)}: "
+        f"{counted(report.messages, 'message')} in {counted(report.files, 'file')}, {size_text(report.bytes)}: "
         f"{report.folder}"
     )
     if report.ranges_before:

@@ -12,6 +12,7 @@ import click
 
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED, CommandEnd, sigterm_end
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     from reput.pipeline.follow.follow import FollowProgress
@@ -182,8 +183,7 @@ def _text(progress: FollowProgress) -> str:
     is_done = not progress.lag_bytes and progress.state in {"catching up", "idle"}
     state = "" if is_done else f"{progress.state}: "
     lag = (
-        f"{output.size_text(progress.lag_bytes)} to index (about {progress.lag_messages:,} messages, "
-        f"{progress.lag_ms:,} ms)"
+        f"{size_text(progress.lag_bytes)} to index (about {progress.lag_messages:,} messages, {progress.lag_ms:,} ms)"
         if progress.lag_bytes
         else "caught up"
     )

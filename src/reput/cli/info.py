@@ -10,6 +10,7 @@ import click
 
 from reput.cli.shared import options, output
 from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
+from reput.texts import size_text, time_text
 
 if TYPE_CHECKING:
     from reput.store.disk.store import StoreOnDisk
@@ -114,27 +115,27 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
         f"{output.counted(found.queue_entries, 'entry', 'entries')} "
         f"for {output.counted(found.queue_messages - sum(_waiting(topic) for topic in found.topics), 'message')}, "
-        f"{output.size_text(found.queue_bytes)}"
+        f"{size_text(found.queue_bytes)}"
         f"{_queues_place(found)}"
     )
     if found.placement:
         yield f"placed      {', '.join(found.placement)}"
     if found.ext_files:
-        yield f"ext         {output.counted(found.ext_files, 'file')}, {output.size_text(found.ext_bytes)}"
+        yield f"ext         {output.counted(found.ext_files, 'file')}, {size_text(found.ext_bytes)}"
     yield (
         f"index       {output.counted(len(found.index_files), 'IndexFile')}, "
         f"{output.counted(found.index_items, 'item')}, "
-        f"{output.size_text(sum(file.bytes for file in found.index_files))}"
+        f"{size_text(sum(file.bytes for file in found.index_files))}"
     )
     if (database := found.index_database) is not None:
         reaches = "damaged, see below"
         if database.last_physical_offset is not None and database.last_store_timestamp is not None:
-            stored = output.time_text(database.last_store_timestamp)
+            stored = time_text(database.last_store_timestamp)
             reaches = f"up to the record at log offset {database.last_physical_offset}, stored {stored}"
         yield f"index       in RocksDB, {reaches}"
     if found.checkpoint is not None:
         for name, value in found.checkpoint.items():
-            text = output.time_text(value) if name.endswith("timestamp") and value else str(value)
+            text = time_text(value) if name.endswith("timestamp") and value else str(value)
             yield f"checkpoint  {name} {text}"
     yield from _metadata_lines(found)
     yield from _use_lines(found)
@@ -164,7 +165,7 @@ def _metadata_lines(found: StoreInfo) -> Iterator[str]:
             held = ", held by another process: read as far as that has flushed" if one.is_held else ""
             counts = _what_counts(one)
             yield (
-                f"metadata    {what} in {place} ({one.words}), written {output.time_text(one.written_ms)}"
+                f"metadata    {what} in {place} ({one.words}), written {time_text(one.written_ms)}"
                 f"{version}{held}{counts}"
             )
 
@@ -203,14 +204,11 @@ def _waiting(topic: TopicInfo) -> int:
 
 def _log_lines(log: LogInfo) -> Iterator[str]:
     at_least = "" if log.max_is_exact else "at least "
-    sizes = f"{output.size_text(log.file_size)}, {output.size_text(log.bytes)}"
+    sizes = f"{size_text(log.file_size)}, {size_text(log.bytes)}"
     yield f"log         {output.counted(log.files, 'file')} of {sizes}"
     yield f"offsets     {log.min_offset} to {at_least}{log.max_offset}, end {log.tail}"
     if log.first_store_timestamp is not None and log.last_store_timestamp is not None:
-        yield (
-            f"stored      {output.time_text(log.first_store_timestamp)} to "
-            f"{at_least}{output.time_text(log.last_store_timestamp)}"
-        )
+        yield (f"stored      {time_text(log.first_store_timestamp)} to {at_least}{time_text(log.last_store_timestamp)}")
 
 
 def _own_text(found: StoreInfo) -> str:
@@ -281,7 +279,7 @@ def _show_index_files(found: StoreInfo) -> None:
 
 def _seconds(timestamp_ms: int) -> str:
     """Return a time without its fraction, which leaves room for names on a narrow terminal; --json has all."""
-    return output.time_text(timestamp_ms).split(".")[0]
+    return time_text(timestamp_ms).split(".")[0]
 
 
 def _name(topic: TopicInfo) -> str:

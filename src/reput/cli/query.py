@@ -10,6 +10,7 @@ import click
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
+from reput.texts import time_text
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
@@ -195,8 +196,8 @@ def _refuse_what_is_not_indexed(opened: MessageStore, kind: str) -> None:
 
 
 def _span_text(wanted: _Wanted) -> str:
-    end = "" if wanted.end_ms is None else f", stored at or before {output.time_text(wanted.end_ms)}"
-    begin = f", stored at or after {output.time_text(wanted.begin_ms)}" if wanted.begin_ms else ""
+    end = "" if wanted.end_ms is None else f", stored at or before {time_text(wanted.end_ms)}"
+    begin = f", stored at or after {time_text(wanted.begin_ms)}" if wanted.begin_ms else ""
     return begin + end + ("" if wanted.before is None else f", before log offset {wanted.before}")
 
 

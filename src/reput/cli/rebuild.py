@@ -9,6 +9,7 @@ import click
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import INTERRUPTED
 from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -112,7 +113,7 @@ def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as
     if as_json:
         output.emit_json({"ok": True, "dry_run": True, **run.to_dict()})
         return 0
-    counted, size = output.counted, output.size_text
+    counted, size = output.counted, size_text
     output.show(f"would read {size(run.log_bytes)} of log, about {counted(run.messages, 'message')}")
     parts = {
         "queue": f"about {counted(run.queue_entries, 'entry', 'entries')} ({' and '.join(run.kinds)} queues)",
@@ -173,9 +174,9 @@ def _summary(report: RebuildReport) -> list[str]:
     counted = output.counted
     seconds = max(report.seconds["total"], 1e-3)
     stages = ", ".join(f"{name} {took:.1f}" for name, took in report.seconds.items() if name != "total")
-    rates = f"{report.messages / seconds:,.0f} messages/s, {output.size_text(report.log_bytes / seconds)}/s"
+    rates = f"{report.messages / seconds:,.0f} messages/s, {size_text(report.log_bytes / seconds)}/s"
     log = (
-        f"log {report.log_min_offset} to {report.log_max_offset}, {output.size_text(report.log_bytes)}: "
+        f"log {report.log_min_offset} to {report.log_max_offset}, {size_text(report.log_bytes)}: "
         f"{counted(report.messages, 'message')} ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
     )
     parts = {

@@ -9,6 +9,7 @@ import click
 from reput.cli.shared import log_lines, options, output
 from reput.cli.shared.signals import INTERRUPTED, sigterm_end
 from reput.config import DEFAULT_TOPIC_QUEUES
+from reput.formats.java.java_numbers import parse_whole
 
 _PORT = 9876
 
@@ -136,7 +137,8 @@ def _topics(given: tuple[str, ...]) -> dict[str, int]:
     topics = {}
     for text in given:
         name, separator, queues = text.partition(":")
-        if not name or (separator and not (queues.isascii() and queues.isdigit())):
+        count = parse_whole(queues, 32) if separator else DEFAULT_TOPIC_QUEUES
+        if not name or count is None:
             raise click.BadParameter(f"{text!r}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
-        topics[name] = int(queues) if queues else DEFAULT_TOPIC_QUEUES
+        topics[name] = count
     return topics

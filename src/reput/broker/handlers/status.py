@@ -12,6 +12,7 @@ from reput.files import fs
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC
 from reput.formats.wire.remoting import VERSION, version_name
+from reput.texts import size_text
 from reput.times import now_ms
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ def _values(broker: Broker) -> dict[str, object]:
         "pageCacheLockTimeMills": 0,
         "earliestMessageTimeStamp": view.log.store_time(view.log.min_offset) if confirmed else -1,
         "startAcceptSendRequestTimeStamp": 0,
-        "commitLogDirCapacity": f"Total : {_size(use.used + use.usable)}, Free : {_size(use.usable)}.",
+        "commitLogDirCapacity": f"Total : {size_text(use.used + use.usable)}, Free : {size_text(use.usable)}.",
         "commitLogDiskRatio": use.used / max(use.used + use.usable, 1),
         "consumeQueueDiskRatio": use.used / max(use.used + use.usable, 1),
         "commitLogMinOffset": view.log.min_offset,
         "commitLogMaxOffset": confirmed,
-        "remainHowManyDataToFlush": _size(max(0, confirmed - store.flushed_offset)),
+        "remainHowManyDataToFlush": size_text(max(0, confirmed - store.flushed_offset)),
         **broker.timers.running_info(),
     }
     for level, offset in broker.delays.table.items():
@@ -71,13 +72,3 @@ def _values(broker: Broker) -> dict[str, object]:
         values |= {f"{pool}ThreadPoolQueueSize": 0, f"{pool}ThreadPoolQueueHeadWaitTimeMills": 0}
         values[f"{pool}ThreadPoolQueueCapacity"] = 10_000
     return values
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes for people (`MixAll.humanReadableByteCount`)."""
-    value, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if value < 1024 or unit == "PiB":
-            break
-        value /= 1024
-    return f"{value:.1f} {unit}" if unit != "B" else f"{count} B"

@@ -11,6 +11,7 @@ from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.parts import begin_at
 from reput.nearest import some
+from reput.texts import time_text
 
 if TYPE_CHECKING:
     from reput.index.reader import IndexReader, Item
@@ -105,7 +106,7 @@ def _show_header(reader: IndexReader, as_json: bool) -> None:
             }
         )
         return
-    times = f", {output.time_text(header.begin_timestamp)} to {output.time_text(header.end_timestamp)}"
+    times = f", {time_text(header.begin_timestamp)} to {time_text(header.end_timestamp)}"
     output.show(
         f"{reader.file.path.name}: {reader.count} items of {reader.items_max - 1}, {header.hash_slot_count} of "
         f"{reader.slots} slots in use, log offsets {header.begin_physical_offset} to {header.end_physical_offset}"
@@ -151,6 +152,6 @@ def _show_item(reader: IndexReader, item: Item, is_match: bool | None, as_json: 
             }
         )
         return
-    cells = [item.number, item.key_hash, item.physical_offset, output.time_text(stored), slot, item.previous_item]
+    cells = [item.number, item.key_hash, item.physical_offset, time_text(stored), slot, item.previous_item]
     mark = "\t*" if is_match else ""
     output.show("\t".join(map(str, cells)) + mark)

@@ -9,6 +9,7 @@ import click
 from reput.cli.shared import opened as stores
 from reput.cli.shared import output
 from reput.errors import ConfigError
+from reput.formats.java.java_numbers import parse_whole
 from reput.nearest import near
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _wanted(opened: MessageStore, span: StoreQueue, asked: ProgressOptions) -> i
         return span.min_offset
     if where == _LATEST:
         return span.max_offset
-    number = asked.commit if where is None else int(where) if _is_number(where) else None
+    number = asked.commit if where is None else parse_whole(where, 64)
     if number is None:
         assert where is not None
         time_ms = _time_of(where)
@@ -144,7 +145,7 @@ def _wanted(opened: MessageStore, span: StoreQueue, asked: ProgressOptions) -> i
 def _check_target(where: str, queue_id: int | None) -> None:
     if where in {_EARLIEST, _LATEST}:
         return
-    if _is_number(where):
+    if parse_whole(where, 64) is not None:
         if queue_id is None:
             raise click.UsageError(f"--reset-to {where} is an offset of one queue: give -q (a time in ms is @{where})")
     elif _time_of(where) is None:
@@ -153,14 +154,10 @@ def _check_target(where: str, queue_id: int | None) -> None:
         )
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
-
-
 def _time_of(where: str) -> int | None:
     """Return a time in milliseconds; None if the text is no time."""
     if where.startswith("@"):
-        return stores.time_ms(where[1:]) if _is_number(where[1:]) else None
+        return stores.time_ms(where[1:]) if parse_whole(where[1:], 64) is not None else None
     return stores.time_ms(where)
 
 

@@ -10,6 +10,7 @@ import click
 from reput import times
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
+from reput.texts import time_text
 
 if TYPE_CHECKING:
     from reput.cli.progress.changes import Change
@@ -124,7 +125,7 @@ def _say_source(opened: MessageStore, config: StoreConfig) -> None:
         held = "; another process has it open, so they are read as far as that has flushed"
         output.say(
             f"note: offsets of {source.place(Table.OFFSETS)}, written "
-            f"{output.time_text(source.written_ms(Table.OFFSETS))}{held if source.is_held(Table.OFFSETS) else ''}"
+            f"{time_text(source.written_ms(Table.OFFSETS))}{held if source.is_held(Table.OFFSETS) else ''}"
         )
 
 

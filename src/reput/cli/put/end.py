@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from reput.cli.shared import output
+from reput.texts import size_text
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
@@ -71,7 +72,7 @@ class TakenLines:
         if (unindexed := store.behind_bytes) and not store.is_followed:
             also = "" if store.is_tail_full else ", and so does the next put"
             yield (
-                f"{output.size_text(unindexed)} of log are not in the indexes yet. Their messages are stored and "
+                f"{size_text(unindexed)} of log are not in the indexes yet. Their messages are stored and "
                 f"readable; `reput follow {store.layout.root} --until-caught-up` catches up{also}"
             )
 

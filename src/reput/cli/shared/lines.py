@@ -19,6 +19,7 @@ from reput.kernels import field_kernels, line_kernels
 from reput.kernels.layouts.fields import FIND_PROPERTIES, SIZE_BELOW, FieldRow
 from reput.kernels.layouts.lines import WHOLE, LinePiece, LineProgram, More, Stopped, line_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
+from reput.texts import second_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -244,7 +245,7 @@ def fields_of(
 
 
 def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
-    """Add the texts of the store times, as `output.time_text` writes them."""
+    """Add the texts of the store times, as `time_text` writes them."""
     stored = table[FieldRow.STORE_TIMESTAMP]
     seconds, place = np.unique(stored // 1000, return_inverse=True)
     table[More.MILLISECOND] = stored % 1000
@@ -252,7 +253,7 @@ def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
     odd = []
     for number, second in enumerate(seconds.tolist()):
         try:
-            begin, zone = output.second_texts(second)
+            begin, zone = second_texts(second)
         except (OverflowError, OSError, ValueError):
             odd.append(number)
             begin = zone = ""

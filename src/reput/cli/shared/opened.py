@@ -13,8 +13,9 @@ import click
 
 from reput.cli.shared import options, output
 from reput.cli.shared.parts import record_cells, record_values
-from reput.formats.layout import INT64_MAX
+from reput.formats.java.java_numbers import parse_whole
 from reput.nearest import near, quoted, some
+from reput.texts import size_text
 from reput.times import UNITS_MS, now_ms
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _say_notes(opened: MessageStore) -> None:
     # If there is nothing to decode, the time went into compiling or loading kernels.
     if opened.opened_in_s > _SLOW_S and (undecoded := opened.behind_bytes):
         output.say(
-            f"note: decoding {output.size_text(undecoded)} of log without indexes took {opened.opened_in_s:.1f} s, "
+            f"note: decoding {size_text(undecoded)} of log without indexes took {opened.opened_in_s:.1f} s, "
             f"at each open; `reput follow {opened.layout.root} --until-caught-up` catches up"
         )
 
@@ -270,8 +271,8 @@ def time_ms(text: str) -> int | None:
         return now_ms()
     if before := _BEFORE_NOW.fullmatch(text):
         return max(0, now_ms() - int(before[1]) * UNITS_MS[before[2]])
-    if text.isascii() and text.isdigit():
-        return found if len(text) < 20 and (found := int(text)) <= INT64_MAX else None
+    if (found := parse_whole(text, 64)) is not None:
+        return found if found >= 0 else None
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):

@@ -8,7 +8,6 @@ line on stderr, and a verb that waits calls `flush` first.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -19,9 +18,9 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from reput.texts import time_text
+
 _NAME_WIDTH = 60
-_SECONDS_KEPT = 1024
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _Shown = TypeVar("_Shown")
 
 TOPICS_SHOWN = 40
@@ -245,15 +244,6 @@ def counted(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
-def size_text(size: float) -> str:
-    """Return a number of bytes with a unit."""
-    for unit in _UNITS[:-1]:
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} {_UNITS[-1]}"
-
-
 def duration_text(duration_ms: int) -> str:
     """Return a duration as text, in its two largest units."""
     seconds, rest_ms = divmod(duration_ms, 1000)
@@ -265,26 +255,6 @@ def duration_text(duration_ms: int) -> str:
     if days:
         return f"{days}d {hours}h"
     return f"{hours}h {minutes}m" if hours else f"{minutes}m {seconds}s"
-
-
-def time_text(timestamp_ms: int) -> str:
-    """Return a time in milliseconds as local date and time; the number itself if it is no date."""
-    second, ms = divmod(timestamp_ms, 1000)
-    try:
-        begin, zone = second_texts(second)
-    except (OverflowError, OSError, ValueError):
-        return str(timestamp_ms)
-    return f"{begin}.{ms:03d}{zone}"
-
-
-@functools.lru_cache(_SECONDS_KEPT)
-def second_texts(second: int) -> tuple[str, str]:
-    """Return a second as local date and time, and its zone. Consecutive messages share them."""
-    from datetime import datetime
-
-    text = datetime.fromtimestamp(second).astimezone().isoformat(" ", "milliseconds")
-    begin, _, rest = text.partition(".")
-    return begin, rest[3:]
 
 
 def silence_stdout() -> None:

@@ -13,6 +13,7 @@ from reput.formats.log import properties as props
 from reput.formats.log import record as formats
 from reput.formats.log.properties import keys_of
 from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
+from reput.texts import time_text
 
 if TYPE_CHECKING:
     from reput.formats.log.record import Record
@@ -42,7 +43,7 @@ def record_cells(record: Record, body_bytes: int | None, bodies: Bodies = AS_STO
     named = props.decode_properties(record.properties)
     keys = b" ".join([named[name] for name in (props.UNIQUE_KEY, props.KEYS) if name in named])
     cells = [
-        output.time_text(record.store_timestamp),
+        time_text(record.store_timestamp),
         f"{line(text_of(record.topic))}/{record.queue_id}",
         str(record.queue_offset),
         str(record.size),

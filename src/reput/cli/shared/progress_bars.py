@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reput.cli.shared.output import say, size_text
+from reput.cli.shared.output import say
 from reput.pipeline.spark.listener import ProgressListener
+from reput.texts import size_text
 
 
 @contextmanager

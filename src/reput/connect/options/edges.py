@@ -21,8 +21,8 @@ from enum import StrEnum
 from typing import Any
 
 from reput.errors import ConfigError
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
-from reput.formats.paths import MAX_QUEUE_ID
 
 EARLIEST, LATEST = -2, -1
 
@@ -92,12 +92,9 @@ def _edge(options: Mapping[str, str], which: str, default: Edge, broker_name: st
 
 
 def _number(text: str, name: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= INT64_MAX:
-        raise ConfigError(f"option {name}={text}: give milliseconds since 1970")
+    value = parse_whole(text, 64)
+    if value is None or value < 0:
+        raise ConfigError(f"option {name}={text:.40}: give milliseconds since 1970")
     return value
 
 
@@ -166,7 +163,7 @@ def _one_broker(brokers: dict[str, Any], topic: str, name: str, broker_name: str
 
 
 def _queue_id(value: Any, topic: str, name: str) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) > MAX_QUEUE_ID:
-        raise ConfigError(f"option {name}: {topic}: {value!r} is not a queue id")
-    return int(text)
+    queue_id = None if isinstance(value, bool) else parse_whole(str(value), 32)
+    if queue_id is None or queue_id < 0:
+        raise ConfigError(f"option {name}: {topic}: {value!r:.40} is not a queue id")
+    return queue_id

@@ -14,6 +14,7 @@ from reput.connect.options.edges import Edge, Kind, ending_edge, queue_lists, st
 from reput.connect.options.schemas import BODIES, BodyForm, Column, FrameSchema, Need, columns_of
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE
 from reput.formats.log.record import CHECK_BODY, CHECK_NONE
@@ -302,13 +303,10 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int = 1,
     text = options.get(name)
     if text is None:
         return default
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if not least <= value <= most:
+    value = parse_whole(text, 64)
+    if value is None or not least <= value <= most:
         up_to = "on" if most == INT64_MAX else f"to {most}"
-        raise ConfigError(f"option {name}={text}: give a whole number from {least} {up_to}")
+        raise ConfigError(f"option {name}={text:.40}: give a whole number from {least} {up_to}")
     return value
 
 

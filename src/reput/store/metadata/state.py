@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
@@ -13,6 +12,7 @@ from reput.formats.config.data_version import NO_VERSION
 from reput.store.metadata.json_files import JsonFiles
 from reput.store.metadata.metadata import Metadata, replaces
 from reput.store.metadata.tables import Content, MetadataSource, Table
+from reput.texts import time_text
 
 
 @dataclass(slots=True)
@@ -164,9 +164,4 @@ def _compared(
 
 def _dated(content: Content, source: MetadataSource, table: Table) -> str:
     written = source.written_ms(table)
-    return f"{content.place} (written {time_of(written)}, data version {(content.version or NO_VERSION).counter})"
-
-
-def time_of(time_ms: int) -> str:
-    """Return a time in milliseconds as local date and time."""
-    return datetime.fromtimestamp(time_ms // 1000).isoformat(sep=" ")  # noqa: DTZ006 - local time
+    return f"{content.place} (written {time_text(written)}, data version {(content.version or NO_VERSION).counter})"
