@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.queue.consume_queue import ENTRY_SIZE, LAST_BLANK, PRE_BLANK
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
 from reput.queue.compare import Compared, Differences, compare, compare_entries, rows_of, runs, side_by_side
 from reput.queue.kinds import EntryRows
 
@@ -47,14 +47,19 @@ def test_entries_of_files(pairs: list[tuple[bytes, bytes]], there: int) -> None:
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9))), max_size=4))
 def test_pieces_are_counted(pieces: list[tuple[set[int], set[int]]]) -> None:
-    """Differences piece by piece come to the counts and the first numbers of all of them."""
+    """Differences piece by piece come to the counts, the first numbers and the records of all of them."""
     compared = Compared()
     for number, (missing, wrong) in enumerate(pieces):
-        compared.add(10 * number, Differences(np.array(sorted(missing), dtype=int), np.array(sorted(wrong), dtype=int)))
+        found = Differences(np.array(sorted(missing), dtype=int), np.array(sorted(wrong), dtype=int))
+        wanted = np.zeros(10, dtype=ENTRY.dtype)
+        wanted["physical_offset"] = 1000 + 10 * number + np.arange(10)
+        compared.add(10 * number, found, wanted)
     missing, wrong = ([10 * n + one for n, piece in enumerate(pieces) for one in piece[kind]] for kind in (0, 1))
     assert (compared.missing, compared.wrong) == (len(missing), len(wrong))
     assert (compared.first_missing, compared.first_wrong) == (min(missing, default=-1), min(wrong, default=-1))
     assert compared.is_equal == (not missing and not wrong)
+    assert compared.missing_from == min((1000 + one for one in missing), default=-1)
+    assert compared.lacking_to == max((1000 + one for one in missing + wrong), default=-1)
 
 
 @given(st.sets(st.integers(0, 30)))
