@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, send_fields
+from broker.remoting import Client, send_fields, wait_until
 from reput.broker.wire.access import AccessKeys, read_access_keys, signature_of
 from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import RemotingFrame
@@ -56,6 +56,24 @@ def test_only_signed_requests_are_served(tmp_path: Path) -> None:
         ]
         assert {one.code for one in refused} == {C.NO_PERMISSION}
         assert signed(client, R.GET_MAX_OFFSET, b"", topic="orders", queueId=0).fields["offset"] == "1"
+
+
+def test_a_wrong_signature_had_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A connection has one line, with its reason, and a second's further connections have one together."""
+    own = "request 105 is refused: The accessKey is null. Further requests of the connection are not logged"
+
+    def seen() -> tuple[int, int]:
+        lines = [record.getMessage() for record in caplog.records]
+        others = [re.match(r"requests of (\d+) further connections are refused", line) for line in lines]
+        return sum(line.endswith(own) for line in lines), sum(int(found[1]) for found in others if found)
+
+    with reput.serve(access_keys={KEY: SECRET}) as broker:
+        for _ in range(14):
+            with Client(broker.address) as client:
+                for _ in range(2):
+                    assert client.ask(R.GET_ROUTEINFO_BY_TOPIC, topic="orders").code == C.NO_PERMISSION
+        wait_until(lambda: sum(seen()) == 14)
+    assert seen()[0] >= 10
 
 
 @pytest.mark.parametrize(("version", "is_served"), [(399, True), (401, False), (511, False)])

@@ -76,6 +76,7 @@ class BrokerServer:
         self._connections: set[Connection] = set()
         self._unknown: set[int] = set()
         self._closed_lately: Counter[str] = Counter()
+        self._refused_lately = 0
         self._is_stopping = False
         self.input_bytes = 0
         self._sweeper: asyncio.Task[None] | None = None
@@ -107,11 +108,14 @@ class BrokerServer:
             log.warning("%s: closed: %s", connection.peer, words, extra=about(connection))
 
     def _note_closed(self) -> None:
-        """Log the connections that were closed in the last second and have no line."""
+        """Log the connections that were closed, or refused, in the last second and have no line."""
         for reason, count in self._closed_lately.items():
             if count > _LINES_A_SECOND:
                 log.warning("closed (%s): %d further connections", reason, count - _LINES_A_SECOND)
         self._closed_lately.clear()
+        if self._refused_lately > _LINES_A_SECOND:
+            log.warning("requests of %d further connections are refused", self._refused_lately - _LINES_A_SECOND)
+        self._refused_lately = 0
 
     def took(self, connection: Connection, unread: int) -> bool:  # noqa: ARG002 - as connections call it
         """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
@@ -152,6 +156,7 @@ class BrokerServer:
             request = Request(connection, frame, now_s, self._count_answer)
             refusal = None if self._access_keys is None else self._access_keys.refusal_of(frame)
             if refusal is not None:
+                self._note_refused(connection, frame, refusal)
                 request.answer(Answer(ResponseCode.NO_PERMISSION, refusal))
                 continue
             if frame.code in SEND_CODES:
@@ -196,6 +201,16 @@ class BrokerServer:
             client = f"{LANGUAGES[frame.language]} {version_name(frame.version)}"
             words = "%s: request code %d is not served; its client is %s. Further requests of the code are not logged"
             log.warning(words, connection.peer, frame.code, client, extra=about(connection, frame.code))
+
+    def _note_refused(self, connection: Connection, frame: RemotingFrame, refusal: str) -> None:
+        """Log a signature that is not right: once a connection, for clients show only that they get no route."""
+        if connection.is_refused:
+            return
+        connection.is_refused = True
+        self._refused_lately += 1
+        if self._refused_lately <= _LINES_A_SECOND:
+            words = "%s: request %d is refused: %s. Further requests of the connection are not logged"
+            log.warning(words, connection.peer, frame.code, refusal, extra=about(connection, frame.code))
 
     def _count(self, request: Request, code: int) -> None:
         """Count an answer. Codes that nobody knows count as one, or clients could make any number of them."""

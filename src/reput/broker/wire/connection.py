@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
         received_s: The loop's time when bytes came last.
         own_address: The address that the client has dialled, `host:port`.
         peer: The client's address.
+        is_refused: True once a request of it was refused for its signature.
     """
 
     def __init__(self, server: FrameServer, loop: asyncio.AbstractEventLoop) -> None:
@@ -74,6 +75,7 @@ class Connection(asyncio.Protocol):
         self.received_s = 0.0
         self.own_address = ""
         self.peer = _UNKNOWN
+        self.is_refused = False
 
     @property
     def is_open(self) -> bool:
