@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
+from reput.formats.queue.batch_consume_queue import BatchEntry, encode_batch_entry
 from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span, read_entries
+from reput.queue.batch_kind import BATCH_CODE
+from reput.queue.files import QueueFile, list_queues
+from reput.queue.reader import PLAIN_CODE, first_entry, queue_span, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +53,26 @@ def test_span_is_what_a_walk_finds(
     assert span.max_offset == start + blanks + records
     assert span.min_offset == (start + blanks + kept[0] if kept else span.max_offset)
     assert span.last == (Entry(1000 + 10 * (records - 1), 10, records - 1) if records else None)
+
+
+@pytest.mark.parametrize("batches", [False, True], ids=["files", "batches"])
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 700), st.integers(0, 700), st.integers(0, 700))
+def test_the_first_entry_is_found_in_either_kind_of_file(
+    tmp_path_factory: pytest.TempPathFactory, batches: bool, count: int, written: int, first: int
+) -> None:
+    """The search finds the first entry that holds; where a file was cut since it was listed, it has ended."""
+    path = tmp_path_factory.mktemp("first") / paths.offset_name(0)
+    if batches:
+        entries = [encode_batch_entry(BatchEntry(n, 1, 0, 0, n, 1)) for n in range(written)]
+    else:
+        entries = [encode_entry(Entry(n, 1, 0)) for n in range(written)]
+    path.write_bytes(b"".join(entries))
+    code = BATCH_CODE if batches else PLAIN_CODE
+    found = first_entry(
+        QueueFile(path, 0, count * code.size), count, code, lambda entry: entry.physical_offset >= first
+    )
+    assert found == min(count, written, first)
 
 
 def test_reads_do_not_grow_with_the_queue(tmp_path: Path, limits: list[int]) -> None:

@@ -6,7 +6,6 @@ Source: `BatchConsumeQueue.recover`, `correctMinOffset`, `truncateDirtyLogicFile
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,10 +36,9 @@ from reput.queue.files import (
 )
 from reput.queue.kinds import EntryRows, QueueOddities
 from reput.queue.order import OrderState, QueueOrder
-from reput.queue.reader import QueueInFiles, QueueSpan
+from reput.queue.reader import EntryCode, QueueInFiles, QueueSpan, first_entry, is_past
 
-# One page: a search reads this at once instead of halving further.
-_BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
+BATCH_CODE = EntryCode[BatchEntry](BATCH_ENTRY_SIZE, decode_batch_entry)
 _READ_ENTRIES = 1 << 13
 _NO_ENTRIES: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
 BATCHES = queue_kinds.BATCHES
@@ -104,7 +102,7 @@ class BatchQueueFiles(QueueInFiles[BatchEntry]):
         """
         files = self.filled
         for file in reversed(files):
-            count = _first(file, file.size // BATCH_ENTRY_SIZE, lambda entry: _ends(entry, below))
+            count = first_entry(file, file.size // BATCH_ENTRY_SIZE, BATCH_CODE, lambda entry: is_past(entry, below))
             if count:
                 last = _entry(file, count - 1)
                 end = file.start // BATCH_ENTRY_SIZE + count
@@ -152,36 +150,13 @@ class BatchQueueFiles(QueueInFiles[BatchEntry]):
                 begin += len(found)
 
 
-def _ends(entry: BatchEntry, below: int) -> bool:
-    return not entry.is_valid or entry.physical_offset >= below
-
-
 def _min_offset(files: list[QueueFile], end: int, max_offset: int, log_min_offset: int) -> int:
     for file in files:
         count = min(file.size // BATCH_ENTRY_SIZE, end - file.start // BATCH_ENTRY_SIZE)
-        kept = _first(file, count, lambda entry: entry.physical_offset >= log_min_offset)
+        kept = first_entry(file, count, BATCH_CODE, lambda entry: entry.physical_offset >= log_min_offset)
         if kept < count:
             return _entry(file, kept).base_offset
     return max_offset
-
-
-def _first(file: QueueFile, count: int, holds: Callable[[BatchEntry], bool]) -> int:
-    """Return the first of a file's `count` entries that `holds`, by number; `count` if there is none.
-
-    Once an entry `holds`, all later ones must.
-    """
-    low, high = 0, count
-    while high - low > _BLOCK_ENTRIES:
-        middle = (low + high) // 2
-        if holds(_entry(file, middle)):
-            high = middle
-        else:
-            low = middle + 1
-    data = fs.read_bytes(file.path, (high - low) * BATCH_ENTRY_SIZE, low * BATCH_ENTRY_SIZE) or b""
-    numbers = range(len(data) // BATCH_ENTRY_SIZE)
-    return low + bisect_left(
-        numbers, True, key=lambda number: holds(decode_batch_entry(data, number * BATCH_ENTRY_SIZE))
-    )
 
 
 def _entry(file: QueueFile, number: int) -> BatchEntry:

@@ -18,8 +18,8 @@ from reput.formats.queue.batch_consume_queue import BatchEntry
 from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.queue.files import FilesOnDisk, QueueFile, QueueFolder
 
-# One page: a search reads this at once instead of halving further.
-_BLOCK_ENTRIES = 4096 // ENTRY_SIZE
+# A search reads a page at once instead of halving further.
+_PAGE = 4096
 _READ_ENTRIES = 1 << 14
 
 
@@ -79,6 +79,11 @@ class QueueInFiles(ABC, Generic[E]):
         return span.offsets, span.last.physical_offset if span.last else -1
 
 
+def is_past(entry: Entry | BatchEntry, below: int) -> bool:
+    """Return True for an entry after the last one whose record is below a log offset."""
+    return not entry.is_valid or entry.physical_offset >= below
+
+
 def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan[Entry]:
     """Return the span of a queue: from the first record that the log still has to the first entry that is not valid.
 
@@ -89,7 +94,7 @@ def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_M
     """
     files = [file for file in queue.files if file.size >= ENTRY_SIZE and file.start % ENTRY_SIZE == 0]
     for file in reversed(files):
-        count = _first(file, _entries_written(file), lambda entry: not entry.is_valid or entry.physical_offset >= below)
+        count = first_entry(file, _entries_written(file), PLAIN_CODE, lambda entry: is_past(entry, below))
         if count or file is files[0]:
             end = file.start // ENTRY_SIZE + count
             first = files[0].start // ENTRY_SIZE
@@ -99,7 +104,7 @@ def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_M
 
 def _entries_written(file: QueueFile) -> int:
     """Return how many entries may be written: the rest of the file is a hole."""
-    if file.size <= _BLOCK_ENTRIES * ENTRY_SIZE:
+    if file.size <= _PAGE:
         return file.size // ENTRY_SIZE
     return min(file.size // ENTRY_SIZE, -(-fs.end_of_data(file.path, file.size) // ENTRY_SIZE))
 
@@ -115,7 +120,7 @@ def _min_offset(files: list[QueueFile], end: int, log_min_offset: int) -> int:
         count = min(file.size // ENTRY_SIZE, end - begin)
         if count <= 0:
             break
-        if (kept := _first(file, count, is_kept)) < count:
+        if (kept := first_entry(file, count, PLAIN_CODE, is_kept)) < count:
             return begin + kept
     return end
 
@@ -132,35 +137,46 @@ def _last(file: QueueFile, count: int) -> Entry | None:
     return None
 
 
-def _first(file: QueueFile, count: int, holds: Callable[[Entry], bool]) -> int:
+class EntryCode(NamedTuple, Generic[E]):
+    """The bytes of an entry of one kind, and the function that decodes it at a byte of its file's data."""
+
+    size: int
+    decode: Callable[[bytes, int], E]
+
+
+PLAIN_CODE = EntryCode[Entry](ENTRY_SIZE, decode_entry)
+
+
+def first_entry(file: QueueFile, count: int, code: EntryCode[E], holds: Callable[[E], bool]) -> int:
     """Return the first of a file's `count` entries that `holds`, by number; `count` if there is none.
 
-    Once an entry `holds`, all later ones must.
+    Once an entry `holds`, all later ones must. A file that has been cut in the meantime has none where it ends.
     """
+    size, at_once = code.size, _PAGE // code.size
+
+    def holds_at(number: int) -> bool:
+        data = fs.read_bytes(file.path, size, number * size) or b""
+        return len(data) < size or holds(code.decode(data, 0))
+
     low, high = 0, count
-    if count and _holds_at(file, 0, holds):
+    if count and holds_at(0):
         return 0
     # Most ends are in the last page written and most beginnings in the first: look there before halving.
-    for probe in (max(0, count - _BLOCK_ENTRIES), _BLOCK_ENTRIES):
+    for probe in (max(0, count - at_once), at_once):
         if low < probe < high:
-            if _holds_at(file, probe, holds):
+            if holds_at(probe):
                 high = probe
             else:
                 low = probe
-    while high - low > _BLOCK_ENTRIES:
+    while high - low > at_once:
         middle = (low + high) // 2
-        if _holds_at(file, middle, holds):
+        if holds_at(middle):
             high = middle
         else:
             low = middle
-    block = fs.read_bytes(file.path, (high - low) * ENTRY_SIZE, low * ENTRY_SIZE) or b""
-    numbers = range(len(block) // ENTRY_SIZE)
-    return low + bisect_left(numbers, True, key=lambda number: holds(decode_entry(block, number * ENTRY_SIZE)))
-
-
-def _holds_at(file: QueueFile, number: int, holds: Callable[[Entry], bool]) -> bool:
-    found = _entries(file, number, 1)
-    return not found or holds(found[0])
+    block = fs.read_bytes(file.path, (high - low) * size, low * size) or b""
+    numbers = range(len(block) // size)
+    return low + bisect_left(numbers, True, key=lambda number: holds(code.decode(block, number * size)))
 
 
 def _entries(file: QueueFile, first: int, count: int) -> list[Entry]:
