@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import reput
 from peer import peer as program
 from peer.turns import Turn
+from reput.config import StoreConfig, parse_properties
+from reput.formats.record import FLAG_INNER_BATCH
 from support import golden
 from support.checked import assert_sound
 from support.search import takes_long
@@ -37,7 +40,7 @@ def administered(folder: Path, store: Path, kind: str, lines: list[dict[str, Any
     """Have a broker with a store do what the lines say, and close it."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    options = [word for line in (golden.CONFIG + KINDS[kind]).split() for word in ("--set", line)]
+    options = [word for line in (golden.CONFIG + KINDS.get(kind, "")).split() for word in ("--set", line)]
     with Turn(program.turn_words("broker", store, home, *options), home) as turn:
         turn.answer()
         turn.ask(lines)
@@ -70,3 +73,29 @@ def test_a_topic_that_a_broker_deleted_and_made_again_was_damage(kind: str, tmp_
     administered(tmp_path, store, kind, [*again, {"await": "dispatch"}, {"persist": []}])
     assert_sound(store)
     assert {one.detail.partition(":")[0] for one in missing(store)} == queues - {"orders/1"}
+
+
+def test_a_topic_of_batches_that_a_broker_deleted_and_brought_back_in_part_was_damage(tmp_path: Path) -> None:
+    """The next start makes plain entries of its last batches: a note, and the broker starts on what a rebuild makes."""
+    store, numbers = tmp_path / "store", itertools.count()
+    store.mkdir()
+
+    def message(topic: str, messages: int = 0) -> dict[str, Any]:
+        properties = {"UNIQ_KEY": f"U{next(numbers)}"} | ({"INNER_NUM": str(messages)} if messages else {})
+        flag = FLAG_INNER_BATCH if messages else 0
+        return {"topic": topic, "queue": 0, "body": "x", "flag": 0, "sysFlag": flag, "properties": properties}
+
+    made = {"new-topic": "batches", "queues": 1, "attributes": {"+queue.type": "BatchCQ"}}
+    puts = [message(topic, count) for topic, count in [("batches", 2), ("orders", 0), ("batches", 3), ("batches", 4)]]
+    for lines in ([made, *puts, {"await": "dispatch"}, {"persist": []}], [{"delete-topic": "batches"}]):
+        administered(tmp_path, store, "batch", [*lines, {"persist": []}])
+    config = StoreConfig.from_properties(parse_properties(golden.CONFIG))
+    for is_rebuilt in (False, True):
+        administered(tmp_path, store, "batch", [{"await": "dispatch"}])
+        assert_sound(store, config)
+        assert (store / "consumequeue" / "batches" / "0").is_dir()
+        rules = {one.rule for one in reput.check(store, spark=False, config=config).findings}
+        assert ("queue-of-deleted-topic" in rules) is not is_rebuilt
+        reput.rebuild(store, spark=False, config=config)
+        assert not (store / "batchconsumequeue" / "batches").exists()
+    assert_sound(store, config)

@@ -99,6 +99,26 @@ def test_offsets_beyond_what_single_messages_can_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_queues_of_a_deleted_topic_of_batches_kept_a_broker_from_starting(tmp_path: Path) -> None:
+    """A topic that a broker has deleted has no queues of batches: check names them, and a rebuild makes none."""
+    store = golden.unpack("batch", tmp_path)
+    topics_json(store, {"SELF_TEST_TOPIC": {}, "orders": {}})
+    place = store / paths.BATCH_CONSUME_QUEUE / "batches"
+    with pytest.raises(DamagedStoreError, match=f"{place}: queues of type BatchCQ, and the broker has no such topic"):
+        reput.MessageStore.open(store, read_only=True)
+    found = [one for one in reput.check(store, spark=False).findings if one.rule == "queue-type"]
+    assert [one.file for one in found] == [str(place)]
+
+    shutil.rmtree(place)
+    assert_sound(store)
+    gone = [one.file for one in reput.check(store, spark=False).findings if one.rule == "queue-of-deleted-topic"]
+    assert str(store / paths.CONSUME_QUEUE / "batches" / "0") in gone
+    reput.rebuild(store, spark=False)
+    assert not place.exists()
+    assert_sound(store)
+
+
+@pytest.mark.golden
 @pytest.mark.parametrize(
     ("topics", "named"),
     [({"batches": {}}, "batchconsumequeue/batches"), ({"orders": {"queue.type": "BatchCQ"}}, "consumequeue/orders")],

@@ -169,7 +169,9 @@ def entry_sources(
 def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:
     """Return which rows are queues of batches, and the topics that only their records show to be of batches."""
     inferring = columns.queue[columns.batch_record[columns.batch_base >= 0]]
-    inferred = frozenset(columns.topic(row) for row in np.unique(inferring).tolist()) - types.simple - types.batch
+    inferred = frozenset[bytes]()
+    if not types.others_are_simple:
+        inferred = frozenset(columns.topic(row) for row in np.unique(inferring).tolist()) - types.simple - types.batch
     known = types.batch | inferred
     is_batch = np.zeros(columns.queues, dtype=np.bool_)
     # The table of queues may hold many more queues than have records here.

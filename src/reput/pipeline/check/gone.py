@@ -20,6 +20,7 @@ class Gone(NamedTuple):
     `offsets`: the queue offsets of the queue's records in the log; None if the queue has no entry at all, which then
     is not looked up.
     `last_record`: the log offset of the last record without an entry.
+    `is_in_order`: the numbers of its records are consecutive.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class Gone(NamedTuple):
     offsets: OffsetRange | None
     entries: int
     last_record: int
+    is_in_order: bool = True
 
 
 def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
@@ -37,7 +39,8 @@ def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
     last record is older than their parent allows. A topic that was deleted may be made again; see
     `_shows_a_deletion`. A broker that starts makes the entries again of records after the last one that has an entry
     in any queue, those of a deleted topic, too. So entries are gone on purpose up to a queue offset: the queue has all
-    others, or none.
+    others, or none. Of a deleted topic of batches it makes plain queues, with one entry after the other for records
+    whose numbers are not consecutive, so those are not compared.
 
     Source: `AdminBrokerProcessor.deleteTopic`, `AbstractLiteLifecycleManager.cleanExpiredLiteTopic`,
     `ConsumeQueueStore.getDispatchFromPhyOffset`.
@@ -49,9 +52,9 @@ def note_gone_on_purpose(check: Check, gone: Gone) -> bool:
     if why is None or not _lacks_its_begin_alone(check, gone):
         return False
     rule, text = why
-    check.report.remark(
-        NOTE, rule, gone.place, 1, f"{key}: {text}, {gone.entries} of its messages are still in the log"
-    )
+    # Numbers that are not consecutive are counted, too.
+    messages = f"{gone.entries} of its messages" if gone.is_in_order else "messages of it"
+    check.report.remark(NOTE, rule, gone.place, 1, f"{key}: {text}, {messages} are still in the log")
     return True
 
 
@@ -60,7 +63,7 @@ def _lacks_its_begin_alone(check: Check, gone: Gone) -> bool:
 
     Nothing fills a queue of batches, so there entries that are gone show only if all are.
     """
-    if gone.offsets is None:
+    if gone.offsets is None or (not gone.is_in_order and check.store.topics.was_deleted(gone.key.topic)):
         return True
     kind = next(kind for kind in check.store.kinds if kind.name == gone.kind)
     if kind.has_batches:

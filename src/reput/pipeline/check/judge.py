@@ -29,13 +29,15 @@ from reput.queue.compare import Compared
 class LackingQueue(NamedTuple):
     """A queue whose entries differ from those that its records give.
 
-    `expected`: the numbers of the entries that its records give; `is_there`: the store has something of the queue.
+    `expected`: the numbers of the entries that its records give; `is_there`: the store has something of the queue;
+    `is_in_order`: these numbers are consecutive in the log.
     """
 
     key: QueueKey
     expected: OffsetRange
     entries: Compared
     is_there: bool
+    is_in_order: bool = True
 
 
 class Place(NamedTuple):
@@ -80,7 +82,8 @@ class QueueJudge(ABC):
         check, entries, key = self.check, queue.entries, queue.key
         offsets = queue.expected if queue.is_there else None
         lacking = entries.missing + entries.wrong
-        if note_gone_on_purpose(check, Gone(self.kind, key, self.folder_of(key), offsets, lacking, entries.lacking_to)):
+        place, is_in_order = self.folder_of(key), queue.is_in_order
+        if note_gone_on_purpose(check, Gone(self.kind, key, place, offsets, lacking, entries.lacking_to, is_in_order)):
             return
         if entries.wrong:
             file, offset, where = self.place_of(key, entries.first_wrong)

@@ -126,7 +126,8 @@ def _judge_queues(check: Check, table: SplitQueues, found: list[Mismatch]) -> No
     for key, entries in by_queue.items():
         row = table.rows[key]
         expected = OffsetRange(int(table.first[row]), int(table.next[row]))
-        judge.take(LackingQueue(key, expected, entries, fs.exists(judge.folder_of(key))))
+        is_there, is_in_order = fs.exists(judge.folder_of(key)), bool(table.in_order[row])
+        judge.take(LackingQueue(key, expected, entries, is_there, is_in_order))
     judge.end()
 
 

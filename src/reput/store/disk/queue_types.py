@@ -1,7 +1,8 @@
 """The topics with queues of batches: by the attribute `queue.type` of a topic, else by the store's folders.
 
-A topic of the broker's without the attribute is SimpleCQ, as in RocketMQ. A topic that the broker does not have has
-queues of batches if batchconsumequeue has its folder; without a folder its records decide.
+A topic of the broker's without the attribute is SimpleCQ, as in RocketMQ, and so is a topic that the broker does not
+have: one that it deleted. If the topics are not those of a broker, another topic has queues of batches if
+batchconsumequeue has its folder; without a folder its records decide.
 
 Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 """
@@ -40,9 +41,9 @@ def queue_types(layout: StoreLayout, configured: Topics) -> QueueTypes:
     batch = {name.encode("utf-8", "surrogatepass") for name in batch_names}
     for entry in fs.list_dir(layout.batch_consume_queue):
         topic_name = entry.name.encode("utf-8", "surrogateescape")
-        if entry.is_dir and topic_name not in simple:
+        if entry.is_dir and topic_name not in simple and not configured.is_of_broker:
             batch.add(topic_name)
-    return QueueTypes(frozenset(batch), simple)
+    return QueueTypes(frozenset(batch), simple, configured.is_of_broker)
 
 
 def _queue_type(config: Any) -> Any:
@@ -93,7 +94,9 @@ def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
         if is_topic_folder_name(os.fsencode(name)) and folder_names.is_own_dir(layout.consume_queue / name)
     ]
     for entry in fs.list_dir(layout.batch_consume_queue):
-        if entry.is_dir and entry.name.encode("utf-8", "surrogateescape") in types.simple:
-            place = layout.batch_consume_queue / entry.name
+        topic, place = entry.name.encode("utf-8", "surrogateescape"), layout.batch_consume_queue / entry.name
+        if entry.is_dir and topic in types.simple:
             found.append(f"{place}: queues of type {BATCH}, and the topic's {QUEUE_TYPE} is {SIMPLE}")
+        elif entry.is_dir and types.others_are_simple and topic not in types.batch:
+            found.append(f"{place}: queues of type {BATCH}, and the broker has no such topic, so it does not start")
     return found

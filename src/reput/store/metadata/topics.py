@@ -10,7 +10,7 @@ from typing import Any
 
 from reput.formats.config.data_version import NO_VERSION
 from reput.formats.topics.lite_topics import expiration_of
-from reput.formats.topics.system_topics import SYSTEM_PREFIX
+from reput.formats.topics.system_topics import SELF_TEST_TOPIC, SYSTEM_PREFIX
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
 
@@ -33,6 +33,11 @@ class Topics:
     def names(self) -> frozenset[bytes]:
         """The names of the topics; empty if they are unknown."""
         return frozenset(name.encode("utf-8", "surrogatepass") for name in self.topics)
+
+    @property
+    def is_of_broker(self) -> bool:
+        """True if a broker wrote the topics, and all of them are here: each has this one (`TopicConfigManager`)."""
+        return self.is_whole and SELF_TEST_TOPIC in self.topics
 
     @property
     def lite(self) -> frozenset[bytes]:
