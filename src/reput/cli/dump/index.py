@@ -62,6 +62,11 @@ def index(
     if frontier is not None and needs_no_index_file(frontier.index_offset, frontier.index_file):
         output.say(f"note: {layout.index}: no IndexFiles; {NO_INDEX_FILE_NEEDED}")
         return 0
+    if not files and not on_disk.index_read.has_every_message:
+        raise ConfigError(
+            f"{layout.index}: no IndexFiles, since the index by key is in {on_disk.index_read.folder}, where "
+            "`reput query` looks. `reput convert --index both` makes IndexFiles, too"
+        )
     if not files:
         raise ConfigError(f"{layout.index}: no IndexFiles. `reput rebuild --only index` builds them from the log")
     if file_name is not None:

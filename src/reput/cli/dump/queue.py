@@ -148,6 +148,11 @@ def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, 
     if topic is not None and not seen:
         refuse_what_we_cannot_build(layout, store.config)
         topics = {queue.key.topic.decode("utf-8", "replace"): None for one in chosen for queue in one.queues()}
+        if not topics:
+            raise ConfigError(
+                f"{chosen[0].folder}: no queue has an entry, as after a kill before the first flush. "
+                "`reput rebuild --only queue` builds the queues from the log; until then `reput get` reads that alone"
+            )
         raise ConfigError(unknown_topic(layout.consume_queue, topic, list(topics)))
     where = layout.consume_queue / topic if topic else layout.consume_queue
     asked = "no queues" if queue_id is None else f"no queue {queue_id}"
