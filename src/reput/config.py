@@ -19,6 +19,14 @@ from reput.times import UNITS_MS
 
 DEFAULT_TOPIC_QUEUES = 4
 """The queues of a topic that is made without their number, as RocketMQ's producers ask (`DefaultMQProducer`)."""
+FOUND_IN_STORE = frozenset(
+    {
+        "timerWheelEnable", "timerWheelSnapshotFlush", "timerPrecisionMs", "timerRocksDBEnable", "transRocksDBEnable",
+        "transWriteOriginTransHalfEnable", "popConsumerKVServiceInit", "popConsumerKVServiceEnable",
+        "popConsumerFSServiceInit", "appendTopicForTimerDeleteKey", "maxRocksDBIndexQueryDays",
+    }
+)  # fmt: skip
+"""RocketMQ's settings that concern the store, and need not be given: reput goes by what it finds there."""
 _CONFIG_LIMIT = 1 << 20
 _TRUE, _FALSE = "true", "false"
 

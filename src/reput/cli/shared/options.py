@@ -12,7 +12,7 @@ from typing import Any, Literal
 import click
 
 from reput.cli.shared import output
-from reput.config import StoreConfig, parse_properties, setting_names
+from reput.config import FOUND_IN_STORE, StoreConfig, parse_properties, setting_names
 
 
 def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -168,7 +168,7 @@ def _warn_of(config_path: str, config: StoreConfig, store: str | None) -> None:
         similar = difflib.get_close_matches(name, known, 1, cutoff=0.9) if name not in known else []
         if similar:
             output.say(f"warning: {config_path}: {name} is no setting of the store; {similar[0]} is")
-    if not set(given) & set(known):
+    if not set(given) & {*known, *FOUND_IN_STORE}:
         output.say(
             f"warning: {config_path}: {output.counted(len(given), 'setting')}, none of which concerns the store; "
             "is it a broker.conf?"
