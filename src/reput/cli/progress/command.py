@@ -121,7 +121,7 @@ def _say_source(opened: MessageStore, config: StoreConfig) -> None:
         output.say(
             f"note: the store has no file or database of committed offsets: {source.place(Table.OFFSETS)} is not there"
         )
-    elif source.is_database:
+    elif metadata.parts(Table.OFFSETS)[-1].source.is_database:
         held = "; another process has it open, so they are read as far as that has flushed"
         output.say(
             f"note: offsets of {source.place(Table.OFFSETS)}, written "
