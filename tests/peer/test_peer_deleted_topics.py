@@ -11,7 +11,7 @@ import reput
 from peer import peer as program
 from peer.turns import Turn
 from reput.config import StoreConfig, parse_properties
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.log.record import FLAG_INNER_BATCH
 from support import golden
 from support.checked import assert_sound
 from support.search import takes_long

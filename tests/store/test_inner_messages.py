@@ -199,7 +199,7 @@ def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
         assert store.put_message(Message("batches", b"y")).queue_offset == 5
     report = reput.check(path, spark=False, config=CONFIG)
     assert [one.rule for one in report.findings] == ["metadata-damaged"]
-    assert any("topics.json: damaged" in line for line in report.assumed)
+    assert any("topics.json: damaged" in line for line in report.notes)
     (path / "config" / "topics.json.bak").write_bytes(good)
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         (note,) = store.notes

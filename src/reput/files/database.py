@@ -93,7 +93,9 @@ def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) ->
 
 
 def _in_part(doing: str, reason: str, remedy: str) -> DamagedStoreError:
-    return DamagedStoreError(f"{doing}: {_REPEATED.sub('', reason)}. {_IN_PART}. If they are lost: {remedy}")
+    return DamagedStoreError(
+        f"{doing}: {_REPEATED.sub('', reason)}. {_IN_PART}. If they are lost: {remedy[0].lower()}{remedy[1:]}"
+    )
 
 
 def _translated(doing: str, reason: str, remedy: str) -> ReputError:

@@ -193,6 +193,7 @@ def _prepare(
     report.indexes_to = standstill.frontier
     report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
+    report.notes += settings.notes
     job = Job.of_store(layout, settings, store.kinds, work, epoch=0)
     job = replace(
         job,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reput.errors import DamagedStoreError
+from reput.pipeline.check.report import LEFTOVER
 from reput.pipeline.check.state import Check
 from reput.store.metadata.tables import Table
 
@@ -21,6 +22,9 @@ def metadata_findings(check: Check) -> None:
             reported.add(str(error))
             continue
         for content in contents:
+            detail = "; ".join(content.notes)
             if content.left_out:
-                detail = "; ".join(content.notes)
                 check.report.damage("metadata-value-wrong", str(content.place), None, content.left_out, detail)
+            elif detail:
+                # A kill while the broker wrote the file leaves it empty or cut, and the broker reads the backup.
+                check.report.remark(LEFTOVER, "metadata-from-backup", str(content.place), 1, detail)

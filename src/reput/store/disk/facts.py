@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reput.config import StoreConfig
+from reput.errors import DamagedStoreError
 from reput.formats.config import metadata_v1
 from reput.formats.config.consumer_offset import split_key
 from reput.formats.queue.consume_queue import QueueKey
@@ -68,6 +69,17 @@ class StoreFacts(FoundQueues):
                 key = QueueKey(topic.encode("utf-8", "surrogatepass"), queue_id)
                 highest[key] = max(offset, highest.get(key, offset))
         return highest
+
+    @cached_property
+    def unreadable_metadata(self) -> list[str]:
+        """The damage of topics and committed offsets, which a job goes on without."""
+        found: dict[str, None] = {}
+        for table in (Table.TOPICS, Table.OFFSETS):
+            try:
+                self.metadata.read(table)
+            except DamagedStoreError as error:
+                found[str(error)] = None
+        return list(found)
 
     @cached_property
     def settings(self) -> StoreSettings:

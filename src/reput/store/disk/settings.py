@@ -80,7 +80,7 @@ def resolve_settings(
         ConfigError: a configured value is not of its kind, or a topic names an unknown type of queues.
     """
     types = queue_types(layout, topics)
-    assumed = list(topics.notes)
+    assumed: list[str] = []
     slots, items = _index_sizes(config, index_files, assumed)
     levels = config.message_delay_level
     if levels is None:

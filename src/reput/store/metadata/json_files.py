@@ -20,6 +20,7 @@ from reput.formats.java.fastjson import parse_fastjson
 from reput.store.metadata.tables import Content, MetadataSource, Table
 
 _SIZE_LIMIT = consumer_offset.SIZE_LIMIT
+_EDGE = 256
 _FILES = {Table.TOPICS: "topics.json", Table.GROUPS: "subscriptionGroup.json"}
 MEMBERS = {Table.TOPICS: "topicConfigTable", Table.GROUPS: "subscriptionGroupTable"}
 """The member of the file that has the table."""
@@ -98,6 +99,15 @@ class JsonFiles(MetadataSource):
             else load_configurations(configurations_file(path, table), table)
         )
         return Content(path, found.values, found.version, tuple(found.notes))
+
+    def looks_whole(self, table: Table) -> bool:
+        """Return True if the file of a table begins and ends as a JSON object; no more of it is read."""
+        path = self.place(table)
+        begin = fs.read_bytes(path, _EDGE)
+        if not begin:
+            return False
+        end = fs.read_bytes(path, _EDGE, max(0, fs.size_of(path) - _EDGE)) or b""
+        return begin.lstrip().startswith(b"{") and end.rstrip().endswith(b"}")
 
     def version_at_start(self, table: Table) -> DataVersion | None:
         """Return the data version that a broker compares with a database's: that of the file, without its backup.

@@ -59,7 +59,7 @@ class MetadataState:
 
 
 def metadata_state(metadata: Metadata) -> MetadataState:
-    """Look at all sources. Those of a table that has only one, in JSON, are not read."""
+    """Look at all sources. Of a table that has only one, in JSON, just the begin and the end of the file are read."""
     state = MetadataState()
     for table in Table:
         source = metadata.source(table)
@@ -68,7 +68,7 @@ def metadata_state(metadata: Metadata) -> MetadataState:
             continue
         sources = _sources(metadata, table)
         is_as_expected = metadata.is_as_expected and metadata.place(table) == metadata.wanted(table)
-        if len(sources) == 1 and not source.is_database and is_as_expected:
+        if len(sources) == 1 and is_as_expected and isinstance(source, JsonFiles) and source.looks_whole(table):
             state.tables[table.value] = [_state(source, table, counts=True)]
         else:
             state.tables[table.value] = _places(metadata, table, sources, state)

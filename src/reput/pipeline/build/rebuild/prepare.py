@@ -106,6 +106,9 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     log, settings = store.log, store.settings
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += log.notes
+    unreadable = store.unreadable_metadata
+    report.warnings += unreadable
+    report.notes += [note for note in settings.notes if not any(note.startswith(one) for one in unreadable)]
     if not log.files and not options.empty_log:
         refuse_lost_log(layout, "no log file")
     indexes, emptied = _indexes(store, options) if options.only != QUEUE else ((), ())

@@ -1,0 +1,112 @@
+"""Commands on stores of brokers with switches, damaged or not: what they say is true, and names what helps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from reput.cli.main import run
+from support import golden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Done(NamedTuple):
+    """The end of a command."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Return a function that runs a command in this process."""
+
+    def called(*arguments: object) -> Done:
+        return Done(run([str(argument) for argument in arguments]), *capsys.readouterr())
+
+    return called
+
+
+def no_manifest(folder: Path) -> None:
+    """Remove the MANIFEST of a database, as a copy in part lacks it."""
+    for path in folder.glob("MANIFEST-*"):
+        path.unlink()
+
+
+def test_a_broker_conf_of_pending_switches_alone_was_called_none(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Switches of a broker that reput need not be given are no reason to ask whether the file is a broker.conf."""
+    store, path = golden.unpack("pending-rocksdb", tmp_path), tmp_path / "broker.conf"
+    path.write_text("timerRocksDBEnable=true\ntransRocksDBEnable=true\n")
+    done = call("info", store, "--config", path)
+    assert (done.exit_code, done.stderr) == (0, "")
+    path.write_text("server.port=80\n")
+    assert "is it a broker.conf?" in call("info", store, "--config", path).stderr
+
+
+@pytest.mark.parametrize("table", ["topics", "consumerOffsets"])
+def test_a_rebuild_was_advised_against_damaged_metadata(table: str, call: Callable[..., Done], tmp_path: Path) -> None:
+    """Metadata is in no log: check advises no rebuild, and a rebuild warns of what it goes on without, once."""
+    store = golden.unpack("config-v1", tmp_path)
+    place = store / "config" / table
+    no_manifest(place)
+    done = call("check", store, "--no-spark", "-q")
+    assert done.exit_code == 1
+    assert "do not rebuild" in done.stdout
+    assert "If they are lost: put a copy in its place" in done.stdout
+    done = call("rebuild", store, "--no-spark")
+    warnings = [line for line in done.stderr.splitlines() if str(place) in line]
+    assert done.exit_code == 0
+    assert [line.partition(":")[0] for line in warnings] == ["warning"]
+
+
+@pytest.mark.parametrize("name", ["consumerOffset.json", "topics.json"])
+@pytest.mark.parametrize("data", [b"", b"{oops", b"\xff\xfe"])
+def test_info_said_nothing_of_damaged_json(name: str, data: bytes, call: Callable[..., Done], tmp_path: Path) -> None:
+    """A file that is empty or cut is named, with the backup that is read; without a backup it is damage, if cut."""
+    store = golden.unpack("json", tmp_path)
+    path = store / "config" / name
+    backup = path.with_name(f"{name}.bak")
+    shutil.copy(path, backup)
+    path.write_bytes(data)
+    done = call("info", store)
+    assert done.exit_code == 0
+    assert f"note: {path}: " in done.stderr
+    assert str(backup) in done.stderr
+    found = json.loads(call("check", store, "--no-spark", "--json").stdout)
+    assert found["sound"]
+    assert [one["file"] for one in found["findings"] if one["rule"] == "metadata-from-backup"] == [str(path)]
+
+    backup.unlink()
+    done = call("info", store)
+    assert f"{path}: " in done.stderr
+    assert done.exit_code == (1 if data else 0)
+
+
+def test_progress_named_a_database_whose_offsets_did_not_count(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Offsets that a broker takes in from JSON are not called those of the database that they replace."""
+    store = golden.unpack("config-v1", tmp_path)
+    version = {"counter": 9, "stateVersion": 0, "timestamp": 1}
+    newer = {"dataVersion": version, "offsetTable": {"orders@billing": {"0": 5}}}
+    (store / "config" / "consumerOffset.json").write_text(json.dumps(newer))
+    done = call("progress", store, "-g", "billing")
+    assert done.exit_code == 0
+    assert "consumerOffset.json: its data version 9 is above" in done.stderr
+    assert "note: offsets of" not in done.stderr
+
+
+def test_dump_named_a_remedy_that_does_not_help(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Without IndexFiles by configuration a rebuild makes none; an empty database has no topic to name."""
+    done = call("dump", "index", golden.unpack("index-rocksdb", tmp_path))
+    assert done.exit_code == 2
+    assert "the index by key is in" in done.stderr
+    assert "`reput convert --index both`" in done.stderr
+    done = call("dump", "queue", golden.unpack("config-v1-killed", tmp_path), "-t", "orders")
+    assert done.exit_code == 2
+    assert "no queue has an entry, as after a kill before the first flush" in done.stderr
