@@ -56,7 +56,7 @@ def test_a_rebuild_was_advised_against_damaged_metadata(table: str, call: Callab
     store = golden.unpack("config-v1", tmp_path)
     place = store / "config" / table
     no_manifest(place)
-    done = call("check", store, "--no-spark", "-q")
+    done = call("check", store, "--no-spark", "--quiet")
     assert done.exit_code == 1
     assert "do not rebuild" in done.stdout
     assert "If they are lost: put a copy in its place" in done.stdout
