@@ -110,3 +110,22 @@ def test_dump_named_a_remedy_that_does_not_help(call: Callable[..., Done], tmp_p
     done = call("dump", "queue", golden.unpack("config-v1-killed", tmp_path), "-t", "orders")
     assert done.exit_code == 2
     assert "no queue has an entry, as after a kill before the first flush" in done.stderr
+
+
+def test_pending_timers_of_damaged_files_were_ok_in_json(call: Callable[..., Done], tmp_path: Path) -> None:
+    """The last line of JSON has `ok` as the exit code has it, and the damage; no text says that there are no timers."""
+    store = golden.unpack("pending", tmp_path)
+    (store / "timerwheel").write_bytes(bytes(1000))
+    done = call("pending", "timers", store, "--json")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (done.exit_code, last["ok"]) == (1, False)
+    assert [text.partition(": ")[0] for text in last["damage"]] == [str(store / "timerwheel")]
+    done = call("pending", "timers", store)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "note: no timers could be read" in done.stderr
+
+    other = golden.unpack("pending-rocksdb", tmp_path)
+    (other / "rocksdbstore" / "CURRENT").unlink()
+    done = call("pending", "transactions", other)
+    assert done.exit_code == 1
+    assert done.stderr.count("damage: ") == 1

@@ -157,7 +157,7 @@ def test_half_a_database(store: Path, missing: str) -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
         topic = opened.topics()[0]
         assert opened.queues(topic)
-        with pytest.raises(DamagedStoreError, match="[Pp]ut a copy in its place"):
+        with pytest.raises(DamagedStoreError, match=r"[Pp]ut a copy in its place"):
             _ = opened.progress
 
 

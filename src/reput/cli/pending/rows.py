@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 
 if TYPE_CHECKING:
@@ -55,12 +54,13 @@ def show_pending(
     with opening as opened:
         work = opened.pending
         found = _rows_or_refusal(rows(work), lambda: None if work.damage else refuse_unknown(opened))
-        are_sound = _show_rows(work, table, found, options.most_rows(max_messages, as_json), as_json)
-    for text in work.damage:
+        most = options.most_rows(max_messages, as_json)
+        are_sound = _show_rows(work, table, found, most, as_json, opened.damage)
+    for text in dict.fromkeys(work.damage):
         output.say(f"damage: {text}")
     for text in work.notes:
         output.say(f"note: {text}")
-    return stores.damage_code(opened) if are_sound and not work.damage else 1
+    return 0 if are_sound else 1
 
 
 def _rows_or_refusal(rows: Iterable[Any], refuse: Callable[[], None]) -> Iterator[Any]:
@@ -72,8 +72,10 @@ def _rows_or_refusal(rows: Iterable[Any], refuse: Callable[[], None]) -> Iterato
         refuse()
 
 
-def _show_rows(work: PendingWork, table: PendingTable, rows: Iterable[Any], most: int | None, as_json: bool) -> bool:
-    """Show rows and their totals; return True if all bytes are as they should be."""
+def _show_rows(
+    work: PendingWork, table: PendingTable, rows: Iterable[Any], most: int | None, as_json: bool, unread: Sequence[str]
+) -> bool:
+    """Show rows and their totals; return True if all bytes are as they should be. `unread`: the damage of queues."""
     from reput.store.pending.verify import WRONG_STATES
 
     shown: list[Sequence[object]] = []
@@ -94,20 +96,25 @@ def _show_rows(work: PendingWork, table: PendingTable, rows: Iterable[Any], most
         else:
             shown.append(table.cells(row))
     more = None if table.more is None else table.more(work)
+    damage = list(dict.fromkeys([*unread, *work.damage]))
+    are_sound = not damage and not {state for _, state in totals} & set(map(str, WRONG_STATES))
     if as_json:
-        further = {} if more is None else {more.title.lower(): more.values}
-        output.emit_json({"ok": True, "total": seen, "topics": _by_topic(totals), **further})
+        further: dict[str, Any] = {} if more is None else {more.title.lower(): more.values}
+        if damage:
+            further["damage"] = damage
+        output.emit_json({"ok": are_sound, "total": seen, "topics": _by_topic(totals), **further})
     else:
         output.show_table(table.title, table.names, shown)
         output.show_table("Totals", ("topic", "state", "messages"), [(*key, n) for key, n in sorted(totals.items())])
         if more is not None:
             output.show_table(more.title, more.names, more.rows)
         if not seen:
-            output.say(f"note: there are no {table.title.lower()} here")
+            rows_name = table.title.lower()
+            output.say(f"note: no {rows_name} could be read" if work.damage else f"note: there are no {rows_name} here")
         output.say_lines("note", reasons, wrong)
         if most is not None:
             output.say_first(most, seen)
-    return not {state for _, state in totals} & set(map(str, WRONG_STATES))
+    return are_sound
 
 
 def _by_topic(totals: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
