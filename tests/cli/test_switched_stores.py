@@ -129,3 +129,19 @@ def test_pending_timers_of_damaged_files_were_ok_in_json(call: Callable[..., Don
     done = call("pending", "transactions", other)
     assert done.exit_code == 1
     assert done.stderr.count("damage: ") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("progress", "-g", "billing"), ("offset", "-t", "orders"), ("lite",), ("pending", "timers")]
+)
+def test_json_was_ok_where_the_exit_code_was_1(
+    words: tuple[str, ...], call: Callable[..., Done], tmp_path: Path
+) -> None:
+    """With queues that cannot be read, the last line has `ok` false and the damage, beside what the log gave."""
+    store = golden.unpack("separate", tmp_path)
+    (store / "consumequeue_rocksdb" / "CURRENT").unlink()
+    verb = 2 if words[0] == "pending" else 1
+    done = call(*words[:verb], store, *words[verb:], "--json")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (done.exit_code, last["ok"]) == (1, False)
+    assert [text.partition(": ")[0] for text in last["damage"]] == [str(store / "consumequeue_rocksdb")]

@@ -71,7 +71,7 @@ def lite(
     if as_json:
         names = ("lite_topics", "messages", "expired")
         parents = {name: dict(zip(names, counts, strict=True)) for name, counts in sorted(totals.items())}
-        output.emit_json({"ok": True, "at": asked_ms, "parents": parents})
+        output.emit_json({**stores.verdict(opened), "at": asked_ms, "parents": parents})
         return stores.damage_code(opened)
     output.show_table("Lite topics", _COLUMNS, rows)
     sums = [(name, *counts) for name, counts in sorted(totals.items())]

@@ -59,7 +59,7 @@ def offset(
         if is_empty := stores.awaits_messages(opened, topic, queue_id):
             output.say(f"note: {stores.no_messages_yet(topic)}")
         spans = [] if is_empty else stores.queues_of(opened, topic, queue_id)
-        values: dict[str, Any] = {"ok": True, "topic": topic}
+        values: dict[str, Any] = {**stores.verdict(opened), "topic": topic}
         if time_ms is None:
             queues = [_span(opened, span) for span in spans]
         else:

@@ -101,7 +101,7 @@ def progress(
         now_ms = times.now_ms()
         _say_source(opened, config)
     if as_json:
-        output.emit_json({"ok": True, "now": now_ms, "groups": _groups(lags)})
+        output.emit_json({**stores.verdict(opened, damage.values()), "now": now_ms, "groups": _groups(lags)})
     else:
         _show(lags, now_ms)
     _say_oddities([lag for lag in lags if lag.topic not in damage])

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -166,6 +166,15 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
 def damage_code(opened: MessageStore) -> int:
     """Return the exit code of a verb that has read what can be read: 1 if some queues cannot."""
     return 1 if opened.damage else 0
+
+
+def verdict(opened: MessageStore, damage: Collection[str] = ()) -> dict[str, Any]:
+    """Return the first values of a JSON answer: `ok` as the exit code says it, and the damage if there is any.
+
+    `damage`: what else could not be read.
+    """
+    found = list(dict.fromkeys([*opened.damage, *damage]))
+    return {"ok": False, "damage": found} if found else {"ok": True}
 
 
 def _say_notes(opened: MessageStore) -> None:
