@@ -33,7 +33,7 @@ from reput.formats.pending import (
 from reput.formats.queue import batch_consume_queue, consume_queue, consume_queue_ext
 from reput.formats.queue import rocksdb_consume_queue as rocksdb
 from reput.formats.topics import system_topics
-from reput.formats.wire import remoting
+from reput.formats.wire import recall_handle, remoting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -510,6 +510,8 @@ def _remoting() -> Iterator[str]:
     yield _layout(client_batch.HEAD)
     yield _text(unique_key.__doc__ or "")
     yield _layout(unique_key.UNIQUE_KEY)
+    yield "### Recall handle"
+    yield _text(recall_handle.__doc__ or "")
 
 
 def _layout(layout: Layout) -> str:

@@ -13,8 +13,6 @@ Source: `HookUtils.transformTimerMessage`, `TimerMessageStore`, `RecallMessagePr
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 from collections import deque
 from dataclasses import replace
@@ -45,6 +43,7 @@ from reput.formats.log.property_names import (
 )
 from reput.formats.pending.timer_log import DELETE, TimerUnit
 from reput.formats.topics.system_topics import TIMER_TOPIC
+from reput.formats.wire.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
 from reput.log.encode.message import Message
 from reput.store.pending.timer_wheel import PRECISION_MS, has_timer_log
 from reput.times import now_ms
@@ -62,7 +61,6 @@ TIMES: Final = (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC)
 """The properties that say when a message is due."""
 DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
 _AT_ONCE = 32
-_HANDLE_VERSION, _HANDLE_PARTS = "v1", 5
 _RECALL_TAG = "_RECALL_TAG_"
 
 
@@ -130,8 +128,8 @@ class Timers:
         topic, out_ms = properties.get(REAL_TOPIC), properties.get(TIMER_OUT_MS)
         if message.topic != TIMER_TOPIC or topic is None or out_ms is None:
             return None
-        parts = (_HANDLE_VERSION, topic, self._state.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
-        return base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
+        handle = RecallHandle(topic, self._state.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
+        return encode_recall_handle(handle)
 
     def recall(self, request: Request) -> Answer:
         """Serve a recall: put a mark that names the message."""
@@ -151,18 +149,14 @@ class Timers:
 
     def _handle_of(self, topic: str, text: str) -> tuple[int, str]:
         """Return the time and the unique key in a recall handle; refuse one that is not of this topic and broker."""
-        try:
-            parts = base64.b64decode(text.encode(), altchars=b"-_", validate=True).decode().split(" ")
-        except (binascii.Error, ValueError):
-            parts = []
-        time_ms = parse_whole(parts[3], 64) if len(parts) >= _HANDLE_PARTS else None
-        if time_ms is None or parts[0] != _HANDLE_VERSION:
+        handle = decode_recall_handle(text)
+        if handle is None:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
-        if parts[1] != topic:
+        if handle.topic != topic:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, topic not match")
-        if parts[2] != self._state.name:
+        if handle.broker_name != self._state.name:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available")
-        return time_ms, parts[4]
+        return parse_whole(handle.due_ms, 64) or -1, handle.unique_key
 
     def running_info(self) -> dict[str, int]:
         """Return how far deliveries lag: seconds, and messages of the queue that the wheel has not taken in."""

@@ -1,4 +1,4 @@
-"""Bytes between processes: frames of the remoting protocol, and the text by which Prometheus reads metrics.
+"""Bytes between processes: frames of the remoting protocol, handles of recalls, and the text of Prometheus' metrics.
 
 May import `layout` and `java`.
 """
