@@ -147,9 +147,9 @@ def bodies(answer: RemotingFrame) -> list[bytes]:
     return [record.body for record in records(answer)]
 
 
-def wait_until(is_so: Any) -> None:
+def wait_until(is_so: Any, most_s: float = TIMEOUT_S) -> None:
     """Wait until a condition holds."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + most_s
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -19,6 +19,7 @@ from broker.remoting import Client, wait_until
 from reput.broker import follower
 from reput.broker.wire.codes import ResponseCode
 from support.checked import assert_sound
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +84,46 @@ def test_a_follower_ends_when_its_broker_is_killed(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         gone, alive = psutil.wait_procs(children, timeout=60)
     assert (len(gone), alive) == (1, [])
+
+
+@takes_long
+@pytest.mark.spark
+def test_a_follower_on_spark_builds_the_indexes_until_it_is_killed(tmp_path: Path) -> None:
+    """`reput serve --follow` has the indexes built on Spark; a follower that is killed has a line in the log.
+
+    Then the broker serves on, and builds the indexes itself at its end. No process is left.
+    """
+    store, words = tmp_path / "store", [sys.executable, "-m", "reput", "serve"]
+    words += [str(store), "--port", "0", "--json", "--log-format", "json", "--follow", "--master", "local[1]"]
+    with (tmp_path / "log").open("w+b") as log, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log) as process:
+        try:
+            assert process.stdout is not None
+            address = json.loads(process.stdout.readline())["address"]
+            with Client(address) as client:
+                for _ in range(50):
+                    assert client.put("orders").code == ResponseCode.SUCCESS
+                wait_until(lambda: has_all_indexes(store), 120)
+                processes = psutil.Process(process.pid).children(recursive=True)
+                assert any("java" in one.name() for one in processes)
+                (follower,) = psutil.Process(process.pid).children()
+                follower.kill()
+                wait_until(lambda: b"has ended (exit code -9" in (tmp_path / "log").read_bytes())
+                assert client.put("orders").code == ResponseCode.SUCCESS
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert psutil.wait_procs(processes, 60)[1] == []
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [line["level"] for line in lines if "follower of" in line["message"]] == ["error"]
+    assert has_all_indexes(store)
+    assert_sound(store)
+
+
+def has_all_indexes(store: Path) -> bool:
+    """Return True if the durable indexes have all messages of a store, which another process may write."""
+    with reput.MessageStore.open(store, read_only=True) as reader:
+        return reader.max_offset("orders", 0) > 0 and reader.behind_bytes == 0
 
 
 def test_a_follower_that_is_killed_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
