@@ -1,4 +1,4 @@
-"""docs/tasks/serve.md names each request that the broker serves, and each that it leaves out."""
+"""docs/tasks/serve.md names each request that the broker serves, each that it leaves out, and each of its limits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ import pytest
 import reput
 from broker.clients.run import PROGRAMS, java_words
 from peer import peer
-from reput.broker import pytest_plugin
+from reput.broker import pytest_plugin, server
+from reput.broker.handlers import members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
+from reput.broker.services import holds, syncs, transactions
+from reput.broker.state import configuration, consumers, locks, state
+from reput.broker.wire import client_calls, connection, listener, pages, requests
 from reput.broker.wire.codes import RequestCode
+from reput.formats.wire.remoting import MAX_FRAME_SIZE
+from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE, DEFAULT_SYNC_FLUSH_TIMEOUT_MS
+from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "serve.md"
 ROW = re.compile(r"^\|[^|]*\|([ \d,]*)\|[^|]*\|", re.MULTILINE)
@@ -44,6 +51,60 @@ def codes(section: str) -> list[int]:
     """Return the request codes in the table of a section."""
     text = PAGE.read_text("utf-8").split(f"## {section}")[1].split("\n## ")[0]
     return [int(code) for found in ROW.findall(text) for code in re.findall(r"\d+", found)]
+
+
+def size(count: int) -> str:
+    """Spell a number of bytes as the page does."""
+    units = ((30, "GiB"), (20, "MiB"), (10, "KiB"))
+    bits, unit = next((bits, unit) for bits, unit in units if count % (1 << bits) == 0)
+    return f"{count >> bits} {unit}"
+
+
+def test_the_page_names_the_limits() -> None:
+    """Each limit of the table is that of the code, and each limit of the code is in the table."""
+    table = PAGE.read_text("utf-8").split("## Limits")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.splitlines() if line.startswith("| ")]
+    spare = listener.SPARE_HANDLES
+    limits = [
+        size(MAX_FRAME_SIZE),
+        size(MAX_FRAME_SIZE),
+        f"`maxMessageSize`, {size(DEFAULT_MAX_MESSAGE_SIZE)}",
+        size(requests.MAX_JSON),
+        f"{consumers.MAX_EXPRESSION:,} characters",
+        f"{server.MAX_CONNECTIONS:,}",
+        f"all but {spare} files, or a quarter of fewer than {4 * spare:,}",
+        f"{members.MAX_MEMBERS:,}",
+        f"{locks.MAX_LOCKS:,}",
+        size(server.MAX_INPUT),
+        f"{state.MAX_WORK:,}, and {size(state.MAX_WORK_BYTES)} of requests",
+        f"`syncFlushTimeout`, {DEFAULT_SYNC_FLUSH_TIMEOUT_MS // 1000} s",
+        f"{syncs.MAX_SYNCS:,}, and {size(syncs.MAX_SYNC_BYTES)} of requests",
+        f"{transactions.MAX_ENDING:,}",
+        f"{server.IDLE_S:.0f} s",
+        size(connection._HIGH_WATER),
+        size(connection.MAX_OUTPUT),
+        size(server.MAX_ALL_OUTPUT),
+        f"{holds.MAX_HELD:,}, and {size(holds.MAX_HELD_BYTES)} of requests",
+        f"{holds.MAX_SUSPEND_MS // 1000} s",
+        f"{client_calls.MAX_WAITING:,}",
+        f"{queries.MAX_FOUND}",
+        f"{BROKER_PULL_MESSAGES} messages, {size(BROKER_PULL_BYTES)}",
+        f"{configuration.MAX_QUEUES:,}",
+        f"{configuration.MAX_TOPICS:,}",
+        f"{configuration.MAX_GROUPS:,}",
+        f"{configuration.MAX_SERVED_QUEUES:,}",
+        f"{server._DRAIN_S:.0f} s",
+        "",
+        f"{pages.MAX_PAGE_CONNECTIONS}",
+        f"{size(pages.MAX_REQUEST)}, {pages.PAGE_TIME_OUT_S:.0f} s",
+        "`tail_max_entries`",
+    ]
+    assert [value for _, value, _ in rows[1:]] == limits
+    assert f"after {server.STALLED_S:.0f} s in which it reads nothing" in table
+    # No module of the broker has a bound that the list above does not name.
+    source = "\n".join(path.read_text() for path in sorted(Path(reput.__file__).parent.glob("broker/**/*.py")))
+    bounds = set(re.findall(r"^(MAX_\w+)(?:: Final)? =", source, re.MULTILINE))
+    assert {name for name in bounds if f".{name}" not in Path(__file__).read_text()} == set()
 
 
 def test_the_page_names_what_is_served() -> None:
