@@ -12,6 +12,8 @@ from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
 from reput.texts import size_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput.config import StoreConfig
     from reput.pipeline.build.rebuild.options import RebuildOptions
     from reput.pipeline.build.rebuild_report import QueueOddity, RebuildReport
@@ -105,11 +107,14 @@ def rebuild(
     return 0
 
 
-def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool) -> int:
-    """Show what a rebuild or a conversion would do; change nothing."""
+def show_dry_run(
+    store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool, notes: Sequence[str] = ()
+) -> int:
+    """Show what a rebuild or a conversion would do, and further notes; change nothing."""
     from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 
     run = dry_rebuild(store, job.config, wanted)
+    run.notes += notes
     if as_json:
         output.emit_json({"ok": True, "dry_run": True, **run.to_dict()})
         return 0
