@@ -10,6 +10,7 @@ import pytest
 
 from reput.cli.main import run
 from support import golden
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,3 +146,50 @@ def test_json_was_ok_where_the_exit_code_was_1(
     last = json.loads(done.stdout.splitlines()[-1])
     assert (done.exit_code, last["ok"]) == (1, False)
     assert [text.partition(": ")[0] for text in last["damage"]] == [str(store / "consumequeue_rocksdb")]
+
+
+def test_a_dry_run_of_a_conversion_said_nothing_of_offsets(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Offsets that a broker with the new settings would not take in are named before the conversion, too."""
+    done = call("convert", golden.unpack("json", tmp_path), "--to", "rocksdb", "--no-spark", "--dry-run")
+    assert done.exit_code == 0
+    assert "does not take these in: their data version is 0" in done.stderr
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    "name",
+    [
+        "separate",
+        *(
+            pytest.param(name, marks=takes_long)
+            for name in (
+                "config-v1",
+                "config-v1-killed",
+                "config-v2",
+                "lmq-rocksdb",
+                "index-rocksdb",
+                "pending-rocksdb",
+            )
+        ),
+    ],
+)
+def test_commands_that_read_leave_every_file_as_it_was(name: str, call: Callable[..., Done], tmp_path: Path) -> None:
+    """No name, byte, time or mode of a store changes, whatever is read from it."""
+    store = golden.unpack(name, tmp_path)
+
+    def state() -> dict[Path, tuple[bytes, int, int]]:
+        return {
+            path: (path.read_bytes() if path.is_file() else b"", path.stat().st_mtime_ns, path.stat().st_mode)
+            for path in [store, *store.rglob("*")]
+        }
+
+    before = state()
+    for words in (
+        "info", "check --no-spark", "progress", "lite", "diff", "pending timers", "pending transactions", "pending pop",
+        "get -t orders -c 1", "query -t orders --key k1", "offset -t orders", "dump log -c 1", "dump queue -c 1",
+        "dump index -c 1", "rebuild --dry-run", "convert --to both --dry-run",
+    ):  # fmt: skip
+        verb, *options = words.split()
+        nested = [options.pop(0)] if verb in {"dump", "pending"} else []
+        assert call(verb, *nested, store, *options).exit_code in {0, 2}, words
+        assert state() == before, words
