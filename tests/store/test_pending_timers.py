@@ -320,7 +320,7 @@ def test_a_database_that_is_no_database_is_named_and_the_rest_still_read(root: P
 
     assert len(rows) == 4
     assert str(folder) in damage[0]
-    assert "reput does not build this database" in damage[0]
+    assert "`reput rebuild --only index` makes the database anew" in damage[0]
 
 
 def test_a_database_that_a_broker_holds_is_read_beside_it(tmp_path: Path, timers: list[PutTimer]) -> None:

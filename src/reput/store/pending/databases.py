@@ -15,20 +15,22 @@ if TYPE_CHECKING:
     from reput.files.database import Family
 
 _Row = TypeVar("_Row")
-_REMEDY = (
+COPY_REMEDY = (
     "Restore it from a copy: reput does not build this database. Its messages are in the log, and `reput dump log` "
     "shows them"
 )
+"""The remedy of a database that nothing in the store can make anew."""
 
 
 @contextlib.contextmanager
-def family_of(folder: Path, name: str, damage: list[str]) -> Iterator[Family | None]:
+def family_of(folder: Path, name: str, damage: list[str], remedy: str) -> Iterator[Family | None]:
     """Yield a column family of a database; None without the database or the family, or if it cannot be opened.
 
     Args:
         folder: the database.
         name: the family.
         damage: gets the reason if the database cannot be opened or read: other work is then still shown.
+        remedy: what to do about a damaged database.
     """
     if not is_database(folder):
         yield None
@@ -38,7 +40,7 @@ def family_of(folder: Path, name: str, damage: list[str]) -> Iterator[Family | N
 
     with contextlib.ExitStack() as opened:
         try:
-            reader = opened.enter_context(DatabaseReader(folder, (DEFAULT_FAMILY,), optional=(name,), remedy=_REMEDY))
+            reader = opened.enter_context(DatabaseReader(folder, (DEFAULT_FAMILY,), optional=(name,), remedy=remedy))
         except ReputError as error:
             damage.append(str(error))
             yield None

@@ -11,7 +11,8 @@ from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.pending import pop_database, timer_database, transaction_database
 from reput.formats.topics.system_topics import HALF_TOPIC
-from reput.store.pending.databases import family_of, guarded
+from reput.index.database import REMEDY
+from reput.store.pending.databases import COPY_REMEDY, family_of, guarded
 from reput.store.pending.delay_levels import delayed
 from reput.store.pending.half_row import PendingTransaction
 from reput.store.pending.orderly import held_in_order
@@ -106,7 +107,7 @@ class PendingWork:
 
     def _database(self, opened: contextlib.ExitStack) -> DatabaseTimers | None:
         folder = self._view.layout.root / paths.INDEX_DATABASE
-        family = opened.enter_context(family_of(folder, timer_database.FAMILY, self.damage))
+        family = opened.enter_context(family_of(folder, timer_database.FAMILY, self.damage, REMEDY))
         if family is None:
             return None
         from reput.store.pending.database_timers import DatabaseTimers
@@ -145,7 +146,7 @@ class PendingWork:
     def _database_halves(self, opened: contextlib.ExitStack) -> Iterator[PendingTransaction]:
         view, damage = self._view, self.damage
         folder = view.layout.root / paths.INDEX_DATABASE
-        family = opened.enter_context(family_of(folder, transaction_database.FAMILY, damage))
+        family = opened.enter_context(family_of(folder, transaction_database.FAMILY, damage, REMEDY))
         if family is None:
             return iter(())
         from reput.store.pending.database_halves import database_halves
@@ -190,7 +191,7 @@ class PendingWork:
         view.catch_up()
         held = held_by_checkpoints(view, self._progress(), self._timers(INT64_MAX, []), damage)
         yield from (of_checkpoint(view, one) for one in guarded(held, damage))
-        with family_of(view.layout.root / pop_database.FOLDER, pop_database.FAMILY, damage) as family:
+        with family_of(view.layout.root / pop_database.FOLDER, pop_database.FAMILY, damage, COPY_REMEDY) as family:
             if family is not None:
                 yield from guarded(of_database(view, family, damage), damage)
         for record in held_in_order(view.layout.root / paths.CONFIG, damage):
