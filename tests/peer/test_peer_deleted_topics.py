@@ -75,6 +75,7 @@ def test_a_topic_that_a_broker_deleted_and_made_again_was_damage(kind: str, tmp_
     assert {one.detail.partition(":")[0] for one in missing(store)} == queues - {"orders/1"}
 
 
+@takes_long
 def test_a_topic_of_batches_that_a_broker_deleted_and_brought_back_in_part_was_damage(tmp_path: Path) -> None:
     """The next start makes plain entries of its last batches: a note, and the broker starts on what a rebuild makes."""
     store, numbers = tmp_path / "store", itertools.count()
