@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import socket
+import sys
 import time
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
@@ -285,3 +286,22 @@ def _is_answered(broker: reput.RunningBroker) -> bool:
         return bool(Page.of(broker).get("reput_connections") is not None)
     except OSError:
         return False
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_connection_that_began_while_the_broker_ended_had_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Connections that are accepted while the broker ends end without an error, of theirs or of a task that is left."""
+    raised: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: raised.append(one.exc_type))
+    for number in range(5):
+        with contextlib.ExitStack() as clients, reput.serve(tmp_path / str(number), metrics_port=0) as broker:
+            assert broker.metrics_address is not None
+            host, _, port = broker.metrics_address.partition(":")
+            for _ in range(40):
+                clients.enter_context(socket.create_connection((host, int(port))))
+        gc.collect()
+    # A socket that the listener accepts in its last turn may close only when it is collected.
+    assert set(raised) <= {ResourceWarning}
+    assert not [record for record in caplog.records if record.name == "asyncio"]

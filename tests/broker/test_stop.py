@@ -20,7 +20,7 @@ import reput
 from broker.remoting import Client, pull_fields, send_fields
 from reput.broker.wire.codes import RequestCode
 from support.checked import assert_sound
-from support.search import cases
+from support.search import cases, takes_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,6 +160,7 @@ def test_a_broker_ends_soon_in_any_state(number: int, tmp_path: Path) -> None:
         assert_sound(store)
 
 
+@takes_long
 def test_a_broker_that_compiles_kernels_ends_at_once(tmp_path: Path) -> None:
     """SIGTERM while kernels are compiled, which takes a minute, ends it; the store is as it was before."""
     store = tmp_path / "store"

@@ -39,6 +39,7 @@ from reput.kernels.compiled.cache import are_cached
 
 log = logging.getLogger("reput.broker")
 _STOP_S = 30.0
+_CLOSING_TURNS = 8
 
 
 class RunningBroker(Closing):
@@ -210,6 +211,7 @@ class RunningBroker(Closing):
         listening.close()
         await pages.stop()
         await self._server.stop()
+        await _end_tasks()
 
     def close(self) -> None:
         """Answer what was asked, close all connections, and close the store; a second call does nothing."""
@@ -219,6 +221,17 @@ class RunningBroker(Closing):
             if self._thread.is_alive():
                 raise AccessError(f"{self.path}: the broker has not ended within {_STOP_S:.0f} s; the store stays open")
         self._resources.close()
+
+
+async def _end_tasks() -> None:
+    """End all other tasks of the loop: a connection that was accepted just before may begin only now."""
+    for _ in range(_CLOSING_TURNS):
+        # A turn each: a task that is cancelled before its first one closes nothing, and sockets close in later ones.
+        await asyncio.sleep(0)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def serve(

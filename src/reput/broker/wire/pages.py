@@ -38,7 +38,7 @@ class PageServer:
 
     async def start(self, listener: socket.socket) -> None:
         """Begin to serve."""
-        self._server = await asyncio.start_server(self._connected, sock=listener, limit=MAX_REQUEST)
+        self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_REQUEST)
 
     async def stop(self) -> None:
         """End all connections."""
@@ -50,12 +50,18 @@ class PageServer:
         # The loop closes the sockets in its next turn.
         await asyncio.sleep(0)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # asyncio itself would log the end of its own task as an error
         is_one_too_many = len(self._served) >= MAX_PAGE_CONNECTIONS
+        task = asyncio.get_running_loop().create_task(self._connected(reader, writer, is_one_too_many))
         self._served.add(task)
         task.add_done_callback(self._served.discard)
+        # A client that does not read, one that the broker's end cuts off, and one whose task has not begun yet.
+        task.add_done_callback(lambda _: writer.transport.abort())
+
+    async def _connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_one_too_many: bool
+    ) -> None:
         try:
             async with asyncio.timeout(PAGE_TIME_OUT_S):
                 if not is_one_too_many:
@@ -64,9 +70,6 @@ class PageServer:
                 await writer.wait_closed()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a connection for %s has ended: %r", self._path, error)
-        finally:
-            # A client that does not read, and one that the broker's end cuts off.
-            writer.transport.abort()
 
     async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
