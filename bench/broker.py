@@ -45,7 +45,7 @@ from workload import REPOSITORY
 from broker.clients.brokers import Serving, make_topics, talking_rocketmq
 from broker.remoting import Client, pull_fields
 from peer import peer
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

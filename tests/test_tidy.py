@@ -44,6 +44,7 @@ LEVELS = {
     "embedded": 10,  # MessageStore: the same for an open store
     "reput": 10,  # the public face itself
     "broker": 11,  # serves an open MessageStore
+    "client": 11,  # talks to brokers
     "cli": 12,
     "__main__": 13,
 }
@@ -59,11 +60,11 @@ FOLDER_LEVELS = {
         "java": 0,
         "database": 1,
         "topics": 1,
-        "wire": 1,
         "log": 2,
         "queue": 2,
         "config": 3,
         "pending": 4,
+        "wire": 4,
         "index": 5,
         "own": 6,
     },

@@ -7,9 +7,9 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.record import Record, decode_record
 from reput.formats.wire import remoting as frames
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import FrameReader, RemotingFrame
 
 if TYPE_CHECKING:

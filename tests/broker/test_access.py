@@ -9,9 +9,10 @@ import pytest
 
 import reput
 from broker.remoting import Client, send_fields, wait_until
-from reput.broker.wire.access import AccessKeys, read_access_keys, signature_of
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.broker.wire.access import AccessKeys, read_access_keys
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import RemotingFrame
+from reput.formats.wire.signature import signature_of
 
 if TYPE_CHECKING:
     from pathlib import Path

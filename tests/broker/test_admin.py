@@ -10,9 +10,9 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
-from reput.broker.wire.bodies import QueueName, write_queue_table
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.record import decode_message_id
+from reput.formats.wire.bodies import QueueName, write_queue_table
+from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from reput.formats.wire.remoting import RemotingFrame

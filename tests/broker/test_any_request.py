@@ -14,9 +14,9 @@ import reput
 from broker.remoting import Client, pull_fields, send_fields
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
-from reput.broker.wire.codes import ResponseCode
 from reput.formats.log.client_batch import HEAD
 from reput.formats.wire import remoting as frames
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.broker.wire.listener import listen
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire import remoting as frames
+from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

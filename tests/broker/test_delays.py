@@ -13,9 +13,9 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.properties import text_properties
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
 
 if TYPE_CHECKING:

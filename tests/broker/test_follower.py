@@ -17,7 +17,7 @@ import pytest
 import reput
 from broker.remoting import Client, wait_until
 from reput.broker import follower
-from reput.broker.wire.codes import ResponseCode
+from reput.formats.wire.codes import ResponseCode
 from support.checked import assert_sound
 from support.search import takes_long
 

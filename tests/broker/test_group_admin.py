@@ -10,10 +10,10 @@ import pytest
 
 import reput
 from broker.remoting import Client, pull_fields
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.java.fastjson import parse_fastjson, parse_object_keyed
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.wire import remoting as frames
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import IS_ANSWER, RemotingFrame
 
 if TYPE_CHECKING:

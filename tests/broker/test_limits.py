@@ -26,9 +26,9 @@ from reput.broker.handlers import members
 from reput.broker.services import holds, syncs
 from reput.broker.state import configuration, locks, state
 from reput.broker.wire import connection
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.files import fs
 from reput.formats.wire import remoting as frames
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append import append_file
 from support.checked import assert_sound
 from support.disks import fill, mounted, remount

@@ -17,8 +17,8 @@ import reput
 from broker.remoting import Client, records, send_fields, wait_until
 from reput.broker import server
 from reput.broker.wire import pages
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.record import decode_message_id
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.prometheus import CONTENT_TYPE
 from reput.formats.wire.remoting import IS_ONE_WAY
 from support.metrics import Page

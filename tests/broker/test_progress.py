@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import reput
 from broker.remoting import Client, wait_until
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.cli.main import cli
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from support import golden
 
 if TYPE_CHECKING:

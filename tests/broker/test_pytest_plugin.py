@@ -11,7 +11,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies
-from reput.broker.wire.codes import ResponseCode
+from reput.formats.wire.codes import ResponseCode
 
 ROOT = Path(__file__).parents[2]
 THEIR_TESTS = """

@@ -10,9 +10,9 @@ import pytest
 import reput
 from broker.remoting import Client, wait_until
 from broker.test_broker import batch, records
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import decode_message_id
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from broker.remoting import Client, send_fields
 from broker.test_broker import batch
 from reput.broker import serve
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
-from reput.broker.wire.bodies import QueueName
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.bodies import QueueName
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.metadata.tables import Table
 from support import golden, stores

@@ -18,7 +18,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, pull_fields, send_fields
-from reput.broker.wire.codes import RequestCode
+from reput.formats.wire.codes import RequestCode
 from support.checked import assert_sound
 from support.search import cases, takes_long
 

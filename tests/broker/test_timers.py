@@ -15,10 +15,10 @@ import pytest
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
 from reput.broker.services import timers
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.formats.log.properties import text_properties
 from reput.formats.pending import timer_checkpoint, timer_wheel
 from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.store.write import timer_files
 from support import golden
 from support.checked import assert_sound

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.remoting import Client
-from reput.broker.wire.codes import ResponseCode
 from reput.cli.shared.log_lines import FORMATS, JSON, TEXT, logged
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from pathlib import Path

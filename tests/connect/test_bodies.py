@@ -12,10 +12,9 @@ import pytest
 import reput
 from reput.connect.scan import log_scan
 from reput.errors import ConfigError
-from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.record import FLAG_COMPRESSED, FLAG_INNER_BATCH, FLAG_NEED_UNWRAP
 from support import frames, golden, stores
-from support.encoders import encode_messages
 from support.records import LogBuilder
 
 if TYPE_CHECKING:

@@ -20,12 +20,11 @@ from reput.connect.options.selection import selection_of
 from reput.connect.plan import plan_batch
 from reput.errors import DamagedStoreError, DataLossError
 from reput.formats import paths
-from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.properties import encode_properties
 from reput.formats.log.record import FLAG_INNER_BATCH, FLAG_NEED_UNWRAP
 from reput.log.encode.message import Message
 from support import frames, golden, inner, stores
-from support.encoders import encode_messages
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from reput.broker.handlers.table import HANDLERS
 from reput.broker.services import holds, syncs, transactions
 from reput.broker.state import configuration, consumers, locks, state
 from reput.broker.wire import client_calls, connection, listener, pages, requests
-from reput.broker.wire.codes import RequestCode
+from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.remoting import MAX_FRAME_SIZE
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE, DEFAULT_SYNC_FLUSH_TIMEOUT_MS
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES

@@ -22,7 +22,7 @@ import pyarrow as pa
 from reput.files.maps import MapTable
 from reput.formats.index.index_file import ITEM_SIZE
 from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
-from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.kernels import (
@@ -68,7 +68,6 @@ from reput.log.encode.encode import RecordEncoder
 from reput.log.encode.message import MessageRefusedError
 from reput.log.encode.queue_directory import EncodeBuffer, QueueDirectory
 from reput.log.encode.topics import TopicTable
-from support.encoders import encode_messages
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.hashes import java_hash
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed

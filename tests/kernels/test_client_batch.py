@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.formats.layout import INT32_MAX
-from reput.formats.log.client_batch import InnerMessage, decode_messages
+from reput.formats.log.client_batch import InnerMessage, decode_messages, encode_messages
 from reput.kernels import client_kernels
 from reput.kernels.layouts.client_batch import BROKEN, SPLIT, SPLIT_LAYOUT, UNUSUAL, SplitAt, most_rows
 from reput.kernels.layouts.records import address_of, words_of
-from support.encoders import encode_messages
 from support.twins import TWINS
 
 USUAL = (b"", b"a\x01b", b"a\x01b\x02", b"TAGS\x01t\x02KEYS\x01k", b"DEL\x01x", b"\xff\x01\xfe")

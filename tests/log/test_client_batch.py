@@ -9,14 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.formats.log.client_batch import InnerMessage
+from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import Host
 from reput.log.encode import client_batch, laid_out, queue_directory
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log
-from support.encoders import encode_messages
 from support.twins import TWINS
 
 if TYPE_CHECKING:

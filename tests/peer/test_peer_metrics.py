@@ -13,7 +13,7 @@ import pytest
 import reput
 from broker.remoting import Client, wait_until
 from peer import peer as peers
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.metrics import Page
 from support.search import takes_long
 

@@ -16,12 +16,11 @@ from reput.connect.options.options import read_options
 from reput.connect.stream import RocketmqStreamReader
 from reput.connect.writer import RocketmqWriter
 from reput.errors import StoreLockedError
-from reput.formats.log.client_batch import InnerMessage, decode_messages
+from reput.formats.log.client_batch import InnerMessage, decode_messages, encode_messages
 from reput.formats.log.properties import encode_properties, text_properties
 from reput.formats.log.record import FLAG_INNER_BATCH, FLAG_NEED_UNWRAP, Record, encode_record
 from reput.store.owner.holders import Writer
 from support import frames
-from support.encoders import encode_messages
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
 
 from reput.formats.java.hashing import utf16_units
-from reput.formats.log.client_batch import HEAD, HEAD_SIZE, LENGTH_SIZE, InnerMessage
 from reput.formats.log.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE
 from reput.formats.pending.pop_database import PopRecord
 from reput.formats.pending.timer_database import TIMER_VALUE
@@ -22,17 +20,6 @@ def magic_for_topic(topic: bytes) -> int:
     """Return v2 for topics of more than 127 UTF-16 units, otherwise v1 (autoMessageVersionOnTopicLen)."""
     units = sum(1 for _ in utf16_units(topic))
     return MAGIC_V2 if units > V2_TOPIC_LENGTH_ABOVE else MAGIC_V1
-
-
-def encode_messages(messages: Sequence[InnerMessage]) -> bytes:
-    """Return the body of a batch that a client made."""
-    return b"".join(
-        HEAD.struct.pack(HEAD_SIZE + len(one.body) + LENGTH_SIZE + len(one.properties), 0, 0, one.flag, len(one.body))
-        + one.body
-        + len(one.properties).to_bytes(LENGTH_SIZE, signed=True)
-        + one.properties
-        for one in messages
-    )
 
 
 def encode_ext_unit(unit: Unit) -> bytes:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.state.configuration import CLUSTER, READ, WRITE, is_system_topic, queue_count
 from reput.broker.state.statistics import OTHER_CODE, Histogram
-from reput.broker.wire.codes import RequestCode, ResponseCode
 from reput.files import fs
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.prometheus import COUNTER, GAUGE, HISTOGRAM, Buckets, Metric, Series, encode
 from reput.formats.wire.remoting import LANGUAGES, version_name
 from reput.times import now_ms

@@ -23,9 +23,9 @@ from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
 from reput.broker.state.configuration import MAX_QUEUES
 from reput.broker.wire.access import AccessKeys, read_access_keys
-from reput.broker.wire.codes import RefusedError
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server
 from reput.broker.wire.pages import PageServer
+from reput.broker.wire.refusals import RefusedError
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig, rocketmq_names
 from reput.embedded import MessageStore
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import reput
 from broker.remoting import Client
 from peer import peer
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.kernels.warm import warm_store_kernels
 
 if TYPE_CHECKING:

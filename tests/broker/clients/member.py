@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.clients.relay import Relay
 from broker.remoting import Client
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,8 +31,8 @@ from broker.clients.brokers import Serving, make_topics
 from broker.clients.run import java_words
 from broker.remoting import Client
 from peer import peer
-from reput.broker.wire.codes import RequestCode
 from reput.formats.java.fastjson import parse_fastjson
+from reput.formats.wire.codes import RequestCode
 from support.checked import assert_sound
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import reput
 from broker.clients import brokers
 from broker.remoting import Client
 from broker.test_broker import bodies
-from reput.broker.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from support import stores
 
 if TYPE_CHECKING:

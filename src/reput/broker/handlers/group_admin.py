@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from reput.broker.state.consumers import ClientInfo
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.bodies import QueueName, queues_of, write_queue_table
-from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.broker.wire.requests import MAX_JSON
 from reput.formats.java.fastjson import parse_object_keyed, write_fastjson
 from reput.formats.log.record import decode_message_id
+from reput.formats.wire.bodies import QueueName, queues_of, write_queue_table
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import LANGUAGES
 
 if TYPE_CHECKING:

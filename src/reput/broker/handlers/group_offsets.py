@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from reput.broker.state.configuration import check_queue_id, queue_count
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.bodies import QueueName, write_queue_table
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.config import consumer_offset
 from reput.formats.java.fastjson import write_fastjson
+from reput.formats.wire.bodies import QueueName, write_queue_table
+from reput.formats.wire.codes import ResponseCode
 from reput.times import now_ms
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.java.fastjson import write_fastjson
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

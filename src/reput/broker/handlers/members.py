@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.broker.state.consumers import ClientInfo, ConsumerKind, subscription_of
+from reput.broker.state.consumers import ClientInfo, ConsumerKind, filter_of
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.bodies import queues_of
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.topics.system_topics import RETRY_PREFIX
 from reput.formats.topics.topic_names import MAX_NAME_LENGTH
+from reput.formats.wire.bodies import queues_of
+from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.subscription import subscription_of
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -92,7 +94,7 @@ def check_client_config(broker: Broker, request: Request) -> Answer:  # noqa: AR
     subscription = subscription_of(request.json().get("subscriptionData"))
     if subscription is not None:
         try:
-            subscription.filter()
+            filter_of(subscription)
         except ConfigError as error:
             refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
     return Answer()

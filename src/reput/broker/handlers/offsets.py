@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from reput.broker.state.configuration import check_queue_id
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

@@ -1,6 +1,6 @@
 """Pulls: messages at once, or when they arrive (`services.holds`).
 
-Source: `PullMessageProcessor`, `PullSysFlag`.
+Source: `PullMessageProcessor`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
 from reput.broker.state.configuration import READ, queue_count
-from reput.broker.state.consumers import BROADCASTING, Subscription
+from reput.broker.state.consumers import BROADCASTING, filter_of
 from reput.broker.state.known_headers import PullHeader, pull_key
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.headers import CLASS_FILTER_FLAG, COMMIT_FLAG, SUBSCRIPTION_FLAG, SUSPEND_FLAG
+from reput.formats.wire.subscription import Subscription
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetResult, GetStatus
 from reput.store.read.sql_filter import SqlFilter
@@ -24,8 +27,6 @@ from reput.store.read.tag_filter import TagFilter
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
-
-COMMIT_FLAG, SUSPEND_FLAG, SUBSCRIPTION_FLAG, CLASS_FILTER_FLAG = 1, 2, 4, 8
 
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -114,7 +115,7 @@ def _subscription(
 
 def _filter(subscription: Subscription) -> TagFilter | SqlFilter | None:
     try:
-        return subscription.filter()
+        return filter_of(subscription)
     except ConfigError as error:
         refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}")
 

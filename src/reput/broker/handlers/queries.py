@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.property_names import INNER_MULTI_DISPATCH, REAL_TOPIC
 from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

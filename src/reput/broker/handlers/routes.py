@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from reput.broker.state.configuration import CLUSTER, is_system_topic
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.java.fastjson import write_fastjson
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

@@ -17,9 +17,10 @@ from reput.broker.handlers.send_header import find_or_create_group_topic
 from reput.broker.services.delivery import copy_of
 from reput.broker.state.configuration import MAX_QUEUES, queue_count
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.log.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

@@ -10,32 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
 from reput.broker.state.known_headers import SendHeader, send_key
-from reput.broker.wire.codes import RequestCode, ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.log.properties import with_further
 from reput.formats.log.property_names import DELAY, NAME_END
 from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.headers import LONG_NAMES, SHORT_NAMES
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
-_SHORT_NAMES: Final = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsumeTimes": "j",
-    "maxReconsumeTimes": "l",
-    "batch": "m",
-}
-"""The letters of the second version's header."""
-_LONG_NAMES: Final = {name: name for name in _SHORT_NAMES}
 _KEPT_FLAGS: Final = FLAG_COMPRESSED | FLAG_MULTI_TAGS | COMPRESSION_MASK
 """The bits of sysFlag that a sender sets; the others are the store's."""
 
@@ -63,7 +49,7 @@ def admit_send(broker: Broker, request: Request) -> SendHeader:
 
 def _admit_anew(broker: Broker, request: Request) -> SendHeader:
     code = request.frame.code
-    names = _LONG_NAMES if code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
+    names = LONG_NAMES if code == RequestCode.SEND_MESSAGE else SHORT_NAMES
     request.text(names["producerGroup"])
     topic = check_topic(request.text(names["topic"]))
     default_topic = request.text(names["defaultTopic"])

@@ -19,11 +19,12 @@ from reput.broker.state.configuration import CLUSTER
 from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer, unavailable
-from reput.broker.wire.codes import RequestCode, ResponseCode, refuse, refuse_as_busy
+from reput.broker.wire.refusals import refuse, refuse_as_busy
 from reput.formats.log import client_batch
 from reput.formats.log import property_names as names
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties, with_further
 from reput.formats.log.property_names import DELAY, NAME_END, PROPERTY_END, SHARDING_KEY, UNIQUE_KEY
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import EncodedProperties, Message, PutStatus
 

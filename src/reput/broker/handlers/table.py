@@ -19,7 +19,7 @@ from reput.broker.handlers import (
     status,
     topics,
 )
-from reput.broker.wire.codes import RequestCode
+from reput.formats.wire.codes import RequestCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

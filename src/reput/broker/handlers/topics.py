@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.state.configuration import check_topic, is_system_topic, queue_count
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.bodies import QueueName, write_queue_table
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.topics.lite_topics import MESSAGE_TYPE
+from reput.formats.wire.bodies import QueueName, write_queue_table
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker

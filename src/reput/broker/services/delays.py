@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from reput.broker.services.delivery import copy_of, deliver, real_place
 from reput.broker.services.due import AGAIN_S, Arrival, DueLoop, NextLook
 from reput.broker.state.statistics import MessageKind
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats import paths
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from reput.formats.topics.system_topics import HALF_TOPIC, SCHEDULE_GROUP, SCHEDULE_TOPIC
+from reput.formats.wire.codes import ResponseCode
 from reput.log.encode.message import Message
 from reput.store.progress.delays import DelayProgress
 from reput.times import now_ms

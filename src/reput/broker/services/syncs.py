@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.wire.codes import refuse_as_busy
+from reput.broker.wire.refusals import refuse_as_busy
 from reput.log.append.settings import DEFAULT_SYNC_FLUSH_TIMEOUT_MS
 from reput.log.encode.message import PutStatus
 

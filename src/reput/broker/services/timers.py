@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.services.delivery import copy_of, deliver, real_place
 from reput.broker.services.due import LONGEST_WAIT_S, Arrival, DueLoop, NextLook
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.java.java_numbers import parse_whole
@@ -43,6 +43,7 @@ from reput.formats.log.property_names import (
 )
 from reput.formats.pending.timer_log import DELETE, TimerUnit
 from reput.formats.topics.system_topics import TIMER_TOPIC
+from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.recall_handle import RecallHandle, decode_recall_handle, encode_recall_handle
 from reput.log.encode.message import Message
 from reput.store.pending.timer_wheel import PRECISION_MS, has_timer_log

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.delivery import copy_of, real_place
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import RequestCode, ResponseCode, refuse, refuse_as_busy
+from reput.broker.wire.refusals import refuse, refuse_as_busy
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.properties import encode_properties
@@ -46,6 +46,7 @@ from reput.formats.log.property_names import (
 from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
 from reput.formats.pending.transactions import REMOVE_TAG, encode_ended_offsets, ended_offsets
 from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append.settings import DEFAULT_FILE_RESERVED_HOURS
 from reput.log.encode.message import Message
 from reput.store.read.queue_walk import pulls_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError, NoSpaceError
 from reput.formats.config import data_version
 from reput.formats.topics.system_topics import (
@@ -33,6 +33,7 @@ from reput.formats.topics.system_topics import (
     TIMER_TOPIC,
 )
 from reput.formats.topics.topic_names import is_client_name, topic_fault
+from reput.formats.wire.codes import ResponseCode
 from reput.store.metadata.configurations import Configurations
 
 log = logging.getLogger("reput.broker")

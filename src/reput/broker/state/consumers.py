@@ -2,7 +2,7 @@
 
 Members live in memory: clients register again by their next heartbeat.
 
-Source: `ConsumerManager`, `ConsumerGroupInfo`, `SubscriptionData`.
+Source: `ConsumerManager`, `ConsumerGroupInfo`.
 """
 
 from __future__ import annotations
@@ -12,57 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from reput.errors import ConfigError
-from reput.formats.config.consumer_filter import SQL92, TAG
-from reput.formats.java.hashing import java_string_hash
-from reput.formats.layout import INT64_MAX
+from reput.formats.config.consumer_filter import SQL92
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
 if TYPE_CHECKING:
     from reput.broker.wire.connection import Connection
+    from reput.formats.wire.subscription import Subscription
 
 BROADCASTING = "BROADCASTING"
 MAX_EXPRESSION: Final = 1 << 16
 """The longest filter, by tags or SQL92 (characters)."""
-
-
-class Subscription(NamedTuple):
-    """The messages that a group wants of a topic. `version`: the client's clock when it changed (ms)."""
-
-    topic: str
-    expression: str
-    kind: str
-    version: int
-
-    def filter(self) -> TagFilter | SqlFilter | None:
-        """Return the filter of a pull; None if it wants everything.
-
-        Raises:
-            ConfigError: the expression is not SQL92, or too long.
-        """
-        if len(self.expression) > MAX_EXPRESSION:
-            raise ConfigError(f"a filter of {len(self.expression)} characters: the most is {MAX_EXPRESSION}")
-        if self.kind == SQL92:
-            return SqlFilter(self.expression)
-        return TagFilter(self.expression) if not self._wants_all else None
-
-    @property
-    def _wants_all(self) -> bool:
-        return self.expression.strip() in {"", "*"}
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the JSON object by which RocketMQ's answers describe a subscription."""
-        has_tags = self.kind == TAG and not self._wants_all
-        tags = [tag.strip() for tag in self.expression.split("||") if tag.strip()] if has_tags else []
-        return {
-            "classFilterMode": False,
-            "codeSet": [java_string_hash(tag) for tag in tags],
-            "expressionType": self.kind,
-            "subString": self.expression,
-            "subVersion": self.version,
-            "tagsSet": tags,
-            "topic": self.topic,
-        }
 
 
 class ClientInfo(NamedTuple):
@@ -205,15 +165,15 @@ class Consumers:
                 self._notify(connection, group)
 
 
-def subscription_of(values: Any) -> Subscription | None:
-    """Return the subscription that a client's JSON describes; None if it has no topic."""
-    if not isinstance(values, dict) or not isinstance(values.get("topic"), str):
-        return None
-    expression, version = values.get("subString"), values.get("subVersion")
-    kind = SQL92 if values.get("expressionType") == SQL92 else TAG
-    return Subscription(
-        values["topic"],
-        expression if isinstance(expression, str) else "*",
-        kind,
-        version if type(version) is int and abs(version) <= INT64_MAX else 0,
-    )
+def filter_of(subscription: Subscription) -> TagFilter | SqlFilter | None:
+    """Return the filter of pulls under a subscription; None if it wants everything.
+
+    Raises:
+        ConfigError: the expression is not SQL92, or too long.
+    """
+    expression = subscription.expression
+    if len(expression) > MAX_EXPRESSION:
+        raise ConfigError(f"a filter of {len(expression)} characters: the most is {MAX_EXPRESSION}")
+    if subscription.kind == SQL92:
+        return SqlFilter(expression)
+    return None if subscription.wants_all else TagFilter(expression)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reput.broker.wire.bodies import QueueName
+    from reput.formats.wire.bodies import QueueName
 
 MAX_LOCKS: Final = 1_000_000
 """The most queues that are locked; a further one is not, and its client asks again."""

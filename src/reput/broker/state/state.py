@@ -19,15 +19,16 @@ from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeade
 from reput.broker.state.locks import QueueLocks
 from reput.broker.state.producers import Producers
 from reput.broker.state.statistics import Statistics
-from reput.broker.state.unique_keys import UniqueKeys
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.client_calls import ClientCalls
-from reput.broker.wire.codes import RefusedError, RequestCode, ResponseCode, refuse_as_busy
 from reput.broker.wire.connection import about
+from reput.broker.wire.refusals import RefusedError, refuse_as_busy
 from reput.errors import ReputError
 from reput.formats.log.record import encode_message_id, encode_message_ids
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import FrameError
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
+from reput.log.encode.unique_keys import UniqueKeys
 from reput.store.metadata.tables import Table
 
 if TYPE_CHECKING:

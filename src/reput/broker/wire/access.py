@@ -1,17 +1,12 @@
-"""Access keys: a request is served only if it is signed with the secret of a known key.
+"""Access keys: a request is served only if it is signed with the secret of a known key (`formats.wire.signature`).
 
-A client adds `AccessKey`, perhaps `SecurityToken`, and `Signature`: the base64 of HMAC-SHA1, under the secret, of the
-values of all its header fields but the signature, ordered by their names, and then the body. All requests are signed,
-those to the name server too. A key may do everything; there are no rights by topic or group.
+All requests are signed, those to the name server too. A key may do everything; there are no rights by topic or group.
 
-Source: `AclClientRPCHook`, `AclUtils.combineRequestContent`, `AclSigner`, and for what clients up to 4.9.3 do not sign
-`DefaultAuthenticationContextBuilder`.
+Source: `AclClientRPCHook`, and for what clients up to 4.9.3 do not sign `DefaultAuthenticationContextBuilder`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import ConfigError
 from reput.files import fs
+from reput.formats.wire.signature import ACCESS_KEY, SIGNATURE, signature_of
 
 if TYPE_CHECKING:
     from reput.formats.wire.remoting import RemotingFrame
 
-ACCESS_KEY: Final = "AccessKey"
-SIGNATURE: Final = "Signature"
 _LATER_FIELD: Final = "_UNIQUE_KEY_QUERY"
 _V4_9_3 = 399
 """A client of this version or an older one adds the field to a request that it has signed."""
@@ -63,14 +57,6 @@ class AccessKeys:
         wanted = signature_of(signed, frame.body, secret)
         given = frame.fields.get(SIGNATURE, "").encode("utf-8", "replace")
         return None if hmac.compare_digest(wanted, given) else "check signature failed"
-
-
-def signature_of(fields: Mapping[str, str], body: bytes, secret: bytes) -> bytes:
-    """Return the signature of a request, in base64."""
-    values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
-    signed = hmac.new(secret, values.encode("utf-8", "surrogatepass"), hashlib.sha1)
-    signed.update(body)
-    return base64.b64encode(signed.digest())
 
 
 def read_access_keys(path: Path | str) -> dict[str, str]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from reput.broker.wire.codes import ResponseCode
 from reput.errors import ConfigError, NoSpaceError, ReputError, TailFullError
+from reput.formats.wire.codes import ResponseCode
 
 
 class Answer(NamedTuple):

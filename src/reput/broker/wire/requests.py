@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
 from reput.formats.java.java_numbers import parse_whole
+from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.remoting import FrameError, read_json
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ Source: `MessageDecoder.decodeMessages`, `encodeMessage`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from reput.formats.layout import Field, Layout
@@ -55,3 +56,17 @@ def decode_messages(data: bytes) -> list[InnerMessage] | None:
             return None
         found.append(InnerMessage(flag, data[body_at:length_at], data[properties_at:at]))
     return found or None
+
+
+def encode_messages(messages: Iterable[InnerMessage]) -> bytes:
+    """Return the body of a batch that has these messages.
+
+    Raises:
+        OverflowError: the properties of a message are longer than 32,767 bytes.
+    """
+    pieces: list[bytes] = []
+    for flag, body, properties in messages:
+        size = HEAD_SIZE + len(body) + LENGTH_SIZE + len(properties)
+        length = len(properties).to_bytes(LENGTH_SIZE, signed=True)
+        pieces += (HEAD.struct.pack(size, 0, 0, flag, len(body)), body, length, properties)
+    return b"".join(pieces)

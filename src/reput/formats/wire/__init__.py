@@ -1,4 +1,4 @@
-"""Bytes between processes: frames of the remoting protocol, handles of recalls, and the text of Prometheus' metrics.
+"""Bytes between processes: the remoting protocol of RocketMQ's brokers and clients, and the text for Prometheus.
 
-May import `layout` and `java`.
+May import `layout`, `java`, `topics`, `log` and `config`.
 """

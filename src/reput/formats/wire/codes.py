@@ -1,4 +1,4 @@
-"""The request and response codes that the broker knows, by RocketMQ's names.
+"""The request and response codes that the broker and the client know, by RocketMQ's names.
 
 Source: `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`.
 """
@@ -6,11 +6,10 @@ Source: `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NoReturn
 
 
 class RequestCode(IntEnum):
-    """The requests that have a handler, or that the broker sends."""
+    """The requests that the broker serves or sends; the client sends some of them."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -76,6 +75,8 @@ class ResponseCode(IntEnum):
     SYSTEM_BUSY = 2
     REQUEST_CODE_NOT_SUPPORTED = 3
     FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
     MESSAGE_ILLEGAL = 13
     SERVICE_NOT_AVAILABLE = 14
     NO_PERMISSION = 16
@@ -89,25 +90,9 @@ class ResponseCode(IntEnum):
     SUBSCRIPTION_NOT_LATEST = 25
     SUBSCRIPTION_GROUP_NOT_EXIST = 26
     INVALID_PARAMETER = 29
+    NO_BUYER_ID = 204
+    NOT_IN_CURRENT_UNIT = 205
     CONSUMER_NOT_ONLINE = 206
     CONSUME_MSG_TIMEOUT = 207
     ILLEGAL_OPERATION = 604
-
-
-class RefusedError(Exception):
-    """A request cannot be served: the code and the text of its answer. Only the broker sees it."""
-
-    def __init__(self, code: ResponseCode, remark: str) -> None:
-        super().__init__(remark)
-        self.code = code
-        self.remark = remark
-
-
-def refuse(code: ResponseCode, remark: str) -> NoReturn:
-    """Refuse the request that is being served."""
-    raise RefusedError(code, remark)
-
-
-def refuse_as_busy() -> NoReturn:
-    """Refuse the request that is being served: too many wait. The words are those of `BrokerFastFailure`."""
-    refuse(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]system busy, start flow control for a while")
+    GO_AWAY = 1500

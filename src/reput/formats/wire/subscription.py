@@ -1,0 +1,63 @@
+"""The subscription of a consumer group to a topic, as heartbeats and answers have it in JSON.
+
+Source: `SubscriptionData`, `FilterAPI.buildSubscriptionData`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.java.hashing import java_string_hash
+from reput.formats.layout import INT64_MAX
+
+EVERYTHING = "*"
+_SEPARATOR = "||"
+
+
+class Subscription(NamedTuple):
+    """The messages that a group wants of a topic. `version`: the client's clock when it changed (ms)."""
+
+    topic: str
+    expression: str
+    kind: str
+    version: int
+
+    @property
+    def wants_all(self) -> bool:
+        """True for a filter by tags that all messages pass."""
+        return self.kind == TAG and self.expression.strip() in {"", EVERYTHING}
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags that it names; empty for all messages, and for a filter by SQL92."""
+        if self.kind != TAG or self.wants_all:
+            return []
+        return [tag.strip() for tag in self.expression.split(_SEPARATOR) if tag.strip()]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON object that RocketMQ writes for a subscription."""
+        tags = self.tags
+        return {
+            "classFilterMode": False,
+            "codeSet": [java_string_hash(tag) for tag in tags],
+            "expressionType": self.kind,
+            "subString": self.expression,
+            "subVersion": self.version,
+            "tagsSet": tags,
+            "topic": self.topic,
+        }
+
+
+def subscription_of(values: Any) -> Subscription | None:
+    """Return the subscription that a client's JSON describes; None if it has no topic."""
+    if not isinstance(values, dict) or not isinstance(values.get("topic"), str):
+        return None
+    expression, version = values.get("subString"), values.get("subVersion")
+    kind = SQL92 if values.get("expressionType") == SQL92 else TAG
+    return Subscription(
+        values["topic"],
+        expression if isinstance(expression, str) else EVERYTHING,
+        kind,
+        version if type(version) is int and abs(version) <= INT64_MAX else 0,
+    )
