@@ -4,6 +4,7 @@
     report = reput.rebuild("/path/to/store")        # both indexes from the log, with Spark
     report = reput.check("/path/to/store")          # are the indexes what the log says?
     store = reput.MessageStore.open("/path/to/store")   # put, get, look up
+    producer = reput.Producer("group", "host:9876")     # send to a broker; reput.Consumer gets
 
 Importing this package is cheap: Spark, numba and pyarrow are loaded by the calls that need them.
 """
@@ -16,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reput.api import check, convert, diff, export, follow, info, read_report, rebuild, register, scan
     from reput.broker.serve import RunningBroker, serve
+    from reput.client.blocking import Consumer, Producer
+    from reput.client.consumer import AsyncConsumer
+    from reput.client.producer import AsyncProducer
+    from reput.client.received import ReceivedMessage
+    from reput.client.results import SendResult, SendStatus
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
         AccessError,
+        BrokerError,
+        ClientError,
         ClosedError,
         ConfigError,
         DamagedLogError,
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
         FlushError,
         ForkedStoreError,
         NewerDatabaseError,
+        NoRouteError,
         NoSpaceError,
         NotAStoreError,
         PutError,
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
         StaleEpochError,
         StoreLockedError,
         TailFullError,
+        TimedOutError,
+        UnreachableError,
         UnsupportedStoreError,
     )
     from reput.formats.log.record import Host
@@ -69,8 +80,17 @@ _HOMES = {
     "scan": "reput.api",
     "RunningBroker": "reput.broker.serve",
     "serve": "reput.broker.serve",
+    "Consumer": "reput.client.blocking",
+    "Producer": "reput.client.blocking",
+    "AsyncConsumer": "reput.client.consumer",
+    "AsyncProducer": "reput.client.producer",
+    "ReceivedMessage": "reput.client.received",
+    "SendResult": "reput.client.results",
+    "SendStatus": "reput.client.results",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
+    "BrokerError": "reput.errors",
+    "ClientError": "reput.errors",
     "ClosedError": "reput.errors",
     "ConfigError": "reput.errors",
     "DamagedLogError": "reput.errors",
@@ -81,6 +101,7 @@ _HOMES = {
     "FlushError": "reput.errors",
     "ForkedStoreError": "reput.errors",
     "NewerDatabaseError": "reput.errors",
+    "NoRouteError": "reput.errors",
     "NoSpaceError": "reput.errors",
     "NotAStoreError": "reput.errors",
     "PutError": "reput.errors",
@@ -88,13 +109,20 @@ _HOMES = {
     "StaleEpochError": "reput.errors",
     "StoreLockedError": "reput.errors",
     "TailFullError": "reput.errors",
+    "TimedOutError": "reput.errors",
+    "UnreachableError": "reput.errors",
     "UnsupportedStoreError": "reput.errors",
 }
 
 __all__ = [
     "AccessError",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "BrokerError",
+    "ClientError",
     "ClosedError",
     "ConfigError",
+    "Consumer",
     "DamagedLogError",
     "DamagedStoreError",
     "DataLossError",
@@ -108,19 +136,26 @@ __all__ = [
     "Message",
     "MessageStore",
     "NewerDatabaseError",
+    "NoRouteError",
     "NoSpaceError",
     "NotAStoreError",
+    "Producer",
     "PullLimits",
     "PutError",
     "PutResult",
     "PutStatus",
+    "ReceivedMessage",
     "ReputError",
     "RunningBroker",
+    "SendResult",
+    "SendStatus",
     "SqlFilter",
     "StaleEpochError",
     "StoreConfig",
     "StoreLockedError",
     "TailFullError",
+    "TimedOutError",
+    "UnreachableError",
     "UnsupportedStoreError",
     "check",
     "convert",

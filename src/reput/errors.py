@@ -12,15 +12,21 @@
     │   └── DiskFullError       because the disk is full; it is a NoSpaceError, too
     ├── StaleEpochError         another job took over the store; this one must stop writing
     ├── TailFullError           too many messages wait for their durable indexes
-    ├── ClosedError             the store, or its log, has been closed
+    ├── ClosedError             the store, its log, or a client has been closed
     ├── ForkedStoreError        the parent process opened the store; open it again in the child
     ├── FlushError              the disk refused to make the log durable; open the store again to put messages
     ├── DataLossError           requested messages are gone; nothing is damaged
     ├── EngineError             Spark or Java could not be started, or a task failed
+    ├── ClientError             a broker or a name server did not do what a client has asked
+    │   ├── BrokerError         it refused: the code and the remark are those of its answer
+    │   ├── NoRouteError        no broker has a queue of the topic for the client
+    │   ├── TimedOutError       no answer came in time; a message may be stored all the same
+    │   └── UnreachableError    there is no connection, or it was lost
     └── DamagedStoreError       exit code 1: the store's bytes are wrong
         └── DamagedLogError     bytes in the CommitLog are no record, and good records follow
 
-Each message names the file, the offset where there is one, and what to do next.
+Each message names the file, the offset where there is one, and what to do next; those of a client name the address of
+the broker and the topic.
 """
 
 from __future__ import annotations
@@ -90,7 +96,7 @@ class TailFullError(ReputError):
 
 
 class ClosedError(ReputError):
-    """The store, or its log, has been closed."""
+    """The store, its log, or a client has been closed."""
 
 
 class ForkedStoreError(ReputError):
@@ -112,6 +118,42 @@ class DataLossError(ReputError):
 
 class EngineError(ReputError):
     """Spark or Java could not be started, or one of its tasks failed."""
+
+
+class ClientError(ReputError):
+    """A broker or a name server did not do what a client has asked.
+
+    Attributes:
+        address: The address that was asked, `host:port`; empty without one.
+        topic: The topic; empty if it was about none.
+        code: The code of the answer (`ResponseCode`); None without an answer.
+        remark: The text of the answer.
+    """
+
+    def __init__(
+        self, reason: str, *, address: str = "", topic: str = "", code: int | None = None, remark: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.address = address
+        self.topic = topic
+        self.code = code
+        self.remark = remark
+
+
+class BrokerError(ClientError):
+    """A broker or a name server refused a request: `code` and `remark` are those of its answer."""
+
+
+class NoRouteError(ClientError):
+    """No broker has a queue of the topic that the client may write or read."""
+
+
+class TimedOutError(ClientError):
+    """No answer came in time. A message that was sent may be stored all the same."""
+
+
+class UnreachableError(ClientError):
+    """There is no connection to a broker or a name server, or it was lost before the answer."""
 
 
 class DamagedStoreError(ReputError):

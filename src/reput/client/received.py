@@ -1,0 +1,191 @@
+"""Messages as a consumer gets them: records, one after the other, whose parts are decoded on first use.
+
+Source: `MessageDecoder.decodesBatch`, `DefaultMQPushConsumerImpl.resetRetryAndNamespace`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final
+
+from reput.errors import ClientError, DamagedStoreError
+from reput.formats.log import properties
+from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
+from reput.formats.log.property_names import KEYS, RETRY_TOPIC, TAGS, UNIQUE_KEY
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, HEAD, MIN_RECORD_SIZE, Record, decode_record
+from reput.formats.topics.lite_topics import LITE_TOPIC
+from reput.formats.topics.system_topics import RETRY_PREFIX
+
+_SIZE: Final = HEAD.sizes["total_size"]
+_QUEUE_OFFSET_AT: Final = HEAD.offsets["queue_offset"]
+_QUEUE_OFFSET_END: Final = _QUEUE_OFFSET_AT + HEAD.sizes["queue_offset"]
+
+
+class ReceivedMessage:
+    """A message that a broker has delivered; times in ms, offsets as RocketMQ has them.
+
+    Attributes:
+        raw: The record, as the broker has sent it.
+        broker_name: The broker.
+        work: The consumer's own note of its queue.
+    """
+
+    __slots__ = ("__dict__", "broker_name", "raw", "work")
+
+    def __init__(self, raw: bytes, broker_name: str) -> None:
+        self.raw = raw
+        self.broker_name = broker_name
+        self.work: Any = None
+
+    @cached_property
+    def record(self) -> Record:
+        """All values of the record, as they are stored.
+
+        Raises:
+            ClientError: The broker has sent bytes that are no record.
+        """
+        try:
+            return decode_record(self.raw)
+        except ValueError as error:
+            raise ClientError(f"broker {self.broker_name} sent bytes that are no record: {error}") from error
+
+    @cached_property
+    def topic(self) -> str:
+        """The topic that the message was sent to; for another try, too, which comes from the group's retry topic."""
+        topic = self.record.topic.decode("utf-8", "replace")
+        return self.properties.get(RETRY_TOPIC, topic) if topic.startswith(RETRY_PREFIX) else topic
+
+    @cached_property
+    def body(self) -> bytes:
+        """The body, decompressed.
+
+        Raises:
+            DamagedStoreError: It cannot be decompressed.
+        """
+        try:
+            return decode_body(self.record.body, self.record.sys_flag, MAX_DECODED_BODY_SIZE)
+        except BodyError as error:
+            raise DamagedStoreError(
+                f"{self!r}: the body cannot be decompressed: {error}. `record.body` has the stored bytes"
+            ) from error
+
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        """All properties."""
+        return properties.text_properties(self.record.properties)
+
+    @property
+    def tags(self) -> str | None:
+        """The tags; None if there are none."""
+        return self.properties.get(TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys, in their order."""
+        return properties.keys_of(self.properties.get(KEYS, ""))
+
+    @property
+    def unique_key(self) -> str | None:
+        """The producer's unique key; None if there is none."""
+        return self.properties.get(UNIQUE_KEY)
+
+    @property
+    def queue_id(self) -> int:
+        """The queue within the topic, or within the retry topic."""
+        return self.record.queue_id
+
+    @property
+    def queue_offset(self) -> int:
+        """The message's number in its queue."""
+        return int.from_bytes(self.raw[_QUEUE_OFFSET_AT:_QUEUE_OFFSET_END], signed=True)
+
+    @property
+    def physical_offset(self) -> int:
+        """The log offset at which the record starts."""
+        return self.record.physical_offset
+
+    @property
+    def message_id(self) -> str:
+        """The offset message id."""
+        return self.record.message_id
+
+    @property
+    def flag(self) -> int:
+        """The application's own flag."""
+        return self.record.flag
+
+    @property
+    def born_timestamp(self) -> int:
+        """The time at which the producer made the message (ms)."""
+        return self.record.born_timestamp
+
+    @property
+    def store_timestamp(self) -> int:
+        """The time at which the broker stored the message (ms)."""
+        return self.record.store_timestamp
+
+    @property
+    def reconsume_times(self) -> int:
+        """The number of tries before this one."""
+        return self.record.reconsume_times
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the values by the names of the columns of `reput.scan`."""
+        record, named = self.record, self.properties
+        return {
+            "topic": self.topic,
+            "flag": record.flag,
+            "body": self.body,
+            "properties": list(named.items()),
+            "brokerName": self.broker_name,
+            "queueId": record.queue_id,
+            "queueOffset": record.queue_offset,
+            "bornTimestamp": _time(record.born_timestamp),
+            "storeTimestamp": _time(record.store_timestamp),
+            "keys": named.get(KEYS),
+            "tags": named.get(TAGS),
+            "uniqKey": named.get(UNIQUE_KEY),
+            "offsetMsgId": record.message_id,
+            "physicalOffset": record.physical_offset,
+            "storeSize": len(self.raw),
+            "bodyCRC": record.body_crc,
+            "sysFlag": record.sys_flag & ~(FLAG_COMPRESSED | COMPRESSION_MASK),
+            "reconsumeTimes": record.reconsume_times,
+            "bornHost": str(record.born_host),
+            "storeHost": str(record.store_host),
+            "preparedTransactionOffset": record.prepared_transaction_offset,
+            "liteTopic": named.get(LITE_TOPIC.decode()),
+        }
+
+    def __reduce__(self) -> tuple[type[ReceivedMessage], tuple[bytes, str]]:
+        # Another process has the message, and no consumer to commit it with.
+        return ReceivedMessage, (self.raw, self.broker_name)
+
+    def __repr__(self) -> str:
+        return f"ReceivedMessage({self.topic}/{self.queue_id} offset {self.queue_offset}, {len(self.raw)} bytes)"
+
+
+def _time(time_ms: int) -> datetime | None:
+    """Return a time; None for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def messages_in(body: bytes, broker_name: str, address: str) -> list[ReceivedMessage]:
+    """Return the messages in the body of a pull's answer: records, one after the other.
+
+    Raises:
+        ClientError: the body does not hold whole records.
+    """
+    found, at, end = [], 0, len(body)
+    while at < end:
+        size = int.from_bytes(body[at : at + _SIZE], signed=True)
+        if not MIN_RECORD_SIZE <= size <= end - at:
+            words = f"{address}: byte {at} of {end} bytes of messages begins no record. Look with `reput check`"
+            raise ClientError(words, address=address)
+        found.append(ReceivedMessage(body[at : at + size], broker_name))
+        at += size
+    return found

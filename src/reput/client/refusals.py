@@ -1,0 +1,41 @@
+"""Errors of a client: each names the address, the topic, the answer's code, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import BrokerError
+from reput.formats.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from reput.formats.wire.remoting import RemotingFrame
+
+_REMEDIES: Final = {
+    ResponseCode.TOPIC_NOT_EXIST: "make the topic, or let the broker make it (autoCreateTopicEnable)",
+    ResponseCode.NO_PERMISSION: "give access_key and secret_key, or a topic and a group that may be used",
+    ResponseCode.MESSAGE_ILLEGAL: "see maxMessageSize of the broker, and the rules for delays and batches",
+    ResponseCode.SYSTEM_BUSY: "send less at a time, or later",
+    ResponseCode.SERVICE_NOT_AVAILABLE: "see whether the broker's disk is full",
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: "mend the filter",
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "make the group, or let the broker make it",
+    ResponseCode.INVALID_PARAMETER: "see the names of topic and group, and the number of the queue",
+}
+_WORDS_MAX = 500
+
+
+def code_name(code: int) -> str:
+    """Return the number of a response code with its name."""
+    names = ResponseCode._value2member_map_
+    return f"{code} {ResponseCode(code).name}" if code in names else str(code)
+
+
+def refusal(what: str, address: str, answer: RemotingFrame, topic: str = "") -> BrokerError:
+    """Return the error for an answer that refuses a request; `what`: the request, in words."""
+    remark = answer.remark or ""
+    about = f" {topic}" if topic else ""
+    text = f"{address}: {what}{about}: {code_name(answer.code)}: {remark[:_WORDS_MAX]}"
+    names = ResponseCode._value2member_map_
+    remedy = _REMEDIES.get(ResponseCode(answer.code)) if answer.code in names else None
+    if remedy is not None:
+        text = f"{text}. Remedy: {remedy}"
+    return BrokerError(text, address=address, topic=topic, code=answer.code, remark=remark)
