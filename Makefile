@@ -114,6 +114,10 @@ bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (
 bench-broker: setup  ## serve RocketMQ's client beside RocketMQ's broker, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) bench/broker.py
 
+.PHONY: bench-client
+bench-client: setup  ## reput.Producer and reput.Consumer beside RocketMQ's Java client, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) bench/client.py
+
 .PHONY: bench-follow
 bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itself (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/follow.py

@@ -23,35 +23,28 @@ start, our resident memory by the peer's.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import machine
 import psutil
 from machine import say
 from page import ratio_line, write_page
+from served import TOPICS, java_words, measured, reput_side, rocketmq_side
 from workload import REPOSITORY
 
-from broker.clients.brokers import Serving, make_topics, talking_rocketmq
+from broker.clients.brokers import Serving, make_topics
 from broker.remoting import Client, pull_fields
 from peer import peer
-from reput.formats.wire.codes import RequestCode, ResponseCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from reput.formats.wire.codes import RequestCode
 
 SETTINGS = ("QUICK", "SECONDS", "CONSUMED", "HELD", "PEER_HEAP")
-TOPICS = {"load-send": 8, "load-batch": 8, "load-poll": 2}
 COUNTED = (
     "One Java client (5.5.0) a round and side, on the same machine; bodies of 128 bytes; both flush asynchronously.",
     "send_1, send_16: synchronous sends from 1 and 16 threads; async: 256 under way; batch: batches of 100.",
@@ -61,8 +54,6 @@ COUNTED = (
     "start_s: from the start of the process to the first answer about a route.",
     "rss_mib: memory after the load, mapped files of the store included; anonymous_mib: without them.",
 )
-START_TIMEOUT_S = 120.0
-RUN_TIMEOUT_S = 600
 
 
 def main() -> int:
@@ -77,10 +68,10 @@ def main() -> int:
     parent.mkdir(parents=True, exist_ok=True)
     found: dict[str, list[dict[str, Any]]] = {"peer": [], "reput": []}
     for number in range(1, rounds + 1):
-        for side, measured in found.items():
+        for side, done in found.items():
             with tempfile.TemporaryDirectory(prefix="broker-", dir=parent) as folder:
-                measured.append(measure(side, Path(folder), quick))
-            say(f"round {number} of {rounds}: {side}: {json.dumps(measured[-1])}")
+                done.append(measure(side, Path(folder), quick))
+            say(f"round {number} of {rounds}: {side}: {json.dumps(done[-1])}")
     about = machine.environment("bench-broker", SETTINGS, rounds)
     report = {
         "environment": about | {name: machine.version(name) for name in ("orjson", "uvloop")},
@@ -98,76 +89,17 @@ def measure(side: str, folder: Path, quick: bool) -> dict[str, Any]:
     seconds = os.environ.get("SECONDS", "1" if quick else "5")
     consumed = os.environ.get("CONSUMED", "20000" if quick else "200000")
     held = int(os.environ.get("HELD", "100" if quick else "1000"))
-    with (_peer if side == "peer" else _reput)(folder) as (serving, process, start_s):
+    with (rocketmq_side if side == "peer" else reput_side)(folder) as (serving, process, start_s):
         make_topics(serving, {**TOPICS, "load-held": held})
         values: dict[str, Any] = {"start_s": start_s}
-        for line in _client(serving, process.pid, folder, seconds, consumed):
+        words = [*java_words(folder), serving.namesrv, "load-", seconds, consumed]
+        for line in measured(serving, process.pid, folder, words):
             name = line.pop("name")
             values |= {f"{name}_{key}": value for key, value in line.items() if value}
         values["held_p99_ms"] = _held_ms(serving, held)
         memory = psutil.Process(process.pid).memory_full_info()
         values |= {"rss_mib": memory.rss >> 20, "anonymous_mib": memory.rss - memory.shared >> 20}
         return values
-
-
-@contextlib.contextmanager
-def _peer(folder: Path) -> Iterator[tuple[Serving, subprocess.Popen[bytes], float]]:
-    begin = time.perf_counter()
-    jvm = (f"-Xms{machine.peer_heap()}", f"-Xmx{machine.peer_heap()}")
-    with talking_rocketmq(folder / "store", folder / "home", {}, jvm) as (serving, process):
-        yield serving, process, _answered(serving, begin)
-
-
-@contextlib.contextmanager
-def _reput(folder: Path) -> Iterator[tuple[Serving, subprocess.Popen[bytes], float]]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    begin = time.perf_counter()
-    words = [sys.executable, "-m", "reput", "serve", str(folder / "store"), "--port", str(port)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"127.0.0.1:{port}"
-    serving = Serving("reput", address, address, folder / "store")
-    try:
-        yield serving, process, _answered(serving, begin)
-    finally:
-        process.terminate()
-        process.wait(START_TIMEOUT_S)
-
-
-def _answered(serving: Serving, begin: float) -> float:
-    """Wait for the answer about a route; return the seconds since `begin`."""
-    while time.perf_counter() < begin + START_TIMEOUT_S:
-        with contextlib.suppress(OSError), Client(serving.namesrv) as client:
-            if client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102").code == ResponseCode.SUCCESS:
-                return round(time.perf_counter() - begin, 3)
-        time.sleep(0.005)
-    raise RuntimeError(f"{serving.name} does not answer")
-
-
-def _client(serving: Serving, broker: int, folder: Path, seconds: str, consumed: str) -> Iterator[dict[str, Any]]:
-    """Run the client; yield a line a measurement, with the broker's processor time for each message."""
-    program = peer.PROGRAMS["client"]
-    words = ["java", "-Xmx1g", f"-Duser.home={folder}", f"-Drocketmq.client.logRoot={folder}", "-cp", program.classpath]
-    words += ["reput.clients.Load", serving.namesrv, "load-", seconds, consumed]
-    errors = folder / "client-stderr"
-    with errors.open("wb") as stderr, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr) as process:
-        end = threading.Timer(RUN_TIMEOUT_S, process.kill)
-        end.start()
-        assert process.stdout is not None
-        before_s = _processor_s(broker)
-        for text in process.stdout:
-            if text.startswith(b'{"name"'):
-                now_s, line = _processor_s(broker), json.loads(text)
-                yield line | {"cpu_us": round((now_s - before_s) / line.pop("count") * 1e6, 2)}
-                before_s = now_s
-        end.cancel()
-    if process.returncode != 0:
-        raise RuntimeError(f"the client of {serving.name} failed: {errors.read_text(errors='replace')[-4000:]}")
-
-
-def _processor_s(process_id: int) -> float:
-    times = psutil.Process(process_id).cpu_times()
-    return float(times.user + times.system)
 
 
 def _held_ms(serving: Serving, count: int) -> float:
