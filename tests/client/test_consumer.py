@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
@@ -17,9 +18,11 @@ import reput
 from broker.clients.relay import Relay
 from broker.remoting import Client, wait_until
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 LIMIT_S = 30.0
 FIRST = {"start_at": "first"}
@@ -225,6 +228,35 @@ def test_a_lost_connection_loses_no_message(broker: reput.RunningBroker, produce
             assert bodies(take(consumer, 1)) == [b"meanwhile"]
             consumer.commit()
     assert committed(broker, "readers", "line") == 2
+
+
+def test_a_broker_that_starts_again_goes_on(tmp_path: Path) -> None:
+    """Its producer and its consumer go on with it, and what was not committed comes to the next consumer."""
+    path = tmp_path / "store"
+    with contextlib.ExitStack() as clients:
+        with reput.serve(path, topics={"line": 1}) as broker:
+            address = broker.address
+            producer = clients.enter_context(reput.Producer("senders", address))
+            consumer = clients.enter_context(reput.Consumer("readers", address, {"line": "*"}, **FIRST))
+            producer.send_batch([reput.Message("line", b"%d" % n) for n in range(5)])
+            consumer.commit(take(consumer, 5)[:3])
+            consumer.persist_offsets()
+        with pytest.raises(reput.ClientError):
+            producer.send(reput.Message("line", b"lost"))
+        broker = clients.enter_context(reput.serve(path, port=int(address.split(":")[1])))
+        producer.send(reput.Message("line", b"new"))
+        got = take(consumer, 1)
+        assert bodies(got) == [b"new"]
+        assert [one.topic for one in consumer.assigned] == ["%RETRY%readers", "line"]
+        consumer.commit(got)
+        consumer.close()
+        assert committed(broker, "readers", "line") == 3
+        consumer = clients.enter_context(reput.Consumer("readers", address, {"line": "*"}))
+        assert bodies(take(consumer, 3)) == [b"3", b"4", b"new"]
+        # Clients leave before the broker ends.
+        consumer.close()
+        producer.close()
+    assert_sound(path)
 
 
 def test_a_reset_of_offsets_is_followed(broker: reput.RunningBroker, producer: reput.Producer) -> None:
