@@ -8,6 +8,8 @@ What is timed is the same on both sides:
     pulls       from queue and offset to the places and sizes of the records, which nobody decodes
     time, key   from question to answer. RocketMQ finds messages by the hash of their key alone, so that another key's
                 message comes along now and then; these are recognized outside its clock, and inside reput's
+    times, keys the same questions in one call for each topic, beside the peer's calls one by one. Made beforehand: the
+                lists of queues, times and keys
     open        from the call to a store that can be read
 
 Environment:
@@ -23,7 +25,7 @@ Environment:
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is
-`ratio put=.. put_messages=.. get_32=.. get_500=.. time=.. key=.. flat_256=.. queues_10000=..`.
+`ratio put=.. put_messages=.. get_32=.. get_500=.. time=.. times=.. key=.. keys=.. flat_256=.. queues_10000=..`.
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ class Bench:
             "get_500": Line("get, 500 a pull", "messages/s"),
             "get_500_raised": Line("get, 500 a pull, peer's limit raised", "messages/s"),
             "time": Line("offset_by_time", "calls/s"),
+            "times": Line("offsets_by_time, a call for each topic", "questions/s"),
             "key": Line("query_message by unique key", "calls/s"),
+            "keys": Line("query_messages by unique key, a call for each topic", "questions/s"),
             "open": Line(f"open after a kill, {sizes.opened * RECORD_BYTES / 1e9:.1f} GB", "MB/s"),
             "sync": Line(f"put, sync flush, {sizes.threads} threads", "messages/s"),
             "sync_async": Line(f"put_message_async, sync flush, {UNDER_WAY} under way", "messages/s"),
@@ -195,6 +199,8 @@ class Bench:
         theirs["get_500_raised"] = raised["get_500"]
         mine = ours("read", store, *pulls, *asked, "--seconds", seconds)
         mine["get_500_raised"] = mine["get_500"]
+        # The peer has no calls for many questions.
+        theirs |= {"times": theirs["time"], "keys": theirs["key"]}
         for name, answer in theirs.items():
             assert_same(name, answer, mine[name], "done", "sum")
             self.lines[name].peer.append(answer["rate"])

@@ -26,6 +26,7 @@ COUNTED = (
     "get 500: the peer gives at most 32 a pull by default; the other line is with its limit raised to 500.",
     "time, key: the same questions to both, on that store; the sums of the answers are equal. The peer also gives",
     "    messages of other keys with the same hash: left out of its sum outside the clock; reput does it inside.",
+    "times, keys: the same questions, all of a topic in one call, beside the peer's calls one by one.",
     "open: a log without indexes, as a kill leaves it, in the page cache; the peer's recovery indexes it, reput's",
     "    decodes it into the tail; afterwards both know the same queues.",
     "sync: threads that put with sync flush; put_message_async: one thread that waits for its oldest message only,",
@@ -61,7 +62,7 @@ class Line:
 
 def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """The ratios of the last line of output, as COUNTED defines them."""
-    names = ("put", "put_messages", "get_32", "get_500", "time", "key")
+    names = ("put", "put_messages", "get_32", "get_500", "time", "times", "key", "keys")
     return {
         **{name: lines[name].ratio for name in names},
         "flat_256": lines["topics_256"].rate / lines["topics_64"].rate,

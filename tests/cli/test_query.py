@@ -70,6 +70,16 @@ def test_the_newest_first_and_then_on(path: Path) -> None:
     assert bodies(lines(path, "-t", "t", "--key", "Aa", "--before", before)) == ["b0", "b2", "b4", "b6"]
 
 
+def test_by_several_keys(path: Path) -> None:
+    """With several keys come the newest messages of each, in log order, each once; notes name what is left out."""
+    assert bodies(lines(path, "-t", "t", "--key", "Aa", "--key", "BB")) == [f"b{n}" for n in range(12)]
+    assert bodies(lines(path, "-t", "t", "--key", "Aa", "--key", "U4")) == [f"b{n}" for n in range(0, 12, 2)]
+    done = call(path, "-t", "t", "--key", "Aa", "--key", "nobody's", "-c", 2, "--json")
+    assert bodies([json.loads(line) for line in done.stdout.splitlines()]) == ["b8", "b10"]
+    assert "no message of topic t with key nobody's" in done.stderr
+    assert "the newest 2 with key Aa; ask for it alone to see older ones" in done.stderr
+
+
 def test_by_unique_key(path: Path) -> None:
     """--unique-key looks at the unique key alone, --key at both."""
     assert bodies(lines(path, "-t", "t", "--unique-key", "U3", "-c", 1)) == ["b3"]

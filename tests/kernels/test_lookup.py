@@ -16,16 +16,22 @@ from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SI
 from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.log.record import Record, encode_record
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
-from reput.kernels import LookupKernels, lookup_kernels
-from reput.kernels.compiled import lookup
+from reput.kernels import LookupKernels, ManyKernels, lookup_kernels, many_kernels
+from reput.kernels.compiled import lookup, many
 from reput.kernels.layouts.lookup import (
     ASK,
     BUFFER_FULL,
+    CHAIN_WORDS,
     INDEX_LAYOUT,
+    KEY_GROUP,
     KEY_TOPIC_LAYOUT,
+    KEYS_LAYOUT,
     MOST_MESSAGES,
     PLACE_WORDS,
     QUEUE_LAYOUT,
+    SEARCH_WORDS,
+    SEEK_GROUP,
+    SEEKS_LAYOUT,
     WATCH_LAYOUT,
     AnswersAt,
     WatchAt,
@@ -68,6 +74,7 @@ class World:
             for number in range(files):
                 self.map(pack_needed(number, True))
         self.mark = np.zeros(3, dtype=np.int64)
+        self.times = np.zeros(8, dtype=np.int64)
 
     def map(self, needed: int) -> None:
         """Map the file that a kernel asks for."""
@@ -122,6 +129,7 @@ class World:
             "window_begin": begin, "window_end": end, "entries_at": address_of(self.window), "is_last": 1,
             "records_begin": 0, "records_end": 2 * FILE_SIZE,
             "most_messages": 1 << 40, "most_bytes": 1 << 40, "stop_bytes": 1 << 40,
+            "times_at": address_of(self.times), "time_count": len(self.times),
         }  # fmt: skip
         return np.array(words_of(QUEUE_LAYOUT, **given | fields), dtype=np.int64)
 
@@ -246,6 +254,72 @@ def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) 
     assert places[::2] == sorted(set(places[::2]), reverse=True)
 
 
+@given(worlds(mapped=False), st.lists(st.integers(-1, 32), min_size=1, max_size=40), st.integers(0, 1))
+@settings(max_examples=100, deadline=None)
+def test_many_searches_by_time_answer_as_single_ones(world: World, times: list[int], above: int) -> None:
+    """Both twins give each question the answer of the single search; a queue without a vector is left open."""
+    vector = world.queue(0, len(world.places))
+    queues = np.array([0 if time % 5 == 4 else address_of(vector) for time in times], dtype=np.int64)
+    asked, group = np.array(times, dtype=np.int64), np.empty(SEEK_GROUP * SEARCH_WORDS, dtype=np.int64)
+
+    def answers(run: ManyKernels) -> list[int]:
+        found = np.full(len(times), 7, dtype=np.int64)
+        words = words_of(
+            SEEKS_LAYOUT, queues_at=address_of(queues), timestamps_at=address_of(asked), count=len(times), above=above,
+            answers_at=address_of(found), group_at=address_of(group),
+        )  # fmt: skip
+        record = np.array(words, dtype=np.int64)
+        assert run.seek_times(address_of(record)) == np.count_nonzero(found >= 0)
+        return found.tolist()
+
+    single = lookup_kernels("reference").seek_time
+    while True:
+        found = answers(many_kernels("compiled"))
+        assert found == answers(many_kernels("reference"))
+        assert found == [single(address_of(vector), time, above) if time % 5 != 4 else ASK for time in times]
+        needed = [answer for answer in found if answer < ASK]
+        if not needed:
+            break
+        for answer in set(needed):
+            world.map(answer)
+
+
+@given(
+    worlds(), st.lists(st.one_of(KEYS, st.just("ключ".encode())), max_size=40), st.integers(0, 9), st.integers(1, 60)
+)
+@settings(max_examples=100, deadline=None)
+def test_many_questions_by_key_answer_as_single_ones(world: World, keys: list[bytes], most: int, space: int) -> None:
+    """Both twins give each question the answer of the single one, and write the places alike."""
+    index = world.index_vector()
+    topic = topic_vector(TOPIC, index)
+    names, group = np.frombuffer(b"".join(keys) or b"\0", dtype=np.uint8), np.empty(KEY_GROUP * CHAIN_WORDS, np.int64)
+    ends = np.array([0, *np.cumsum([len(key) for key in keys])], dtype=np.int64)
+    reported = []
+    for kind in TWINS:
+        buffer, found = AnswerBuffer(space), np.full(len(keys), 7, dtype=np.int64)
+        words = words_of(
+            KEYS_LAYOUT, topic_at=address_of(topic), names_at=address_of(names), ends_at=address_of(ends),
+            count=len(keys), max_messages=most, answers_at=address_of(found), buffer_at=buffer.address,
+            group_at=address_of(group),
+        )  # fmt: skip
+        record = np.array(words, dtype=np.int64)
+        assert many_kernels(kind).find_keys(address_of(record)) == np.count_nonzero(found >= 0)
+        reported.append((found.tolist(), buffer.words[AnswersAt.free :].tolist()))
+    one_by_one = AnswerBuffer(space)
+    single = [lookup_kernels("reference").find_key(address_of(topic), key, most, one_by_one.address) for key in keys]
+    assert reported == [(single, one_by_one.words[AnswersAt.free :].tolist())] * 2
+
+
+@given(worlds(), st.lists(st.integers(-1, 32), min_size=1, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_kept_times_change_no_answer(world: World, times: list[int]) -> None:
+    """A search that finds the times of its first steps kept gives the answer of the first one, which read them."""
+    vector, run = world.queue(0, len(world.places)), lookup_kernels("compiled")
+    fresh = [lookup_kernels("reference").seek_time(address_of(vector), time, 0) for time in times]
+    assert [run.seek_time(address_of(vector), time, 0) for time in times] == fresh
+    assert [run.seek_time(address_of(vector), time, 0) for time in times] == fresh
+
+
 @pytest.mark.parametrize("kind", TWINS)
 def test_a_full_buffer_is_reported(kind: str) -> None:
     """A kernel without space for its answer says so, and leaves the buffer as it is."""
@@ -283,13 +357,13 @@ def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
     assert run.find_key(address_of(topic), b"k", 9, buffer.address) == ASK
 
 
-@pytest.mark.parametrize("name", LookupKernels._fields)
+@pytest.mark.parametrize("name", [*LookupKernels._fields, *ManyKernels._fields])
 def test_twins_take_the_same_arguments(name: str) -> None:
     """Each kernel has the same parameters in the same order in both twins."""
-    reference = getattr(lookup_kernels("reference"), name)
-    assert list(inspect.signature(getattr(lookup, name).py_func).parameters) == list(
-        inspect.signature(reference).parameters
-    )
+    is_single = name in LookupKernels._fields
+    reference = getattr((lookup_kernels if is_single else many_kernels)("reference"), name)
+    compiled = getattr(lookup if is_single else many, name)
+    assert list(inspect.signature(compiled.py_func).parameters) == list(inspect.signature(reference).parameters)
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, MOST_MESSAGES + 1))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import reput
 from reput.config import StoreConfig
 from reput.queue.by_time import Boundary
+from reput.store.read import many
 from reput.store.read.queue_answers import PullLimits
 
 if TYPE_CHECKING:
@@ -71,6 +76,101 @@ def test_asked_again_the_answer_is_the_same(tmp_path: Path, indexed: bool, limit
             put_more(store, 5)
 
 
+TIMES = st.integers(-3, 40) | st.sampled_from([-(1 << 70), -(1 << 63), (1 << 63) - 1, 1 << 70])
+ASKED_KEYS = st.sampled_from(["k", "k3", "u4", "u5", "none", "", "ключ", "Aa"])
+
+
+@pytest.mark.parametrize("kind", ["tail", "files", "both", "rocksdb", "index in rocksdb"])
+def test_many_questions_have_the_answers_of_single_ones(tmp_path: Path, kind: str) -> None:
+    """On every kind of queue and index, in the tail and in batches: each question is answered as if it were alone."""
+    config = {
+        "rocksdb": replace(CONFIG, store_type="defaultRocksDB"),
+        "index in rocksdb": replace(CONFIG, index_rocksdb_enable=True, index_file_read_enable=False),
+    }.get(kind, CONFIG)
+    with reput.MessageStore.open(tmp_path / "store", config, create=True) as store:
+        put_more(store, 90)
+        if kind != "tail":
+            store.reput(spark=False)
+        if kind == "both":
+            put_more(store, 6)
+        start = store.store_time("t", 0, 0)
+
+        @given(
+            st.lists(st.tuples(st.sampled_from([0, 1, 7]), TIMES), max_size=30),
+            st.sampled_from(Boundary),
+            st.lists(ASKED_KEYS, max_size=30),
+            st.integers(0, 70),
+            st.sampled_from(["t", "other", "nowhere"]),
+        )
+        @settings(max_examples=25, deadline=None)
+        def law(asked: list[tuple[int, int]], boundary: Boundary, keys: list[str], most: int, topic: str) -> None:
+            ids, times = [one for one, _ in asked], [start + time for _, time in asked]
+            found = store.offsets_by_time(topic, ids, times, boundary)
+            assert found.dtype == np.int64
+            expected = [store.offset_by_time(topic, *one, boundary) for one in zip(ids, times, strict=True)]
+            assert found.tolist() == expected
+            for _ in range(2):
+                many = store.query_messages(topic, keys, most)
+                single = [store.query_message(topic, key, most) for key in keys]
+                assert [(one.physical_offsets, one.more) for one in many] == [
+                    (one.physical_offsets, one.more) for one in single
+                ]
+
+        law()
+
+
+def test_one_queue_or_one_time_is_for_all_questions(tmp_path: Path) -> None:
+    """A single queue id goes with all times, a single time with all queues, and arrays do as lists do."""
+    with filled(tmp_path / "store", 90, indexed=True) as store:
+        start = store.store_time("t", 0, 0)
+        times = [start - 1, start, start + 1, start + 1000]
+        of_queue = [store.offset_by_time("t", 0, time) for time in times]
+        assert store.offsets_by_time("t", 0, times).tolist() == of_queue
+        assert store.offsets_by_time("t", np.int32(0), np.array(times)).tolist() == of_queue
+        assert store.offsets_by_time("t", range(2), start + 1000).tolist() == [30, 30]
+        assert store.offsets_by_time("t", 1, start + 1000, "upper").tolist() == [29]
+        assert store.offsets_by_time("t", [], start).tolist() == []
+        assert store.query_messages("t", []) == []
+        bounded = store.query_messages("t", ["u0", "u4"], 5, start, before=1)
+        assert [len(one) for one in bounded] == [1, 0]
+
+
+def test_many_questions_take_more_than_a_call(tmp_path: Path) -> None:
+    """More questions than a kernel call takes, and answers that do not fit the first buffer, are all there."""
+    with filled(tmp_path / "store", 90, indexed=True) as store:
+        keys = ["k", "u1", "none"] * (many.AT_ONCE // 2)
+        found = store.query_messages("t", keys)
+        single = {key: store.query_message("t", key).physical_offsets for key in set(keys)}
+        assert len(found) == len(keys)
+        assert [one.physical_offsets for one in found[-30:]] == [single[key] for key in keys[-30:]]
+        end = store.store_time("t", 1, 29) + 1
+        assert store.offsets_by_time("t", [0, 1] * many.AT_ONCE, end).tolist() == [30] * 2 * many.AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda store: store.offsets_by_time("t", [0, 1], [1]), "2 queue_ids and 1 timestamps_ms"),
+        (lambda store: store.offsets_by_time("t", 0, [1.5]), "timestamp_ms 1.5: give a whole number"),
+        (lambda store: store.offsets_by_time("t", 0, "12"), "timestamp_ms '12': give a whole number"),
+        (lambda store: store.offsets_by_time("t", [0, "1"], 1), "queue '1': give a number"),
+        (lambda store: store.offsets_by_time("t", [0, -1], 1), "queue -1: queue ids go from 0"),
+        (lambda store: store.offsets_by_time("t", np.zeros((1, 1), dtype=int), 1), "queue_ids: 2 dimensions"),
+        (lambda store: store.offsets_by_time("a/b", [], 1), "topic 'a/b': not a valid name"),
+        (lambda store: store.offsets_by_time("t", 0, 1, "middle"), "boundary 'middle': choose one of"),
+        (lambda store: store.query_messages("t", "k"), "keys 'k': give a list of texts"),
+        (lambda store: store.query_messages("t", ["k", 5]), "key 5: give a text"),
+        (lambda store: store.query_messages("t", ["k", "\ud800"]), "half of a character"),
+        (lambda store: store.query_messages("a/b", ["k"]), "topic 'a/b': not a valid name"),
+        (lambda store: store.query_messages("t", ["k"], "many"), "max_messages 'many': give a whole number"),
+    ],
+)
+def test_bad_questions_are_refused_by_name(tmp_path: Path, asked: Any, message: str) -> None:
+    """A question among many that the single call refuses is refused in the same words."""
+    with filled(tmp_path / "store", 9, indexed=True) as store, pytest.raises(reput.ConfigError, match=message):
+        asked(store)
+
+
 def test_a_put_a_reput_and_a_deletion_are_seen_at_once(tmp_path: Path) -> None:
     """An answer knows of new messages, moved frontiers and expired files, whatever was prepared before."""
     with filled(tmp_path / "store", 90, indexed=True) as store:
@@ -110,5 +210,8 @@ def test_results_outlive_the_store(tmp_path: Path) -> None:
     store.close()
     assert [message.queue_offset for message in pulled] == [3, 4, 5, 6]
     assert [message.unique_key for message in queried] == ["u0"]
+    for ask in (store.get_message, store.offsets_by_time):
+        with pytest.raises(reput.ClosedError):
+            ask("t", 0, 3)
     with pytest.raises(reput.ClosedError):
-        store.get_message("t", 0, 3, 4)
+        store.query_messages("t", ["u0"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -35,7 +35,12 @@ class _Wanted(NamedTuple):
 @click.option(
     "-t", "--topic", help="The topic. --key, --unique-key and --tags need it. A message of another topic is refused."
 )
-@click.option("--key", help="Messages with this key or unique key.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    help="Messages with this key or unique key. May be given again, for any of the keys.",
+)
 @click.option("--unique-key", help="Messages with this unique key, the id that the producer's client gave.")
 @click.option("--tags", help="Messages with this tag. RocketMQ indexes tags since 5.4.")
 @click.option("--id", "message_id", help="The message with this offset message id, as `get --json` shows it.")
@@ -68,7 +73,7 @@ class _Wanted(NamedTuple):
 def query(
     store: str,
     topic: str | None,
-    key: str | None,
+    keys: tuple[str, ...],
     unique_key: str | None,
     tags: str | None,
     message_id: str | None,
@@ -91,11 +96,12 @@ def query(
 
     \b
     reput query /data/store -t orders --key o-17
+    reput query /data/store -t orders --key o-17 --key o-18
     reput query /data/store -t orders --key o-17 --since 2026-07-30T18:00 --json
     reput query /data/store --id 7F00000100002A9F00000000002B4443 --body-bytes 200
     """  # noqa: D301 - click wants the control character
     kinds = {
-        "--key": key,
+        "--key": keys or None,
         "--unique-key": unique_key,
         "--tags": tags,
         "--id": message_id,
@@ -118,8 +124,11 @@ def query(
             found = [_of_topic(opened, _at(opened, physical_offset), topic)]
         else:
             assert topic is not None
-            wanted = _Wanted(given[0], topic, str(kinds[given[0]]), since, until, before)
-            found = _by_key(opened, wanted, max_messages)
+            asked = keys or (str(kinds[given[0]]),)
+            wanted = [_Wanted(given[0], topic, one, since, until, before) for one in asked]
+            found = (
+                _by_key(opened, wanted[0], max_messages) if len(wanted) == 1 else _by_keys(opened, wanted, max_messages)
+            )
         for message in found:
             stores.show_message(message, body_bytes, as_json, bodies)
     return bodies.code(stores.damage_code(opened))
@@ -154,6 +163,24 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
     elif more:
         output.say(f"note: these are the newest {len(found)}; --before {found[0].physical_offset} shows older ones")
     return found
+
+
+def _by_keys(opened: MessageStore, wanted: Sequence[_Wanted], count: int) -> list[StoredMessage]:
+    """Return the newest messages with each of some keys, in log order, each once; notes say what is left out."""
+    _refuse_what_is_not_indexed(opened, wanted[0].kind)
+    kind, topic, _, begin_ms, end_ms, before = wanted[0]
+    answers = opened.query_messages(topic, [one.key for one in wanted], count, begin_ms, end_ms, before=before)
+    found = {message.physical_offset: message for answer in answers for message in answer}
+    if not opened.damage and not opened.queues(topic):
+        _say_without_queues(opened, topic, len(found))
+    for one, answer in zip(wanted, answers, strict=True):
+        if not len(answer):
+            output.say(f"note: no message of topic {topic} with {kind[2:]} {one.key}{_span_text(one)}")
+        elif answer.more:
+            output.say(
+                f"note: these are the newest {len(answer)} with key {one.key}; ask for it alone to see older ones"
+            )
+    return [found[offset] for offset in sorted(found)]
 
 
 def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:

@@ -79,7 +79,7 @@ class MapTable:
             if array is None:
                 self.words[place] = -1
                 return True
-            if len(self.arrays) >= self.most:
+            if number not in self.arrays and len(self.arrays) >= self.most:
                 return False
             self.arrays = {**self.arrays, number: array}
             self.words[place] = address_of(array)

@@ -267,6 +267,24 @@ def lookup_kernels(kind: str) -> LookupKernels:
     return found
 
 
+class ManyKernels(NamedTuple):
+    """The kernels that answer many look-ups in one call; signatures are in `reput.kernels.reference.many`."""
+
+    seek_times: Callable[[int], int]
+    find_keys: Callable[[int], int]
+
+
+@_KernelChoice
+def many_kernels(kind: str) -> ManyKernels:
+    """Return the kernels of many look-ups of that kind."""
+    found = _all_of(ManyKernels, "many", kind)
+    if kind == COMPILED:
+        from reput.kernels.compiled.tools.jit import entry_point
+
+        return ManyKernels(*map(entry_point, found))
+    return found
+
+
 class FilterKernels(NamedTuple):
     """The kernels of SQL92 filters; signatures are in `reput.kernels.reference.filter`."""
 

@@ -17,6 +17,7 @@ from reput.kernels import (
     key_kernels,
     line_kernels,
     lookup_kernels,
+    many_kernels,
     table_kernels,
 )
 from reput.kernels.layouts.batch import BATCH_LAYOUT, BatchAt
@@ -66,6 +67,7 @@ def warm_store_kernels() -> None:
     warm_encode_kernels()
     warm_client_kernels()
     lookup_kernels()
+    many_kernels()
 
 
 def warm_select_kernel() -> None:

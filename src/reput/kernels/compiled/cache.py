@@ -26,6 +26,7 @@ _NEEDED: Final = (
     "encode.write_records",
     "client_batch.split_batch",
     "lookup.find_key",
+    "many.find_keys",
     "filter.join_codes",
 )
 """Kernels that an open store needs, the last one of each step."""

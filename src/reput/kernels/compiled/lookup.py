@@ -74,7 +74,7 @@ register_jitable(pack_needed)
 
 
 @kernel
-def _has_changed(vector):
+def has_changed(vector):
     """Return whether more is confirmed or indexed than the vector knows of, or the indexes have been replaced."""
     at = word(vector, WatchAt.confirmed_at)
     if at and word(at, 0) > word(vector, WatchAt.confirmed):
@@ -87,7 +87,7 @@ def _has_changed(vector):
 
 
 @kernel
-def _file(table, number):
+def file_of(table, number):
     """Return the address of a mapped file; 0 if it is not mapped yet, -1 if there is no such file."""
     place = number - word(table, FileTableAt.first)
     if place < 0 or place >= word(table, FileTableAt.count):
@@ -113,7 +113,7 @@ def _take(buffer, free, count):
 def pull_entries(queue, offset, max_messages, max_bytes, buffer):
     """Write the places of a pull's records to the answer buffer; see the twin."""
     left = word(queue, QueueAt.window_end) - offset
-    if offset < word(queue, QueueAt.window_begin) or left <= 0 or not 0 < max_messages <= _MOST or _has_changed(queue):
+    if offset < word(queue, QueueAt.window_begin) or left <= 0 or not 0 < max_messages <= _MOST or has_changed(queue):
         return _ASK
     at = word(queue, QueueAt.entries_at) + (offset - word(queue, QueueAt.window_begin)) * _ENTRY_SIZE
     begin, end = word(queue, QueueAt.records_begin), word(queue, QueueAt.records_end)
@@ -146,6 +146,13 @@ def pull_entries(queue, offset, max_messages, max_bytes, buffer):
 
 
 @kernel
+def time_of(record):
+    """Return the store time of a record; one below 0 counts as -1."""
+    is_v6 = load_be32(record + _SYS_FLAG_AT) & _BORN_V6
+    return max(load_be64(record + (_TIME_AT_V6 if is_v6 else _TIME_AT)), np.int64(-1))
+
+
+@kernel
 def _prefetch_record(entry, log, begin, end):
     """Ask for the record of an entry, if it is in this file of the log, before it is known whether it will be read."""
     physical = load_be64(entry)
@@ -153,15 +160,35 @@ def _prefetch_record(entry, log, begin, end):
         prefetch(log + physical - begin + _TIME_AT)
 
 
-@entry_kernel(INT, INT, INT)
-def seek_time(queue, timestamp, above):
-    """Return the queue offset for a time; see the twin."""
-    if _has_changed(queue):
-        return _ASK
-    timestamp += above
+@kernel
+def seek_known(queue, timestamp):
+    """Take the steps of a search whose times are known; return low, high and the number of the next step."""
+    times, count = word(queue, QueueAt.times_at), word(queue, QueueAt.time_count)
+    low, high, step = word(queue, QueueAt.first), word(queue, QueueAt.end), np.int64(1)
+    while step < count and low < high:
+        time = word(times, step)
+        if time == 0:
+            break
+        middle = (low + high) // 2
+        if time >= timestamp:
+            high, step = middle, 2 * step
+        else:
+            low, step = middle + 1, 2 * step + 1
+    return low, high, step
+
+
+@kernel
+def keep_time(queue, step, time):
+    """Keep the time that a step of a search has read, for the next search."""
+    if step < word(queue, QueueAt.time_count):
+        store_64(word(queue, QueueAt.times_at) + 8 * step, time)
+
+
+@kernel
+def seek(queue, timestamp, low, high, step):
+    """Return the first offset in [low, high) whose message was stored at or after a time; see `seek_time`."""
     file_entries, file_size = word(queue, QueueAt.file_entries), word(queue, WatchAt.log_file_size)
-    low, high = word(queue, QueueAt.first), word(queue, QueueAt.end)
-    last = high
+    last = word(queue, QueueAt.end)
     # The files that the last step was in: offsets of their begin and end, and where they are mapped. A division takes
     # as long as the rest of a step.
     queue_begin, queue_end, entries = np.int64(0), np.int64(0), np.int64(0)
@@ -173,7 +200,7 @@ def seek_time(queue, timestamp, above):
             if not queue_begin <= probe < queue_end:
                 number = probe // file_entries
                 queue_begin, queue_end = number * file_entries, (number + 1) * file_entries
-                entries = _file(word(queue, QueueAt.files_at), number)
+                entries = file_of(word(queue, QueueAt.files_at), number)
                 if entries == 0:
                     return pack_needed(number, 1)
             at = entries + (probe - queue_begin) * _ENTRY_SIZE
@@ -183,7 +210,7 @@ def seek_time(queue, timestamp, above):
                     if not log_begin <= physical < log_end:
                         number = physical // file_size
                         log_begin, log_end = number * file_size, (number + 1) * file_size
-                        log = _file(word(queue, WatchAt.log_at), number)
+                        log = file_of(word(queue, WatchAt.log_at), number)
                         if log == 0:
                             return pack_needed(number, 0)
                     if log > 0 and physical + _MIN_SIZE <= log_end:
@@ -195,24 +222,31 @@ def seek_time(queue, timestamp, above):
                         following = (middle + 1 + high) // 2
                         if following < min(queue_end, last):
                             _prefetch_record(at + (following - probe) * _ENTRY_SIZE, log, log_begin, log_end)
-                        record = log + physical - log_begin
-                        is_v6 = load_be32(record + _SYS_FLAG_AT) & _BORN_V6
-                        time = max(load_be64(record + (_TIME_AT_V6 if is_v6 else _TIME_AT)), np.int64(-1))
+                        time = time_of(log + physical - log_begin)
                         if time >= 0:
                             break
             probe += 1
+        if probe == middle:
+            keep_time(queue, step, time)
         if probe == last or time >= timestamp:
-            high = middle
+            high, step = middle, 2 * step
         else:
-            low = probe + 1
+            low, step = probe + 1, 2 * step + 1
     return low
+
+
+@entry_kernel(INT, INT, INT)
+def seek_time(queue, timestamp, above):
+    """Return the queue offset for a time; see the twin."""
+    if has_changed(queue):
+        return _ASK
+    low, high, step = seek_known(queue, timestamp + above)
+    return seek(queue, timestamp + above, low, high, step)
 
 
 @kernel
 def _has_key(record, topic, topic_size, key, key_size, limit, physical):
     """Return the size of the record at address `record`; 0 if it has another topic or not this key, or is no record."""
-    for line in range(0, _PREFETCH, 64):
-        prefetch(record + line)
     verdict, size, _, topic_at, topic_end, _ = examine_parts(record, limit, physical, _CHECK_NONE)
     if verdict != GOOD or topic_end - topic_at != topic_size or not same_bytes(topic_at, topic, topic_size):
         return np.int64(0)
@@ -230,7 +264,8 @@ def _has_key(record, topic, topic_size, key, key_size, limit, physical):
 
 
 @kernel
-def _is_ascii(at, end):
+def is_ascii(at, end):
+    """Return whether the bytes in [at, end) are ASCII."""
     high = np.int64(0)
     while at < end:
         high |= byte_at(at)
@@ -246,46 +281,92 @@ def _is_among(offset, places, count):
     return False
 
 
-@entry_kernel(INT, BYTES, INT, INT)
-def find_key(topic, name, max_messages, buffer):
-    """Write the places of the newest messages with a key to the answer buffer; see the twin."""
-    index, key, key_size = word(topic, KeyTopicAt.index_at), address_of(name), len(name)
-    if _has_changed(index) or not 0 < max_messages <= _MOST or not _is_ascii(key, key + key_size):
-        return _ASK
-    free = word(buffer, AnswersAt.free)
-    places, most_places = buffer + 8 * free, (word(buffer, AnswersAt.end) - free) // PLACE_WORDS
-    taken = np.int64(0)
-    topic_at, topic_size = topic + 8 * TOPIC_BYTES, word(topic, KeyTopicAt.size)
+@kernel
+def hash_of(topic, key, key_size):
+    """Return the hash that an item has for a key of a topic."""
     # Java's Math.abs leaves Integer.MIN_VALUE negative, and the peer then takes 0.
     value = java_hash_at(key, key + key_size, word(topic, KeyTopicAt.hash))
-    key_hash = np.int64(0) if value == -0x80000000 else abs(value)
-    slots, items = word(index, IndexAt.slots), word(index, IndexAt.items)
-    below, file_size = min(word(index, IndexAt.below), word(index, WatchAt.log_end)), word(index, WatchAt.log_file_size)
-    slot_at = _HEADER_SIZE + key_hash % slots * _SLOT_SIZE
-    for n in range(1, word(index, IndexAt.count)):
-        # Ask for the slots of all files at once.
-        prefetch(word(index, FIRST_INDEX_FILE + n) + slot_at)
+    return np.int64(0) if value == -0x80000000 else abs(value)
+
+
+@kernel
+def slot_of(index, key_hash):
+    """Return the byte of an IndexFile at which the slot of a hash begins."""
+    # Both are Java's int; a division of 32 bits takes half the time.
+    return _HEADER_SIZE + np.int64(np.uint32(key_hash) % np.uint32(word(index, IndexAt.slots))) * _SLOT_SIZE
+
+
+@kernel
+def items_of(index, file):
+    """Return the address of item 0 of an IndexFile."""
+    return file + _HEADER_SIZE + word(index, IndexAt.slots) * _SLOT_SIZE
+
+
+@kernel
+def item_count_of(index, file):
+    """Return the number of the last item of an IndexFile."""
+    return min(load_be32(file + _INDEX_COUNT_AT), word(index, IndexAt.items) - 1)
+
+
+@kernel
+def record_of(index, physical):
+    """Return the address in a log file's map at which a record begins; 0 if it is not mapped, -1 for no such file."""
+    file_size = word(index, WatchAt.log_file_size)
+    number = physical // file_size
+    log = file_of(word(index, WatchAt.log_at), number)
+    return log + physical - number * file_size if log > 0 else log
+
+
+@kernel
+def ask_for_lines(record):
+    """Ask for the first bytes of a record."""
+    for line in range(0, _PREFETCH, 64):
+        prefetch(record + line)
+
+
+@kernel
+def has_times(index):
+    """Return whether all IndexFiles have times."""
     for n in range(word(index, IndexAt.count)):
         file = word(index, FIRST_INDEX_FILE + n)
         if load_be64(file + _BEGIN_TIME_AT) < 0 or load_be64(file + _END_TIME_AT) < 0:
-            return _ASK
-        count = min(load_be32(file + _INDEX_COUNT_AT), items - 1)
-        number = load_be32(file + slot_at)
-        base = file + _HEADER_SIZE + slots * _SLOT_SIZE
+            return False
+    return True
+
+
+@kernel
+def can_find(index, max_messages):
+    """Return whether the IndexFiles can answer questions for that number of messages."""
+    return not has_changed(index) and 0 < max_messages <= _MOST and has_times(index)
+
+
+@kernel
+def find(topic, key, key_size, key_hash, slot_at, max_messages, buffer):
+    """Write the places of the newest messages with an ASCII key to the answer buffer; see `find_key`."""
+    index, free = word(topic, KeyTopicAt.index_at), word(buffer, AnswersAt.free)
+    places, most_places = buffer + 8 * free, (word(buffer, AnswersAt.end) - free) // PLACE_WORDS
+    topic_at, topic_size = topic + 8 * TOPIC_BYTES, word(topic, KeyTopicAt.size)
+    below, file_size = min(word(index, IndexAt.below), word(index, WatchAt.log_end)), word(index, WatchAt.log_file_size)
+    taken = np.int64(0)
+    for n in range(word(index, IndexAt.count)):
+        file = word(index, FIRST_INDEX_FILE + n)
+        count, items, number = item_count_of(index, file), items_of(index, file), load_be32(file + slot_at)
         while 0 < number <= count:
-            item = base + number * _ITEM_SIZE
+            item = items + number * _ITEM_SIZE
             previous = load_be32(item + _PREVIOUS_AT)
-            prefetch(base + previous * _ITEM_SIZE)
+            prefetch(items + previous * _ITEM_SIZE)
             if load_be32(item + _DIFF_AT) < 0:
                 break
             physical = load_be64(item + _PHYSICAL_AT)
+            # To look at a record only when the next one is found, so that it comes meanwhile, costs a tenth more.
             if load_be32(item) == key_hash and 0 <= physical < below and not _is_among(physical, places, taken):
                 log_number = physical // file_size
-                log = _file(word(index, WatchAt.log_at), log_number)
+                log = file_of(word(index, WatchAt.log_at), log_number)
                 if log == 0:
                     return pack_needed(log_number, 0)
                 if log > 0:
                     record = log + physical - log_number * file_size
+                    ask_for_lines(record)
                     size = _has_key(record, topic_at, topic_size, key, key_size, log + file_size, physical)
                     if size > 0:
                         if taken == max_messages:
@@ -299,3 +380,17 @@ def find_key(topic, name, max_messages, buffer):
                 break
             number = previous
     return _take(buffer, free, taken)
+
+
+@entry_kernel(INT, BYTES, INT, INT)
+def find_key(topic, name, max_messages, buffer):
+    """Write the places of the newest messages with a key to the answer buffer; see the twin."""
+    index, key, key_size = word(topic, KeyTopicAt.index_at), address_of(name), len(name)
+    if not can_find(index, max_messages) or not is_ascii(key, key + key_size):
+        return _ASK
+    key_hash = hash_of(topic, key, key_size)
+    slot_at = slot_of(index, key_hash)
+    for n in range(1, word(index, IndexAt.count)):
+        # Ask for the slots of all files at once.
+        prefetch(word(index, FIRST_INDEX_FILE + n) + slot_at)
+    return find(topic, key, key_size, key_hash, slot_at, max_messages, buffer)

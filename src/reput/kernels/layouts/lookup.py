@@ -93,6 +93,9 @@ QUEUE_LAYOUT = Layout(
         Field("most_messages", _INT, "most messages of a pull"),
         Field("most_bytes", _INT, "most bytes of a pull"),
         Field("stop_bytes", _INT, "a pull ends once it has this number of bytes"),
+        # A search goes the same way from the same beginning, so step n goes on with step 2n or 2n + 1.
+        Field("times_at", _INT, "the store times that a search by time reads first, by step; 0 for one not read yet"),
+        Field("time_count", _INT, "the steps whose times are kept, the unused step 0 among them"),
     ],
     "=",
 )
@@ -108,11 +111,72 @@ INDEX_LAYOUT = Layout(
     ],
     "=",
 )
+SEEKS_LAYOUT = Layout(
+    "Many searches by time, and where their answers go",
+    "reput",
+    [
+        Field("queues_at", _INT, "the address of each question's queue vector; 0 for a queue that has none"),
+        Field("timestamps_at", _INT, "the time of each question"),
+        Field("count", _INT, "questions"),
+        Field("above", _INT, "1: only a message stored after the time counts"),
+        Field("answers_at", _INT, "the answer to each question, as of `seek_time`"),
+        Field("group_at", _INT, "SEEK_GROUP searches under way (`SEARCH_LAYOUT`)"),
+    ],
+    "=",
+)
+SEARCH_LAYOUT = Layout(
+    "A search by time under way: the files that its last step was in need no division to be found again",
+    "reput",
+    [
+        Field("low", _INT, "no offset below it answers"),
+        Field("high", _INT, "it or one below it answers; `low` when the search has ended"),
+        Field("step", _INT, "the number of the next step"),
+        Field("entry_at", _INT, "the entry in the middle"),
+        Field("record_at", _INT, "its record; 0 for an entry out of the ordinary"),
+        Field("files_begin", _INT, "queue offset at which the file of the queue begins"),
+        Field("files_end", _INT, "queue offset at which it ends"),
+        Field("file_at", _INT, "where it is mapped"),
+        Field("log_begin", _INT, "log offset at which the file of the log begins"),
+        Field("log_end", _INT, "log offset at which it ends"),
+        Field("log_at", _INT, "where it is mapped"),
+    ],
+    "=",
+)
+KEYS_LAYOUT = Layout(
+    "Many questions by key in one topic, and where their answers go",
+    "reput",
+    [
+        Field("topic_at", _INT, "the topic (`KEY_TOPIC_LAYOUT`)"),
+        Field("names_at", _INT, "the keys, one after the other"),
+        Field("ends_at", _INT, "where each key ends, after the place where the first one begins"),
+        Field("count", _INT, "questions"),
+        Field("max_messages", _INT, "most messages of an answer"),
+        Field("answers_at", _INT, "the answer to each question, as of `find_key`"),
+        Field("buffer_at", _INT, "the answer buffer"),
+        Field("group_at", _INT, "KEY_GROUP searches under way (`CHAIN_LAYOUT`)"),
+    ],
+    "=",
+)
+CHAIN_LAYOUT = Layout(
+    "A search by key under way, in one IndexFile",
+    "reput",
+    [
+        Field("hash", _INT, "the hash of topic and key"),
+        Field("slot_at", _INT, "the byte at which its slot begins in each file"),
+        Field("number", _INT, "the next item; 0 for none"),
+    ],
+    "=",
+)
 PlaceAt, AnswersAt, KeyTopicAt = PLACE_LAYOUT.words, ANSWERS_LAYOUT.words, KEY_TOPIC_LAYOUT.words
 FileTableAt, WatchAt = FILE_TABLE_LAYOUT.words, WATCH_LAYOUT.words
 QueueAt, IndexAt = QUEUE_LAYOUT.words, INDEX_LAYOUT.words
+SeeksAt, SearchAt = SEEKS_LAYOUT.words, SEARCH_LAYOUT.words
+KeysAt, ChainAt = KEYS_LAYOUT.words, CHAIN_LAYOUT.words
 
+SEEK_GROUP, KEY_GROUP = 16, 16
+"""Questions whose memory is asked for together: about as many lines as a core waits for at once."""
 PLACE_WORDS = PLACE_LAYOUT.word_count
+SEARCH_WORDS, CHAIN_WORDS = SEARCH_LAYOUT.word_count, CHAIN_LAYOUT.word_count
 FIRST_PLACE = ANSWERS_LAYOUT.word_count
 """The word of an answer buffer where the first place can be."""
 TOPIC_BYTES = KEY_TOPIC_LAYOUT.word_count

@@ -137,7 +137,8 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
     """Return the first offset in [first, end) whose message was stored at or after a time; `end` if there is none.
 
     With `above` 1 only a message stored after the time counts. An entry without a record counts as the next one that
-    has one. Returns ASK; or NEEDS_FILE or below: map the file that `needed_file` gives, and call again.
+    has one. The compiled twin keeps the times of the first steps, which are the same in each search, and reads them
+    no more. Returns ASK; or NEEDS_FILE or below: map the file that `needed_file` gives, and call again.
     """
     if _has_changed(queue):
         return ASK
@@ -170,11 +171,11 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
     file_size, places = _word(index, WatchAt.log_file_size), dict[int, int]()
     below = min(_word(index, IndexAt.below), _word(index, WatchAt.log_end))
     topic_bytes = _bytes(topic + 8 * TOPIC_BYTES, _word(topic, KeyTopicAt.size))
-    for n in range(_word(index, IndexAt.count)):
-        file = _word(index, FIRST_INDEX_FILE + n)
-        header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))
-        if header.begin_timestamp < 0 or header.end_timestamp < 0:
-            return ASK
+    files = [_word(index, FIRST_INDEX_FILE + n) for n in range(_word(index, IndexAt.count))]
+    headers = [Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE))) for file in files]
+    if any(header.begin_timestamp < 0 or header.end_timestamp < 0 for header in headers):
+        return ASK
+    for file, header in zip(files, headers, strict=True):
         for physical in _offsets_of(index, file, header, index_key_hash(topic_bytes + b"#" + name)):
             number, position = divmod(physical, file_size)
             if not 0 <= physical < below or (log := _file(_word(index, WatchAt.log_at), number)) < 0:

@@ -163,10 +163,19 @@ class EntryReader:
         """
         with self.follower.lock:
             first, end = self.queues.min_offset(key), self.queues.max_offset(key)
-            topic = key.topic.decode("utf-8", "surrogateescape")
-            if first < end and self.lookups.can_seek and (topic, key.queue_id) not in self.lookups.queues:
-                self.lookups.add_queue(topic, key, first, 1, self._known())
+            self.prepare_seek(key)
         return search(self._times_of(key), first, end, timestamp_ms, boundary)
+
+    def prepare_seek(self, key: QueueKey, questions: int = 1) -> QueueLookup | None:
+        """Let the kernels answer this number of questions by time, or the next ones, if they can.
+
+        The caller holds the view's lock.
+        """
+        first, end = self.queues.min_offset(key), self.queues.max_offset(key)
+        name = key.topic.decode("utf-8", "surrogateescape"), key.queue_id
+        if first < end and self.lookups.can_seek and name not in self.lookups.queues:
+            self.lookups.add_queue(name[0], key, first, 1, self._known(), questions)
+        return self.lookups.queues.get(name)
 
     def _times_of(self, key: QueueKey) -> Callable[[int], int]:
         """Return the function from a queue offset to its store time; it keeps one file's entries for the next call."""

@@ -24,6 +24,7 @@ from reput.kernels.layouts.lookup import (
     KEY_TOPIC_LAYOUT,
     QUEUE_LAYOUT,
     TOPIC_BYTES,
+    QueueAt,
     needed_file,
     topic_words,
 )
@@ -36,6 +37,9 @@ _MOST_QUEUES = 1 << 14
 _MOST_TOPICS = 1 << 16
 _MOST_FILES = 1 << 16
 _MOST_MAPS = 64
+_KEPT_TIMES = 1 << 10
+"""Steps of searches by time whose times are kept for a queue. All searches take the same first ones."""
+_NO_TIMES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 class Watched(NamedTuple):
@@ -65,7 +69,7 @@ class QueueLookup:
 
     __slots__ = (
         "address", "begin", "end", "entries", "file_end", "files", "is_last", "log", "maps", "max_offset",
-        "min_offset", "vector", "watched",
+        "min_offset", "times", "vector", "watched",
     )  # fmt: skip
 
     address: int
@@ -79,8 +83,16 @@ class QueueLookup:
     maps: tuple[tuple[int, NDArray[np.uint8]], ...]
     max_offset: int
     min_offset: int
+    times: NDArray[np.int64]
     vector: NDArray[np.int64]
     watched: Watched
+
+    def keep_times(self) -> None:
+        """Let searches keep the times of their first steps."""
+        if not len(self.times):
+            self.times = np.zeros(_KEPT_TIMES, dtype=np.int64)
+            self.vector[QueueAt.times_at] = address_of(self.times)
+            self.vector[QueueAt.time_count] = len(self.times)
 
 
 class TopicLookup:
@@ -154,20 +166,21 @@ class Lookups:
         self.index = None
         self._asked.clear()
 
-    def _is_asked_again(self, what: tuple[str, int] | None) -> bool:
-        if what in self._asked:
+    def _is_asked_again(self, what: tuple[str, int] | None, questions: int) -> bool:
+        if questions > 1 or what in self._asked:
             return self.watched is not None
         if len(self._asked) >= _MOST_QUEUES:
             self._asked.clear()
         self._asked.add(what)
         return False
 
-    def add_queue(self, topic: str, key: QueueKey, offset: int, count: int, known: Known) -> None:
+    def add_queue(self, topic: str, key: QueueKey, offset: int, count: int, known: Known, questions: int = 1) -> None:
         """Let the kernels answer the next pulls from `offset` on, if they can. The caller holds the view's lock.
 
         The window's records are those of the log file that holds the last of `count` messages from there on.
+        `questions`: their number, if it is known.
         """
-        if not self._is_asked_again((topic, key.queue_id)):
+        if not self._is_asked_again((topic, key.queue_id), questions):
             return
         log, watched, table = self._log.table, self.watched, self._table
         if log is None or watched is None:
@@ -194,6 +207,7 @@ class Lookups:
             return
         made.maps = ((start, self._log.array(start)),)
         made.files = old.files if old is not None else self._files_of(made)
+        made.times = old.times if old is not None else _NO_TIMES
         made.log, made.watched = log, watched
         most_messages, most_bytes, stop_bytes = self._limits
         words = words_of(
@@ -212,6 +226,8 @@ class Lookups:
             most_messages=most_messages,
             most_bytes=most_bytes,
             stop_bytes=stop_bytes,
+            times_at=address_of(made.times),
+            time_count=len(made.times),
         )
         made.vector = np.array(words, dtype=np.int64)
         made.address = address_of(made.vector)
@@ -226,34 +242,44 @@ class Lookups:
         count = min(max(0, queue.file_end - 1) // each - first + 1, _MOST_FILES)
         return MapTable(first, count, _MOST_MAPS)
 
-    def map_for(self, needed: int, key: QueueKey, queue: QueueLookup) -> None:
-        """Map the file that a seek in a queue needs."""
+    def map_for(self, needed: int, key: QueueKey, queue: QueueLookup) -> bool:
+        """Map the file that a seek in a queue needs; return False if there are too many, and all vectors are dropped.
+
+        The caller holds the view's lock.
+        """
+        queue.keep_times()
         number, of_queue = needed_file(needed)
         if not of_queue:
-            self.map_log(needed, queue.log)
-            return
+            return self.map_log(needed, queue.log)
         found = self._table.block(key, max(number * self._file_entries, queue.min_offset))
-        if not queue.files.put(number, found[1] if found is not None else None):
+        is_put = queue.files.put(number, found[1] if found is not None else None)
+        if not is_put:
             self.clear()
+        return is_put
 
-    def map_log(self, needed: int, log: MapTable) -> None:
-        """Map the file of the log that a kernel needs."""
+    def map_log(self, needed: int, log: MapTable) -> bool:
+        """Map the file of the log that a kernel needs; see `map_for`."""
         number, _ = needed_file(needed)
-        if not log.put(number, self._log.array(number * self._log.file_size)):
+        is_put = log.put(number, self._log.array(number * self._log.file_size))
+        if not is_put:
             self._log.drop_table()
             self.clear()
+        return is_put
 
-    def add_topic(self, topic: str, name: bytes, known: Known) -> None:
-        """Let the kernels answer the next questions by key in this topic, if they can. The caller holds the lock."""
+    def add_topic(self, topic: str, name: bytes, known: Known, questions: int = 1) -> None:
+        """Let the kernels answer the next questions by key in this topic, if they can. The caller holds the lock.
+
+        `questions`: their number, if it is known.
+        """
         if self.index is None:
-            self._add_index(known)
+            self._add_index(known, questions)
         if self.index is not None:
             if len(self.topics) >= _MOST_TOPICS:
                 self.topics.clear()
             self.topics[topic] = TopicLookup(name, self.index)
 
-    def _add_index(self, known: Known) -> None:
-        if not self._is_asked_again(None):
+    def _add_index(self, known: Known, questions: int) -> None:
+        if not self._is_asked_again(None, questions):
             return
         log, watched, files = self._log.table, self.watched, self._index.mapped(_MOST_MAPS)
         if log is None or watched is None or files is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from reput.arguments import Renamed, named_arguments, since_ms, take_renamed, until_ms
 from reput.errors import ConfigError
@@ -13,7 +13,7 @@ from reput.formats.layout import INT64_MAX
 from reput.kernels import SMALL_BYTES, expect_work, lasting_kind, lookup_kernels
 from reput.kernels.layouts.lookup import ASK, BUFFER_FULL, COUNT_BITS, COUNT_MASK
 from reput.queue.by_time import Boundary, boundary_of
-from reput.store.read import keys
+from reput.store.read import keys, many
 from reput.store.read.keys import KeyQuestion
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_answers import PullQuestion
@@ -22,6 +22,10 @@ from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import EVERYTHING, TagFilter
 from reput.store.read.topic_messages import TopicQuestion, messages_of_topic, refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView, number_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # A call takes half a microsecond, so each look-up of an attribute counts, and one in an enum is a tenth of a pull.
 _LOWER, _FOUND = Boundary.LOWER, GetStatus.FOUND
@@ -216,6 +220,40 @@ class Reading(NotPickled):
                 return found if not above else max(queue.min_offset, found - 1)
         return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
+    def offsets_by_time(
+        self,
+        topic: str,
+        queue_ids: int | Sequence[int] | NDArray[np.integer],
+        timestamps_ms: int | Sequence[int] | NDArray[np.integer],
+        boundary: Boundary | str = Boundary.LOWER,
+    ) -> NDArray[np.int64]:
+        """Return the queue offsets for many times: the answers of `offset_by_time`, much quicker.
+
+        Args:
+            topic: The topic.
+            queue_ids: A queue for each question, or one for all.
+            timestamps_ms: A store time for each question (ms since 1970), or one for all.
+            boundary: As for `offset_by_time`.
+
+        Returns:
+            A queue offset for each question (int64), in their order.
+
+        Raises:
+            ConfigError: No topic or queue can have this name or id, a time is no whole number, or the numbers of queues
+                and times differ.
+            ClosedError: The store is closed.
+        """
+        boundary = boundary if type(boundary) is Boundary else boundary_of(boundary)
+        view = self._open_view()
+        asked = many.time_questions(view, topic, queue_ids, timestamps_ms)
+        found = many.seek_times(view, topic, asked, boundary is not _LOWER)
+
+        def single(number: int) -> int:
+            queue_id = asked.keys[asked.places[number]].queue_id
+            return self.offset_by_time(topic, queue_id, int(asked.given[number]), boundary)
+
+        return many.answer_rest(found, single)
+
     def query_message(
         self,
         topic: str,
@@ -284,6 +322,48 @@ class Reading(NotPickled):
         begin_ms, end_ms = since_ms(since) or 0, until_ms(until)
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)
+
+    def query_messages(
+        self,
+        topic: str,
+        keys: Iterable[str],
+        max_messages: int = 64,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        *,
+        before: int | None = None,
+        by_tag: bool = False,
+        exact: bool = True,
+    ) -> list[QueryResult]:
+        """Find the newest messages of a topic for many keys: the answers of `query_message`, quicker.
+
+        Args:
+            topic: The topic.
+            keys: Keys or unique keys.
+            max_messages: The most messages for each key.
+            since: As for `query_message`, as are the arguments that follow.
+            until: See `since`.
+            before: See `since`.
+            by_tag: See `since`.
+            exact: See `since`.
+
+        Returns:
+            An answer for each key, in their order.
+
+        Raises:
+            ConfigError: No topic can have this name, or an argument is not of its type.
+            ClosedError: The store is closed.
+        """
+        view, texts, most = self._open_view(), many.key_texts(keys), number_of("max_messages", max_messages)
+        view.key_of(topic, 0)
+        found: list[QueryResult | None] = [None] * len(texts)
+        if exact and until is None and before is None and not since and not by_tag:
+            found = many.find_keys(view, topic, texts, most)
+
+        def single(key: str) -> QueryResult:
+            return self.query_message(topic, key, most, since, until, before=before, by_tag=by_tag, exact=exact)
+
+        return [single(key) if one is None else one for key, one in zip(texts, found, strict=True)]
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the message whose record starts at a log offset; None if no record starts there."""
