@@ -24,25 +24,27 @@ start, our resident memory by the peer's.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import asked
 import machine
 import psutil
+from lines import Line, keep
 from machine import say
-from page import ratio_line, write_page
+from report import Report, Section, draw_ratios, plot
 from served import TOPICS, java_words, measured, reput_side, rocketmq_side
-from workload import REPOSITORY
 
 from broker.clients.brokers import Serving, make_topics
 from broker.remoting import Client, pull_fields
 from peer import peer
 from reput.formats.wire.codes import RequestCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SETTINGS = ("QUICK", "SECONDS", "CONSUMED", "HELD", "PEER_HEAP")
 COUNTED = (
@@ -53,6 +55,7 @@ COUNTED = (
     "held_p99_ms: from a send to the answer of the pull that waits for it, of 1,000 pulls that are held at once.",
     "start_s: from the start of the process to the first answer about a route.",
     "rss_mib: memory after the load, mapped files of the store included; anonymous_mib: without them.",
+    "x: how far reput is ahead. The line of ratios has p99 and rss as reput's over RocketMQ's, start_s as reput's.",
 )
 
 
@@ -62,33 +65,27 @@ def main() -> int:
         if reason := peer.available(program):
             say(reason)
             return 2
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    rounds = int(os.environ.get("ROUNDS", "1" if quick else "3"))
-    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
-    parent.mkdir(parents=True, exist_ok=True)
-    found: dict[str, list[dict[str, Any]]] = {"peer": [], "reput": []}
-    for number in range(1, rounds + 1):
-        for side, done in found.items():
-            with tempfile.TemporaryDirectory(prefix="broker-", dir=parent) as folder:
-                done.append(measure(side, Path(folder), quick))
-            say(f"round {number} of {rounds}: {side}: {json.dumps(done[-1])}")
+    rounds = asked.rounds()
+    lines: dict[str, Line] = {}
+    with asked.work_folder("broker") as work:
+        for number in range(1, rounds + 1):
+            for side in ("peer", "reput"):
+                values = measure(side, work / f"{side}-{number}")
+                keep(lines, values, is_peer=side == "peer")
+                say(f"round {number} of {rounds}: {side}: {json.dumps(values)}")
     about = machine.environment("bench-broker", SETTINGS, rounds)
-    report = {
-        "environment": about | {name: machine.version(name) for name in ("orjson", "uvloop")},
-        "rounds": found,
-        "medians": {side: _medians(values) for side, values in found.items()},
-    }
-    results = Path(os.environ.get("RESULTS_DIR", parent if quick else REPOSITORY / "bench" / "results"))
-    results.mkdir(parents=True, exist_ok=True)
-    _report(results / "broker-2c", report)
+    about |= {name: machine.version(name) for name in ("orjson", "uvloop")}
+    title = "RocketMQ's broker and `reput serve`, with the same Java client"
+    table = [Section.of(lines.values())]
+    Report("broker", title, about, COUNTED, lines, table, [ratios(lines)], draw=partial(_draw, lines=lines)).publish()
     return 0
 
 
-def measure(side: str, folder: Path, quick: bool) -> dict[str, Any]:
+def measure(side: str, folder: Path) -> dict[str, Any]:
     """One round of one side, by measurement."""
-    seconds = os.environ.get("SECONDS", "1" if quick else "5")
-    consumed = os.environ.get("CONSUMED", "20000" if quick else "200000")
-    held = int(os.environ.get("HELD", "100" if quick else "1000"))
+    folder.mkdir()
+    seconds, consumed = (f"{asked.amount(*given):.0f}" for given in (("SECONDS", 5, 1), ("CONSUMED", 200_000, 20_000)))
+    held = round(asked.amount("HELD", 1000, 100))
     with (rocketmq_side if side == "peer" else reput_side)(folder) as (serving, process, start_s):
         make_topics(serving, {**TOPICS, "load-held": held})
         values: dict[str, Any] = {"start_s": start_s}
@@ -119,29 +116,17 @@ def _held_ms(serving: Serving, count: int) -> float:
     return round(statistics.quantiles(times, n=100)[98], 2)
 
 
-def _medians(values: list[dict[str, Any]]) -> dict[str, float]:
-    return {name: statistics.median(one[name] for one in values) for name in values[0]}
+def ratios(lines: dict[str, Line]) -> dict[str, float]:
+    """The ratios of the last line of output, as COUNTED defines them."""
+    names = {"send": "send_16_rate", "send_batch": "batch_rate", "consume": "consume_rate"}
+    found = {short: lines[name].ratio for short, name in names.items()}
+    p99, rss = 1 / lines["send_16_p99_us"].ratio, 1 / lines["rss_mib"].ratio
+    return found | {"p99": p99, "start_s": lines["start_s"].median, "rss": rss}
 
 
-def _ratios(medians: dict[str, dict[str, float]]) -> dict[str, float]:
-    theirs, ours = medians["peer"], medians["reput"]
-    names = {"send": "send_16_rate", "send_batch": "batch_rate", "consume": "consume_rate", "p99": "send_16_p99_us"}
-    ratios = {short: ours[name] / theirs[name] for short, name in names.items()}
-    return ratios | {"start_s": ours["start_s"], "rss": ours["rss_mib"] / theirs["rss_mib"]}
-
-
-def _report(stem: Path, report: dict[str, Any]) -> None:
-    """Save JSON and page, and print the medians and their ratios."""
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
-    theirs, ours = report["medians"]["peer"], report["medians"]["reput"]
-    table = [["", "RocketMQ", "reput", "x"]]
-    for name, value in theirs.items():
-        table.append([name, f"{value:,}", f"{ours[name]:,}", f"{ours[name] / value:.2f}"])
-        say(f"{name:16} peer {value:>12,} reput {ours[name]:>12,}")
-    ratios = _ratios(report["medians"])
-    title = "RocketMQ's broker and `reput serve`, with the same Java client"
-    write_page(stem, title, report["environment"], COUNTED, table, [ratios])
-    sys.stdout.write(f"{ratio_line(ratios)}\n")
+def _draw(path: Path, lines: dict[str, Line]) -> None:
+    with plot(path, size=(9, 6)) as (axes,):
+        draw_ratios(axes, lines)
 
 
 if __name__ == "__main__":

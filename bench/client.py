@@ -13,24 +13,22 @@ Environment:
     BENCH_DIR     where the stores go; default bench/work; removed at the end
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
-The last lines of the output have our rates by the Java client's, with each broker.
+The last lines of the output have our rates by the Java client's: with RocketMQ's broker, then with `reput serve`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import statistics
 import sys
-import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import asked
 import machine
+from lines import Line, keep
 from machine import say
-from page import ratio_line, write_page
+from report import Report, Section, draw_ratios, plot
 from served import TOPICS, java_words, measured, reput_side, rocketmq_side
-from workload import REPOSITORY
 
 from broker.clients.brokers import make_topics
 from peer import peer
@@ -43,6 +41,7 @@ COUNTED = (
     "send_1, send_16: synchronous sends from 1 and 16 threads; async: 256 under way; batch: batches of 100.",
     "rate: messages a second; p50, p99: of a send, or from a send to the consumer that waits (poll).",
     "The first sends of each client are a warm-up and are not counted.",
+    "RocketMQ: its Java client. reput: its client in Python. x: how far reput's client is ahead.",
 )
 
 
@@ -52,31 +51,32 @@ def main() -> int:
         if reason := peer.available(program):
             say(reason)
             return 2
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    rounds = int(os.environ.get("ROUNDS", "1" if quick else "3"))
-    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
-    parent.mkdir(parents=True, exist_ok=True)
-    found: dict[str, list[dict[str, Any]]] = {f"{client}, {side}": [] for side in SIDES for client in CLIENTS}
-    for number in range(1, rounds + 1):
-        for side in SIDES:
-            for client in CLIENTS:
-                with tempfile.TemporaryDirectory(prefix="client-", dir=parent) as folder:
-                    found[f"{client}, {side}"].append(measure(side, client, Path(folder), quick))
-                say(f"round {number} of {rounds}: {client}, {side}: {json.dumps(found[f'{client}, {side}'][-1])}")
-    medians = {
-        name: {key: statistics.median(one[key] for one in done) for key in done[0]} for name, done in found.items()
-    }
-    report = {"environment": machine.environment("bench-client", SETTINGS, rounds), "rounds": found, "medians": medians}
-    results = Path(os.environ.get("RESULTS_DIR", parent if quick else REPOSITORY / "bench" / "results"))
-    results.mkdir(parents=True, exist_ok=True)
-    _report(results / "client-2c", report)
+    rounds = asked.rounds()
+    lines: dict[str, dict[str, Line]] = {side: {} for side in SIDES}
+    with asked.work_folder("client") as work:
+        for number in range(1, rounds + 1):
+            for side in SIDES:
+                for client in CLIENTS:
+                    folder = work / f"{number}-{client}-{side}".replace(" ", "-")
+                    values = measure(side, client, folder)
+                    keep(lines[side], values, is_peer=client == "Java")
+                    say(f"round {number} of {rounds}: {client}, {side}: {json.dumps(values)}")
+    about = machine.environment("bench-client", SETTINGS, rounds)
+    flat = {f"{side}: {name}": line for side, found in lines.items() for name, line in found.items()}
+    tables = [Section.of(found.values(), f"With {side}") for side, found in lines.items()]
+    title = "RocketMQ's Java client and `reput.Producer` and `reput.Consumer`, with both brokers"
+    ratios = [
+        {name.removesuffix("_rate"): line.ratio for name, line in found.items() if name.endswith("_rate")}
+        for found in lines.values()
+    ]
+    Report("client", title, about, COUNTED, flat, tables, ratios, draw=partial(_draw, lines=flat)).publish()
     return 0
 
 
-def measure(side: str, client: str, folder: Path, quick: bool) -> dict[str, Any]:
+def measure(side: str, client: str, folder: Path) -> dict[str, float]:
     """One round of one client with one broker, by measurement."""
-    seconds = os.environ.get("SECONDS", "1" if quick else "5")
-    consumed = os.environ.get("CONSUMED", "20000" if quick else "200000")
+    folder.mkdir()
+    seconds, consumed = (f"{asked.amount(*given):.0f}" for given in (("SECONDS", 5, 1), ("CONSUMED", 200_000, 20_000)))
     with SIDES[side](folder) as (serving, process, _):
         make_topics(serving, TOPICS)
         own = [sys.executable, str(Path(__file__).with_name("client_side.py"))]
@@ -89,23 +89,9 @@ def measure(side: str, client: str, folder: Path, quick: bool) -> dict[str, Any]
         }
 
 
-def _report(stem: Path, report: dict[str, Any]) -> None:
-    """Save JSON and page, and print the medians and their ratios."""
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
-    medians = report["medians"]
-    table = [["", *medians]]
-    table += [[name, *(f"{done[name]:,}" for done in medians.values())] for name in next(iter(medians.values()))]
-    for row in table:
-        say("  ".join(f"{cell:>20}" for cell in row))
-    ratios = []
-    for side in SIDES:
-        theirs, ours = medians[f"Java, {side}"], medians[f"Python, {side}"]
-        ratios.append(
-            {name.removesuffix("_rate"): ours[name] / theirs[name] for name in ours if name.endswith("_rate")}
-        )
-        sys.stdout.write(f"{side}: {ratio_line(ratios[-1])}\n")
-    title = "RocketMQ's Java client and `reput.Producer` and `reput.Consumer`, with both brokers"
-    write_page(stem, title, report["environment"], COUNTED, table, ratios)
+def _draw(path: Path, lines: dict[str, Line]) -> None:
+    with plot(path, size=(9, 8)) as (axes,):
+        draw_ratios(axes, lines, "reput's client over RocketMQ's Java client")
 
 
 if __name__ == "__main__":

@@ -16,25 +16,24 @@ The last line of the output is `ratio catch_up=.. p50_ms=.. p99_ms=.. scan_mps=.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import asked
 import follow_report
 import machine
 import runs
 from follow_report import Found
 from machine import say
-from page import ratio_line
-from rich.console import Console
-from workload import REPOSITORY, Case, Workload, prepare
+from workload import Case, Workload, prepare
 
 from reput.store.info.info import store_info
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUEUES = 64
 MINUTE_OF_MESSAGES = 6_000_000
@@ -46,7 +45,6 @@ SETTINGS = ("QUICK", "MINUTES", "RATE", "MESSAGES", "PEER_HEAP")
 class Sizes:
     """The amount that is measured."""
 
-    quick: bool
     rounds: int
     seconds: float
     rate: float
@@ -55,17 +53,11 @@ class Sizes:
     @classmethod
     def of_environment(cls) -> Sizes:
         """Return the amount that the environment asks for."""
-        quick = os.environ.get("QUICK", "") not in ("", "0")
-
-        def given(name: str, default: float) -> float:
-            return float(os.environ.get(name, default))
-
         return cls(
-            quick=quick,
-            rounds=round(given("ROUNDS", 1 if quick else 3)),
-            seconds=given("MINUTES", 0.25 if quick else 10) * 60,
-            rate=given("RATE", 100_000),
-            messages=round(given("MESSAGES", 0.4 if quick else 16) * 1e6),
+            rounds=asked.rounds(),
+            seconds=asked.amount("MINUTES", 10, 0.25) * 60,
+            rate=asked.amount("RATE", 100_000),
+            messages=round(asked.amount("MESSAGES", 16, 0.4) * 1e6),
         )
 
 
@@ -144,10 +136,7 @@ def main() -> int:
         say(reason)
         return 2
     sizes, heap = Sizes.of_environment(), machine.peer_heap()
-    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
-    parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="follow-", dir=parent))
-    try:
+    with asked.work_folder("follow") as work:
         say(f"a follower beside a writer of {sizes.rate:,.0f} messages a second, {sizes.seconds / 60:g} minutes")
         followed = follow_a_writer(work, sizes)
         memory = ", ".join(
@@ -159,25 +148,10 @@ def main() -> int:
         workload = prepare(Case(sizes.messages, QUEUES), work, heap)
         found = Found(sizes.messages, workload.written["log_bytes"], followed)
         measure_store(found, workload, warm_up, work, heap, sizes.rounds)
-    finally:
-        shutil.rmtree(work)
-    show(found, sizes)
-    return 0
-
-
-def show(found: Found, sizes: Sizes) -> None:
-    """Print what is counted, the table and the figures, and save them."""
-    console = Console(width=max(120, Console().width))
-    for sentence in follow_report.COUNTED:
-        console.print(sentence if sentence.startswith(" ") else f"- {sentence}", highlight=False)
-    rows = follow_report.rows(found)
-    console.print(follow_report.table(rows))
     about = machine.environment("bench-follow", SETTINGS, sizes.rounds)
     about |= {"minutes": sizes.seconds / 60, "rate": sizes.rate, "messages": sizes.messages}
-    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if sizes.quick else "results")))
-    follow_report.save(results / f"follow-{about['cores']}c", about, found, rows)
-    print(ratio_line(found.further()))
-    print(ratio_line(found.ratios()))
+    follow_report.report(about, found).publish()
+    return 0
 
 
 if __name__ == "__main__":

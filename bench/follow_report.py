@@ -1,14 +1,14 @@
-"""The results of the follow benchmark, as a table, JSON, Markdown and plots."""
+"""The results of the follow benchmark: what is counted, its lines, its figures and its plots."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from page import write_page
-from rich.table import Table
+from lines import Line
+from report import Report, Section, plot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,67 +64,56 @@ class Found:
         }
 
 
-def rows(found: Found) -> list[tuple[str, str, str]]:
-    """Return each measurement: name, value, goal."""
-    ratios, further, visible = found.ratios(), found.further(), found.follow["visible_ms"]
-    median = statistics.median
-    return [
-        ("append to visible, p50", f"{visible['p50']:.0f} ms", "< 250 ms"),
-        ("append to visible, p99", f"{visible['p99']:.0f} ms", "< 500 ms"),
-        ("append to visible, longest", f"{visible['max']:.0f} ms", ""),
-        ("append to durable, p99", f"{found.follow['durable_ms']['p99']:.0f} ms", "< 3000 ms"),
-        ("writer's rate", f"{found.follow['writer_rate']:,.0f} messages/s", "100,000"),
-        ("follower's memory", f"{further['memory_gib']:.2f} GiB, x {further['memory_growth']:.3f}", "no growth"),
-        ("RocketMQ's reput", f"{median(found.peer_seconds):.2f} s", ""),
-        ("catch-up", f"{median(found.catch_up_seconds):.2f} s, {ratios['catch_up']:.2f} x", ">= 6 x"),
-        ("scan", f"{median(found.scan_seconds):.2f} s, {ratios['scan_mps']:.2f} M/s", ">= 3 M/s"),
-        ("Parquet", f"{median(found.parquet_seconds):.2f} s, {ratios['parquet_mps']:.2f} M/s", ">= 0.4 M/s"),
-        (f"narrow, {found.narrow_messages:,} messages", f"{further['narrow_s']:.2f} s", "< 1.5 s"),
-    ]
+def lines(found: Found) -> dict[str, Line]:
+    """Everything that was measured, a value a round; what the follower did was measured once."""
+    followed, further = found.follow, found.further()
+    visible, durable = followed["visible_ms"], followed["durable_ms"]
+
+    def rate(seconds: list[float]) -> list[float]:
+        return [found.messages / one / 1e6 for one in seconds]
+
+    narrow = f"narrow, {found.narrow_messages:,} messages (wanted: below 1.5)"
+    return {
+        "visible_p50": Line("append to visible, p50 (wanted: below 250)", "ms", [visible["p50"]]),
+        "visible_p99": Line("append to visible, p99 (wanted: below 500)", "ms", [visible["p99"]]),
+        "visible_max": Line("append to visible, longest", "ms", [visible["max"]]),
+        "durable_p99": Line("append to durable, p99 (wanted: below 3,000)", "ms", [durable["p99"]]),
+        "writer": Line("the writer beside the follower", "messages/s", [followed["writer_rate"]]),
+        "memory": Line("the follower's memory", "GiB", [further["memory_gib"]]),
+        "catch_up": Line("catch-up (wanted: x 6)", "s", found.catch_up_seconds, found.peer_seconds),
+        "scan": Line("scan (wanted: 3)", "M messages/s", rate(found.scan_seconds)),
+        "parquet": Line("Parquet (wanted: 0.4)", "M messages/s", rate(found.parquet_seconds)),
+        "narrow": Line(narrow, "s", found.narrow_seconds),
+    }
 
 
-HEADINGS = ("measured", "value", "goal")
+def report(about: dict[str, Any], found: Found) -> Report:
+    """The results of a run."""
+    measured = lines(found)
+    return Report(
+        "follow",
+        "Follow and scan",
+        about,
+        COUNTED,
+        measured,
+        [Section.of(measured.values())],
+        [found.further(), found.ratios()],
+        draw=partial(_draw, found=found),
+        picture="latency and memory",
+        details=asdict(found),
+    )
 
 
-def table(lines: list[tuple[str, str, str]]) -> Table:
-    """The table for a terminal."""
-    made = Table(title="Follow and scan")
-    for heading in HEADINGS:
-        made.add_column(heading, justify="left" if heading == "measured" else "right")
-    for line in lines:
-        made.add_row(*line)
-    return made
-
-
-def save(stem: Path, about: dict[str, Any], found: Found, lines: list[tuple[str, str, str]]) -> None:
-    """Write `stem` with .json, .md and .png."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    content = {**about, "counted": COUNTED, "ratios": found.ratios() | found.further(), **asdict(found)}
-    stem.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
-    ratios = [found.further(), found.ratios()]
-    write_page(stem, "Follow and scan", about, COUNTED, [HEADINGS, *lines], ratios, "latency and memory")
-    _plot(stem.with_suffix(".png"), found)
-
-
-def _plot(path: Path, found: Found) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    names = ("p50", "p99", "max")
-    left.bar([f"visible\n{name}" for name in names], [found.follow["visible_ms"][name] for name in names])
-    left.bar([f"durable\n{name}" for name in names], [found.follow["durable_ms"][name] for name in names])
-    left.set_ylabel("ms since append")
-    left.set_title(f"a follower beside {found.follow['writer_rate']:,.0f} messages a second")
-    memory = found.follow["memory"]
-    right.plot([at / 60 for at, _ in memory], [size / 2**30 for _, size in memory])
-    right.set_ylim(bottom=0)
-    right.set_xlabel("minutes")
-    right.set_ylabel("GiB")
-    right.set_title("memory of the follower and its processes")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+def _draw(path: Path, found: Found) -> None:
+    with plot(path, columns=2, size=(11, 4)) as (left, right):
+        names = ("p50", "p99", "max")
+        left.bar([f"visible\n{name}" for name in names], [found.follow["visible_ms"][name] for name in names])
+        left.bar([f"durable\n{name}" for name in names], [found.follow["durable_ms"][name] for name in names])
+        left.set_ylabel("ms since append")
+        left.set_title(f"a follower beside {found.follow['writer_rate']:,.0f} messages a second")
+        memory = found.follow["memory"]
+        right.plot([at / 60 for at, _ in memory], [size / 2**30 for _, size in memory])
+        right.set_ylim(bottom=0)
+        right.set_xlabel("minutes")
+        right.set_ylabel("GiB")
+        right.set_title("memory of the follower and its processes")

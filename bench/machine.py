@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import resource
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -21,7 +23,7 @@ def environment(target: str, settings: Iterable[str], rounds: int) -> dict[str, 
     given = [f'{name}="{os.environ[name]}"' for name in settings if name in os.environ]
     return {
         "command": " ".join([f"make {target}", *given, f"ROUNDS={rounds}"]),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "peer_heap": peer_heap(),
         "rocketmq": "5.5.1",
@@ -60,6 +62,17 @@ def commit() -> str:
     except FileNotFoundError:
         return "unknown"
     return done.stdout.strip() or "unknown"
+
+
+def cores() -> int:
+    """The number of cores that a benchmark may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def limits() -> dict[str, int]:
+    """The system's limits that decide how many files a process may hold open and map."""
+    mapped = int(Path("/proc/sys/vm/max_map_count").read_text())
+    return {"open_files_max": resource.getrlimit(resource.RLIMIT_NOFILE)[0], "mapped_files_max": mapped}
 
 
 def say(line: str) -> None:

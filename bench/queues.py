@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
+import asked
 import machine
 import queues_report
 import runs
 import sql
 from machine import say
-from page import ratio_line
-from workload import REPOSITORY, Case, Workload, prepare
+from workload import Case, Workload, prepare
 
 from peer import peer
 
@@ -46,13 +44,13 @@ class Bench:
 
     def __init__(self, work: Path) -> None:
         self.work = work
-        self.quick = os.environ.get("QUICK", "") not in ("", "0")
-        self.rounds = int(os.environ.get("ROUNDS", "1" if self.quick else "3"))
-        self.messages = round(float(os.environ.get("MESSAGES", "200" if self.quick else "4000")) * 1000)
-        self.many = int(os.environ.get("QUEUES", "20000" if self.quick else "1000000"))
+        self.quick = asked.is_quick()
+        self.rounds = asked.rounds()
+        self.messages = round(asked.amount("MESSAGES", 4000, 200) * 1000)
+        self.many = round(asked.amount("QUEUES", 1_000_000, 20_000))
         self.seconds = 0.5 if self.quick else 3.0
         self.heap = machine.peer_heap()
-        self.values: dict[str, list[float]] = {}
+        self.lines = queues_report.lines()
 
     def run(self) -> None:
         """All rounds of everything."""
@@ -70,11 +68,10 @@ class Bench:
 
     def _filter(self) -> None:
         found = sql.compare(50_000 if self.quick else 1_000_000, 1 if self.quick else 5, folder=self.work)
-        self._keep("sql_peer_s", found.peer_s)
-        self._keep("sql_ours_s", found.reput_s)
+        self._keep("sql", found.reput_s, found.peer_s)
 
     def _rebuild(self, workload: Workload, small: Workload) -> None:
-        name = "rebuild" if workload.case.queues == 64 else f"rebuild_{workload.case.queues}"
+        name = "rocksdb_rebuild" if workload.case.queues == 64 else f"rocksdb_rebuild_{workload.case.queues}"
         workload.reset()
         theirs = peer.run("rebuild", workload.store, *ROCKSDB, heap=self.heap, timeout_s=RUN_TIMEOUT_S)
         small.reset()
@@ -82,8 +79,7 @@ class Bench:
         mine = ours("rebuild", workload.store, "--warm-up-store", small.store)
         if mine["entries"] != self.messages:
             raise RuntimeError(f"{name}: {mine['entries']} entries of {self.messages} messages")
-        self._keep(f"{name}_peer_s", theirs["seconds_total_with_sync"])
-        self._keep(f"{name}_ours_s", mine["seconds"])
+        self._keep(name, mine["seconds"], theirs["seconds_total_with_sync"])
         say(f"  stages {mine['stages']}")
 
     def _read(self, workload: Workload) -> None:
@@ -97,8 +93,7 @@ class Bench:
         mine = ours("read", workload.store, "--pull", 32, "--seconds", self.seconds)
         if theirs["get_32"]["done"] != mine["done"]:
             raise RuntimeError(f"get: {theirs['get_32']['done']} for the peer, {mine['done']} for reput")
-        self._keep("get_32_peer", theirs["get_32"]["rate"])
-        self._keep("get_32_ours", mine["rate"])
+        self._keep("rocksdb_get_32", mine["rate"], theirs["get_32"]["rate"])
 
     def _put(self) -> None:
         for name, queues in (("put_64", 64), ("put_many", self.many)):
@@ -116,23 +111,11 @@ class Bench:
                 self._keep("open_many_gib", opened["peak_bytes"] / 2**30)
             shutil.rmtree(store)
 
-    def _keep(self, name: str, value: float) -> None:
-        self.values.setdefault(name, []).append(value)
-        say(f"{name}: {value:,.2f}")
-
-    def median(self, name: str) -> float:
-        """The middle of a name's values."""
-        return statistics.median(self.values[name])
-
-    def ratios(self) -> dict[str, float]:
-        """Return how much faster reput is; the last ratio compares reput with itself."""
-        return {
-            "rocksdb_rebuild": self.median("rebuild_peer_s") / self.median("rebuild_ours_s"),
-            "rocksdb_rebuild_10000": self.median("rebuild_10000_peer_s") / self.median("rebuild_10000_ours_s"),
-            "rocksdb_get_32": self.median("get_32_ours") / self.median("get_32_peer"),
-            "million_put": self.median("put_many") / self.median("put_64"),
-            "sql": self.median("sql_peer_s") / self.median("sql_ours_s"),
-        }
+    def _keep(self, name: str, mine: float, theirs: float | None = None) -> None:
+        line = self.lines[name]
+        line.ours.append(mine)
+        line.peer += [] if theirs is None else [theirs]
+        say(f"{line.name}: {mine:,.2f} {line.unit}" + ("" if theirs is None else f", RocketMQ {theirs:,.2f}"))
 
 
 def ours(command: str, *words: Any) -> dict[str, Any]:
@@ -145,21 +128,12 @@ def main() -> int:
     if reason := peer.available():
         say(reason)
         return 2
-    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
-    parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="queues-", dir=parent))
-    bench = Bench(work)
-    try:
+    with asked.work_folder("queues") as work:
+        bench = Bench(work)
         bench.run()
-    finally:
-        shutil.rmtree(work)
     about = machine.environment("bench-queues", SETTINGS, bench.rounds)
-    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if bench.quick else "results")))
     about |= {"messages": bench.messages, "queues": bench.many}
-    found = bench.ratios()
-    queues_report.save(results / f"queues-{about['cores']}c", about, bench.values, found)
-    print(queues_report.text(bench.values))
-    print(ratio_line(found))
+    queues_report.report(about, bench.lines).publish()
     return 0
 
 

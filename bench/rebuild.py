@@ -1,6 +1,7 @@
 """Rebuild ConsumeQueue and IndexFile with RocketMQ's own code and with reput, on the same stores in turn.
 
 Environment:
+    QUICK         1: few messages, one round: whether it works, not how fast it is
     SIZES         millions of messages in 64 queues; default "1 4 16"
     MANY_QUEUES   millions of messages in 10,000 queues; default "4" if SIZES goes that far, else none
     ROUNDS        default 3; medians are reported
@@ -8,7 +9,7 @@ Environment:
     BENCH_DIR     where the stores go, on the disk to be measured; default bench/work. They take some
                   600 bytes a message and are removed at the end; where a run broke off with BENCH_DIR set,
                   the next one uses them again.
-    RESULTS_DIR   default bench/results
+    RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is `ratio end_to_end=.. warm=.. marginal=.. queues_10000=.. rss_gib=..`.
 """
@@ -18,23 +19,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+import asked
 import machine
-import report
+import rebuild_report
 import runs
 from machine import say
-from page import ratio_line
-from report import Measured
-from rich.console import Console
+from rebuild_report import Measured
 from same import assert_same_indexes
-from workload import REPOSITORY, Case, Workload, prepare
+from workload import Case, Workload, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 QUEUES = 64
 MANY_QUEUES = 10_000
 MEMORY_RUNS = 3
+SETTINGS = ("QUICK", "SIZES", "MANY_QUEUES", "PEER_HEAP")
 WARM_UP = Case(messages=20_000, queues=QUEUES)
 
 
@@ -43,19 +47,14 @@ def main() -> int:
     if reason := runs.unavailable():
         say(reason)
         return 2
-    sizes = sorted(millions("SIZES", "1 4 16"))
-    many = millions("MANY_QUEUES", "4" if max(sizes) >= 4 else "")
-    rounds = int(os.environ.get("ROUNDS", "3"))
-    work = work_folder()
-    finished = False
-    try:
+    sizes = sorted(millions("SIZES", "0.2" if asked.is_quick() else "1 4 16"))
+    many = millions("MANY_QUEUES", "4" if max(sizes) >= 4_000_000 else "")
+    rounds = asked.rounds()
+    with work_folder() as work:
         plain = [measure(Case(size, QUEUES), work, rounds) for size in sizes]
         crowded = [measure(Case(size, MANY_QUEUES), work, rounds) for size in many]
-        finished = True
-    finally:
-        if finished or "BENCH_DIR" not in os.environ:
-            shutil.rmtree(work)
-    show(plain, crowded, environment(rounds))
+    about = machine.environment("bench-rebuild", SETTINGS, rounds)
+    rebuild_report.report(about, plain, crowded).publish()
     return 0
 
 
@@ -64,15 +63,17 @@ def millions(name: str, default: str) -> list[int]:
     return [round(float(word) * 1_000_000) for word in os.environ.get(name, default).split()]
 
 
-def work_folder() -> Path:
-    """The folder for stores; one of our own, which may be removed whole."""
-    if "BENCH_DIR" in os.environ:
-        work = Path(os.environ["BENCH_DIR"]) / "rebuild"
-        work.mkdir(parents=True, exist_ok=True)
-        return work
-    parent = REPOSITORY / "bench" / "work"
-    parent.mkdir(exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="rebuild-", dir=parent))
+@contextmanager
+def work_folder() -> Iterator[Path]:
+    """Yield the folder for stores; in BENCH_DIR a run that breaks off leaves them to the next one."""
+    if "BENCH_DIR" not in os.environ:
+        with asked.work_folder("rebuild") as work:
+            yield work
+        return
+    work = Path(os.environ["BENCH_DIR"]) / "rebuild"
+    work.mkdir(parents=True, exist_ok=True)
+    yield work
+    shutil.rmtree(work)
 
 
 def measure(case: Case, work: Path, rounds: int) -> Measured:
@@ -90,7 +91,7 @@ def measure(case: Case, work: Path, rounds: int) -> Measured:
         )
     for _ in range(MEMORY_RUNS):
         measured.peak_pss_samples.append(runs.peak_pss_bytes(workload))
-    say(f"{case}: peak memory {measured.peak_pss_bytes / 2**30:.2f} GiB")
+    say(f"{case}: peak memory {measured.memory.median:.2f} GiB")
     workload.remove()
     return measured
 
@@ -106,24 +107,6 @@ def measure_round(measured: Measured, workload: Workload, warm_up: Workload, asi
     measured.warm_seconds.append(runs.warm_seconds(workload, warm_up))
     measured.files_compared = assert_same_indexes(aside, workload.store)
     workload.discard(aside)
-
-
-def show(plain: list[Measured], crowded: list[Measured], about: dict[str, Any]) -> None:
-    """Print the header, the table and the ratios, and save them."""
-    console = Console(width=max(120, Console().width))
-    for sentence in report.COUNTED:
-        console.print(f"- {sentence}", highlight=False)
-    measured = [*plain, *crowded]
-    console.print(report.table(measured))
-    found = report.ratios(plain, crowded[-1] if crowded else None)
-    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / "results"))
-    report.save(results / f"rebuild-{about['cores']}c", about, measured, found)
-    print(ratio_line(found))
-
-
-def environment(rounds: int) -> dict[str, Any]:
-    """Return the facts about the run that the results name."""
-    return machine.environment("bench-rebuild", ("SIZES", "MANY_QUEUES", "PEER_HEAP"), rounds)
 
 
 if __name__ == "__main__":

@@ -122,14 +122,19 @@ def _rebuild_command(store: Path) -> list[str]:
 
 
 def _start(command: list[str], stdin: int | None = None) -> tuple[list[str], subprocess.Popen[str]]:
+    environment = side_environment()
+    pipe = subprocess.PIPE
+    return command, subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, env=environment)
+
+
+def side_environment() -> dict[str, str]:
+    """The environment of a process that runs reput."""
     paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {
+    return {
         "PYSPARK_PYTHON": sys.executable,  # Spark's own default is whatever python3 is on the PATH
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
-    pipe = subprocess.PIPE
-    return command, subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
 def _finish(command: list[str], process: subprocess.Popen[str]) -> str:

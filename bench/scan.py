@@ -17,22 +17,19 @@ The last line of the output is `ratio all=.. all_cpu=.. four=.. four_cpu=..`: ra
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import statistics
 import sys
-import tempfile
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
+import asked
 import machine
 import runs
+from lines import Line
 from machine import say
-from page import ratio_line
-from rich.console import Console
-from rich.table import Table
-from workload import REPOSITORY
+from report import Report, Section, plot
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = {
     "kernel": "decode kernel, one thread",
@@ -40,69 +37,58 @@ NAMES = {
     "four": "reput.scan, topic, queueOffset, storeTimestamp, keys",
 }
 SETTINGS = ("QUICK", "MESSAGES")
+COUNTED = (
+    "Seconds to go over the log once, of 300-byte messages with tag, key, unique key and two properties, in the page",
+    "    cache: wall clock, and CPU time of all threads.",
+    "The kernel decodes on one thread and checks each record's CRC. A scan makes Arrow columns of that, on all cores.",
+    "Ratios: the kernel's seconds over the scan's.",
+)
 
 
 def main() -> int:
     """Measure, print, save."""
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    rounds = int(os.environ.get("ROUNDS", "1" if quick else "5"))
-    messages = round(float(os.environ.get("MESSAGES", "20" if quick else "1000")) * 1000)
-    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
-    parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="scan-", dir=parent))
-    try:
+    rounds = asked.rounds(5)
+    messages = round(asked.amount("MESSAGES", 1000, 20) * 1000)
+    with asked.work_folder("scan") as work:
         say(f"a store of {messages:,} messages")
         written = runs.report_of(runs.start_side("scan_side.py", "write", work / "store", "--messages", messages))
         say(f"{rounds} rounds")
         found = runs.report_of(runs.start_side("scan_side.py", "scan", work / "store", "--rounds", rounds))
-    finally:
-        shutil.rmtree(work)
     for name, seen in found["messages"].items():
         if seen != messages:
             raise RuntimeError(f"{name}: {seen} messages of {messages}")
-    seconds = {name: medians(found["seconds"][name]) for name in NAMES}
-    show(seconds, messages, written["log_bytes"])
-    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if quick else "results")))
+    lines = lines_of(found["seconds"])
     about = machine.environment("bench-scan", SETTINGS, rounds)
-    save(results / f"scan-{about['cores']}c.json", about, found, messages, written["log_bytes"])
-    print(ratio_line(ratios(seconds)))
+    about |= {"messages": messages, "log_bytes": written["log_bytes"]}
+    table = [Section.of(lines.values())]
+    title = "Scan: reput.scan beside the decode kernel"
+    Report("scan", title, about, COUNTED, lines, table, [ratios(lines)], draw=partial(_draw, lines=lines)).publish()
     return 0
 
 
-def medians(measured: list[list[float]]) -> tuple[float, float]:
-    """The median wall and CPU seconds of some runs."""
-    wall, cpu = zip(*measured, strict=True)
-    return statistics.median(wall), statistics.median(cpu)
+def lines_of(seconds: dict[str, list[list[float]]]) -> dict[str, Line]:
+    """The wall and CPU seconds of each thing, a value a round."""
+    lines = {}
+    for name, title in NAMES.items():
+        wall, cpu = (list(column) for column in zip(*seconds[name], strict=True))
+        lines |= {name: Line(title, "s", wall), f"{name}_cpu": Line(f"{title}: CPU", "s", cpu)}
+    return lines
 
 
-def ratios(seconds: dict[str, tuple[float, float]]) -> dict[str, float]:
+def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """The rates of the scans over the kernel's, by each clock."""
-    wall, cpu = seconds["kernel"]
     found = {}
     for name in ("all", "four"):
-        found |= {name: wall / seconds[name][0], f"{name}_cpu": cpu / seconds[name][1]}
+        for clock in ("", "_cpu"):
+            found[f"{name}{clock}"] = lines[f"kernel{clock}"].median / lines[f"{name}{clock}"].median
     return found
 
 
-def show(seconds: dict[str, tuple[float, float]], messages: int, log_bytes: int) -> None:
-    """Print what each took."""
-    table = Table()
-    for heading in ("", "wall s", "CPU s", "messages a second", "MB of log a second"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for name, (wall, cpu) in seconds.items():
-        rates = f"{messages / wall:,.0f}", f"{log_bytes / wall / 1e6:,.0f}"
-        table.add_row(NAMES[name], f"{wall:.3f}", f"{cpu:.3f}", *rates)
-    Console(width=max(120, Console().width)).print(table)
-
-
-def save(path: Path, about: dict[str, Any], found: dict[str, Any], messages: int, log_bytes: int) -> None:
-    """Write what was measured, each round, as JSON."""
-    seconds = found["seconds"]
-    middle = {name: dict(zip(("wall", "cpu"), medians(seconds[name]), strict=True)) for name in NAMES}
-    values = about | {"messages": messages, "log_bytes": log_bytes, "medians_s": middle, "rounds_s": seconds}
-    values["ratios"] = ratios({name: medians(seconds[name]) for name in NAMES})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(values, indent=2) + "\n")
+def _draw(path: Path, lines: dict[str, Line]) -> None:
+    with plot(path, size=(8, 3.5)) as (axes,):
+        axes.barh([line.name for line in lines.values()], [line.median for line in lines.values()])
+        axes.invert_yaxis()
+        axes.set_xlabel("seconds")
 
 
 if __name__ == "__main__":

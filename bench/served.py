@@ -1,9 +1,10 @@
-"""The brokers of `bench/broker.py` and `bench/client.py`, each in a process of its own, and runs of clients."""
+"""The brokers that benchmarks send to, each in a process of its own on the loopback address, and runs of clients."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -20,30 +21,33 @@ from peer import peer
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+Side = tuple[Serving, subprocess.Popen[bytes], float]
+"""A broker that answers, its process, and the seconds of its start."""
 TOPICS = {"load-send": 8, "load-batch": 8, "load-poll": 2}
 START_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 600
+CLUSTER_ID = "cmVwdXQtYmVuY2gtY2x1cw"
 
 
 @contextlib.contextmanager
-def rocketmq_side(folder: Path) -> Iterator[tuple[Serving, subprocess.Popen[bytes], float]]:
+def rocketmq_side(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Side]:
     """RocketMQ's broker on a store below `folder`, its process, and the seconds of its start."""
     begin = time.perf_counter()
     jvm = (f"-Xms{machine.peer_heap()}", f"-Xmx{machine.peer_heap()}")
-    with talking_rocketmq(folder / "store", folder / "home", {}, jvm) as (serving, process):
+    with talking_rocketmq(folder / "store", folder / "home", settings or {}, jvm) as (serving, process):
         yield serving, process, _answered(serving, begin)
 
 
 @contextlib.contextmanager
-def reput_side(folder: Path) -> Iterator[tuple[Serving, subprocess.Popen[bytes], float]]:
+def reput_side(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Side]:
     """`reput serve` on a store below `folder`, its process, and the seconds of its start."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     begin = time.perf_counter()
     words = [sys.executable, "-m", "reput", "serve", str(folder / "store"), "--port", str(port)]
+    words += [word for name, value in (settings or {}).items() for word in ("--set", f"{name}={value}")]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"127.0.0.1:{port}"
     serving = Serving("reput", address, address, folder / "store")
@@ -52,6 +56,62 @@ def reput_side(folder: Path) -> Iterator[tuple[Serving, subprocess.Popen[bytes],
     finally:
         process.terminate()
         process.wait(START_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def kafka_side(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """Kafka's broker in KRaft mode, broker and controller in one process; its address."""
+    broker, controller = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    given = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(folder / "store"),
+        "offsets.topic.replication.factor": "1",
+        "auto.create.topics.enable": "false",
+        **settings,
+    }
+    home = folder / "home"
+    home.mkdir(parents=True)
+    properties = folder / "server.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    jvm = (f"-Xms{machine.peer_heap()}", f"-Xmx{machine.peer_heap()}")
+    words = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+    done = subprocess.run(peer.java_words("kafka", home, *words), capture_output=True, check=False, timeout=600)
+    if done.returncode != 0:
+        raise RuntimeError(f"Kafka's folder is not made: {done.stdout[-2000:]!r} {done.stderr[-2000:]!r}")
+    command = peer.java_words("kafka", home, "kafka.Kafka", str(properties), jvm=jvm)
+    log = folder / "broker.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        _listening(broker, process, log)
+        yield broker
+    finally:
+        process.kill()
+        process.wait(START_TIMEOUT_S)
+
+
+def free_port() -> int:
+    """Return a free port of the loopback address, below those that Linux gives to clients."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
+def _listening(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    host, port = address.split(":")
+    end = time.perf_counter() + START_TIMEOUT_S
+    while time.perf_counter() < end and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"Kafka's broker does not start: {log.read_text(errors='replace')[-4000:]}")
 
 
 def _answered(serving: Serving, begin: float) -> float:

@@ -33,19 +33,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import asked
 import machine
 import runs
 import store_report
+from lines import Line
 from machine import say
-from page import ratio_line
-from rich.console import Console
-from store_report import Line
-from workload import REPOSITORY, Case, Workload, prepare
+from workload import Case, Workload, prepare
 
 from peer import peer
 
@@ -87,19 +85,15 @@ class Sizes:
     @classmethod
     def of_environment(cls) -> Sizes:
         """Return the amount that the environment asks for."""
-        quick = os.environ.get("QUICK", "") not in ("", "0")
-
-        def given(name: str, default: float) -> float:
-            return float(os.environ.get(name, default))
-
-        messages = round(given("MESSAGES", 100 if quick else 2000) * 1000)
+        quick, given = asked.is_quick(), asked.amount
+        messages = round(given("MESSAGES", 2000, 100) * 1000)
         return cls(
             quick=quick,
-            rounds=round(given("ROUNDS", 1 if quick else 3)),
+            rounds=asked.rounds(),
             messages=messages,
             warm_up=max(20_000, messages // 5),
-            read=round(given("READ", 200 if quick else 4000) * 1000),
-            opened=round(given("OPEN_GB", 0.1 if quick else 4) * 1e9 / RECORD_BYTES),
+            read=round(given("READ", 4000, 200) * 1000),
+            opened=round(given("OPEN_GB", 4, 0.1) * 1e9 / RECORD_BYTES),
             questions=1000 if quick else 20_000,
             synced=2000 if quick else 20_000,
             batch=round(given("BATCH", 1000)),
@@ -274,33 +268,14 @@ def main() -> int:
         say(reason)
         return 2
     sizes = Sizes.of_environment()
-    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
-    parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="store-", dir=parent))
-    (work / "open").mkdir()
-    bench = Bench(work, sizes)
-    try:
+    with asked.work_folder("store") as work:
+        (work / "open").mkdir()
+        bench = Bench(work, sizes)
         bench.run()
-    finally:
-        shutil.rmtree(work)
-    show(bench)
-    return 0
-
-
-def show(bench: Bench) -> None:
-    """Print what is counted, the table and the ratios, and save them."""
-    console = Console(width=max(120, Console().width))
-    for sentence in store_report.COUNTED:
-        console.print(sentence if sentence.startswith(" ") else f"- {sentence}", highlight=False)
-    lines, sizes = bench.lines, bench.sizes
-    console.print(store_report.table(list(lines.values())))
     about = machine.environment("bench-store", SETTINGS, sizes.rounds)
     about |= {"messages": sizes.messages, "read": sizes.read, "batch": sizes.batch}
-    found, further = store_report.ratios(lines), store_report.further_ratios(lines, sizes.threads)
-    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if sizes.quick else "results")))
-    store_report.save(results / f"store-{about['cores']}c", about, lines, further, found)
-    print(ratio_line(further))
-    print(ratio_line(found))
+    store_report.report(about, bench.lines, sizes.threads).publish()
+    return 0
 
 
 if __name__ == "__main__":

@@ -59,10 +59,12 @@ PROGRAMS = {
     "old": Program("pom-old.xml", TARGET_DIR / "old", (*_OPENED, "reput.peer.OldStore")),
     "client": Program("pom-client.xml", TARGET_DIR / "client", ("reput.clients.Scenario",), "client"),
     "client4": Program("pom-client4.xml", TARGET_DIR / "client4", ("reput.clients.Scenario",), "client"),
+    "kafka": Program("pom-kafka.xml", TARGET_DIR / "kafka", ("reput.peer.KafkaTopics",)),
 }
 """The store code of 5.5.1, which does all but turns as well; a whole broker 5.5.0; the store code of 4.9.7.
 
-The clients 5.5.0, the newest in Maven Central, and 4.9.7 take no turns: they talk to brokers.
+The clients 5.5.0, the newest in Maven Central, and 4.9.7 take no turns: they talk to brokers. Neither does Apache
+Kafka, with which benchmarks compare.
 """
 
 GOLDEN_SETTINGS = (
@@ -126,6 +128,13 @@ def build(name: str = "store") -> None:
         stamp.write_text(sources)
 
 
+def version_of(name: str) -> str:
+    """Return the version that a program's pom names for what it drives."""
+    found = re.search(r"<(?:rocketmq|kafka)\.version>([^<]+)<", (JAVA_DIR / PROGRAMS[name].pom).read_text())
+    assert found is not None, f"{PROGRAMS[name].pom} names no version"
+    return found.group(1)
+
+
 def turn_words(
     name: str, store: Path, home: Path, *options: str, jvm: tuple[str, ...] | None = None
 ) -> tuple[str, ...]:
@@ -136,12 +145,20 @@ def turn_words(
     Raises:
         PeerError: The program could not be built.
     """
-    build(name)
-    program = PROGRAMS[name]
     if jvm is None:
         jvm = _quick_start() if name == "store" else _QUICK_JVM
+    return java_words(name, home, *PROGRAMS[name].words, str(store), *options, jvm=jvm)
+
+
+def java_words(name: str, home: Path, *words: str, jvm: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the command of a class of a program with its arguments, which has `home` as the user's.
+
+    Raises:
+        PeerError: The program could not be built.
+    """
+    build(name)
     homes = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}")
-    return _command(*jvm, *homes, *program.words, str(store), *options, classpath=program.classpath)
+    return _command(*jvm, *homes, *words, classpath=PROGRAMS[name].classpath)
 
 
 def run(
