@@ -102,6 +102,14 @@ docs: setup  ## make the generated pages of docs/ from the code, and the site in
 	$(WITH_JAVA) $(PYTHON) scripts/pages.py
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
+.PHONY: bench
+bench: setup  ## all benches in one table and plot, beside RocketMQ itself (needs Maven; QUICK=1 to see that it works; PARTS="store follow")
+	$(WITH_JAVA) $(PYTHON) bench/all.py
+
+.PHONY: bench-topics
+bench-topics: setup  ## 64, 128 and 256 topics in reput, RocketMQ and Kafka, as stores and as brokers (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) bench/topics.py
+
 .PHONY: bench-rebuild
 bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven; SIZES="1 4" for a quick one)
 	$(WITH_JAVA) $(PYTHON) bench/rebuild.py
