@@ -46,6 +46,7 @@ class LaidOutBatch(ABC):
     def __init__(self, directory: QueueDirectory, fields: list[int], results: NDArray[np.int64], at: int) -> None:
         self.size = 0
         self._directory = directory
+        self._kernels = encode_kernels()
         self._rows = rows = fields[BatchAt.rows]
         self._scratch: BatchScratch = directory.scratch(rows)
         self._sizes, self._places, self._numbers = results
@@ -66,7 +67,7 @@ class LaidOutBatch(ABC):
         Raises:
             MessageRefusedError: One of the messages cannot be stored; the reason says which.
         """
-        run, scratch, answer = encode_kernels().lay_out, self._scratch, NEW_QUEUE
+        run, scratch, answer = self._kernels.lay_out, self._scratch, NEW_QUEUE
         while answer == NEW_QUEUE:
             answer = run(scratch.at)
             if answer == NEW_QUEUE and not self._add_queue(int(scratch.record[BatchAt.done])):
@@ -115,7 +116,7 @@ class LaidOutBatch(ABC):
         return result
 
     def _write(self, write: Write, position: int, offset: int, now_ms: int) -> None:
-        directory, rows, run = self._directory, self._rows, encode_kernels().write_records
+        directory, rows, run = self._directory, self._rows, self._kernels.write_records
         first, begin = 0, 0
         while first < rows:
             last, end = rows, self.size
