@@ -135,6 +135,14 @@ def test_a_batch_is_stored_whole(client: Client) -> None:
     assert client.ask(R.GET_MAX_OFFSET, topic="orders", queueId=2).fields["offset"] == "2"
 
 
+def test_a_batch_is_told_by_its_code_when_its_header_was_served_before(client: Client) -> None:
+    """A header that says nothing of a batch serves both kinds of send, in any order."""
+    body, codes = batch((b"a", ""), (b"b", "")), (R.SEND_MESSAGE_V2, R.SEND_BATCH_MESSAGE) * 2
+    sent = [client.ask(code, body, **send_fields("orders")) for code in codes]
+    assert [(one.code, len(one.fields["msgId"].split(","))) for one in sent] == [(C.SUCCESS, 1), (C.SUCCESS, 2)] * 2
+    assert bodies(client.pull("orders")) == [body, b"a", b"b"] * 2
+
+
 def test_a_batch_is_the_same_once_kernels_are_loaded(broker: reput.RunningBroker, client: Client) -> None:
     """Batches are stored, and refused, alike before and after."""
     plain, delayed = batch((b"a", "TAGS\x01x"), (b"b", "")), batch((b"a", ""), (b"b", "DELAY\x013"))

@@ -32,9 +32,9 @@ _MS_DIGITS = 13
 def admit_send(broker: Broker, request: Request) -> SendHeader:
     """Check a send, make its topic as its header asks if that is new, and return the header."""
     code, fields = request.frame.code, request.fields
-    if code != RequestCode.SEND_MESSAGE_V2:
+    if code == RequestCode.SEND_MESSAGE:
         return _admit_anew(broker, request)
-    key = send_key(fields)
+    key = send_key(fields, is_batch=code == RequestCode.SEND_BATCH_MESSAGE)
     known, born = broker.known_sends.find(key), fields.get("g", "")
     if known is not None and len(born) == _MS_DIGITS and born.isdecimal() and born.isascii():
         topic, queue_id, sys_flag, _, flag, _, reconsume_times, is_batch = known

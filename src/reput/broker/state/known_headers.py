@@ -75,10 +75,14 @@ class KnownHeaders(Generic[Checked]):
         self._known[key] = header, self._basis(header)
 
 
-def send_key(fields: Mapping[str, str]) -> _Key:
-    """Return what makes a header of a send of the second version, but for the time and the properties."""
+def send_key(fields: Mapping[str, str], *, is_batch: bool) -> _Key:
+    """Return what makes a header of a send of the second version or of a batch, but for the time and the properties.
+
+    A batch is one by its code, whatever its header says.
+    """
     get = fields.get
-    return get("a"), get("b"), get("c"), get("d"), get("e"), get("f"), get("h"), get("j"), get("l"), get("m")
+    says_batch = "true" if is_batch else get("m")
+    return get("a"), get("b"), get("c"), get("d"), get("e"), get("f"), get("h"), get("j"), get("l"), says_batch
 
 
 def pull_key(fields: Mapping[str, str]) -> _Key:
