@@ -101,14 +101,14 @@ def _dry_run(
     store: str, job: options.JobOptions, to: str | None, index: str | None, source: str, salvage: bool, as_json: bool
 ) -> int:
     """Show what a conversion would do, which may be nothing; change nothing."""
-    from reput.pipeline.convert.convert import ConvertOptions, notes_at_start, nothing_to_convert
+    from reput.pipeline.convert.convert import ConvertOptions, metadata_warnings, nothing_to_convert
     from reput.store.disk.layout import find_store
 
     wanted = ConvertOptions(to, source, salvage=salvage, index=index)
     done = nothing_to_convert(store, wanted, job.config)
     if done is None:
-        notes = notes_at_start(find_store(store, job.config), to, job.config) if to is not None else []
-        return show_dry_run(store, job, wanted.rebuild_options(), as_json, notes)
+        warnings = metadata_warnings(find_store(store, job.config), to, job.config) if to is not None else []
+        return show_dry_run(store, job, wanted.rebuild_options(), as_json, warnings)
     if as_json:
         output.emit_json({"ok": True, "dry_run": True, **done.to_dict()})
     else:

@@ -108,13 +108,13 @@ def rebuild(
 
 
 def show_dry_run(
-    store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool, notes: Sequence[str] = ()
+    store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool, warnings: Sequence[str] = ()
 ) -> int:
-    """Show what a rebuild or a conversion would do, and further notes; change nothing."""
+    """Show what a rebuild or a conversion would do, and further warnings; change nothing."""
     from reput.pipeline.build.rebuild.dry_run import dry_rebuild
 
     run = dry_rebuild(store, job.config, wanted)
-    run.notes += notes
+    run.warnings += warnings
     if as_json:
         output.emit_json({"ok": True, "dry_run": True, **run.to_dict()})
         return 0

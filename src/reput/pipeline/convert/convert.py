@@ -154,7 +154,7 @@ def convert_store(
         report.notes.append(
             f"a broker uses these queues if its broker.conf says {_broker_settings(layout, config, options.to)}"
         )
-        report.notes += notes_at_start(layout, options.to, config)
+        report.warnings += metadata_warnings(layout, options.to, config)
     return report
 
 
@@ -168,7 +168,7 @@ def _broker_settings(layout: StoreLayout, config: StoreConfig, to: str) -> str:
     return ", ".join([*said, *placement_settings(placement.of_kinds(TARGETS[to]))])
 
 
-def notes_at_start(layout: StoreLayout, to: str, config: StoreConfig) -> list[str]:
+def metadata_warnings(layout: StoreLayout, to: str, config: StoreConfig) -> list[str]:
     """Say what a broker with the target's settings does with topics, groups and offsets that are elsewhere."""
     wanted = StoreConfig.from_properties(parse_properties(TARGET_SETTINGS[to]))
     metadata = StoreOnDisk(layout, config.with_given(wanted), Purpose.LOOK).metadata
