@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -13,12 +13,14 @@ from reput import kernels
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE
 from reput.formats.log.record import Host, Record, decode_record, encode_record
-from reput.kernels.layouts.place import NOT_PLACED, NOW
+from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST
 from reput.log.append.log_end import LogEnd
-from reput.log.encode.encode import RecordEncoder
+from reput.log.encode.encode import RecordEncoder, number_of_host
 from reput.log.encode.topics import NO_OFFSET, TopicState, TopicTable
 from support.twins import TWINS
 
+BORN = Host(b"\xc0\xa8\xff\x07", 52122)
+BORN_NUMBER = int.from_bytes(BORN.encode(), "big", signed=True)
 V4, V6 = Host(b"\x7f\0\0\1", 10911), Host(bytes(range(16)), -1)
 FILE_START, ROOM, MAX_BODY = 1 << 33, 2000, 700
 NUMBERS = (5, NO_OFFSET, (1 << 40) + 1)
@@ -35,6 +37,7 @@ class Put(NamedTuple):
     now_ms: int
     body: bytes
     properties: bytes
+    born_host: int = OWN_HOST
 
 
 puts = st.builds(
@@ -46,6 +49,7 @@ puts = st.builds(
     st.integers(1000, 1003),
     st.binary(max_size=60) | st.sampled_from((bytes(MAX_BODY), bytes(MAX_BODY + 1))),
     st.sampled_from((b"", b"a\x01b\x02", bytes(MAX_PROPERTIES_SIZE + 1))),
+    st.sampled_from((OWN_HOST, OWN_HOST, BORN_NUMBER, 0, -1, (1 << 63) - 1)),
 )
 
 
@@ -68,9 +72,9 @@ class Log:
 
     def put(self, given: Put) -> tuple[int, int, int, int]:
         """Call the kernel."""
-        topic, queue_id, flag, born, now_ms, body, properties = given
+        topic, queue_id, flag, born, now_ms, body, properties, host = given
         now_ns = now_ms * 1_000_000 + 999_999
-        return self.place(self.end.at, self.topics[topic].at, queue_id, flag, born, now_ns, body, properties)
+        return self.place(self.end.at, self.topics[topic].at, queue_id, flag, born, host, now_ns, body, properties)
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -95,18 +99,24 @@ def test_the_twins_place_the_same_records(given_puts: list[Put], host: Host, pub
     assert not any(one.memory[:100])
 
 
+@pytest.mark.parametrize(
+    ("born_number", "born_host", "own_host"), [(OWN_HOST, V6, V6), (BORN_NUMBER, BORN, V6), (BORN_NUMBER, BORN, V4)]
+)
 @pytest.mark.parametrize("twin", TWINS)
-def test_a_placed_record_is_the_one_that_the_format_says(twin: str) -> None:
+def test_a_placed_record_is_the_one_that_the_format_says(
+    twin: str, born_number: int, born_host: Host, own_host: Host
+) -> None:
     """The record is that of `encode_record`, and all positions and numbers follow it."""
-    log = Log(twin, V6)
-    offset, size, number, now_ms = log.put(Put(1, 2, -7, NOW, 900, b"body", b"a\x01b\x02"))
+    log = Log(twin, own_host)
+    offset, size, number, now_ms = log.put(Put(1, 2, -7, NOW, 900, b"body", b"a\x01b\x02", born_number))
     assert (offset, number, now_ms, log.end.steps_back) == (FILE_START + 100, (1 << 40) + 1, 1001, 1)
     data = log.memory[100 : 100 + size]
     record = decode_record(data)
     assert encode_record(record) == data
     expected = Record(
         TOPICS[1].encode(), b"body", b"a\x01b\x02", queue_id=2, flag=-7, queue_offset=number, physical_offset=offset,
-        sys_flag=log.records.host_bits, born_timestamp=1001, born_host=V6, store_timestamp=1001, store_host=V6,
+        sys_flag=log.records.host_bits, born_timestamp=1001, born_host=born_host, store_timestamp=1001,
+        store_host=own_host,
         magic=log.topics[1].magic,
     )  # fmt: skip
     assert encode_record(expected) == data
@@ -125,3 +135,24 @@ def test_numbers_that_move_are_found_at_their_new_place(twin: str) -> None:
     assert topic.numbers[999] == 9991
     log.end.shut()
     assert log.put(Put(0, 999, 0, 0, 2000, b"x", b""))[0] == NOT_PLACED
+
+
+@pytest.mark.parametrize(
+    ("host", "number"),
+    [
+        (Host(bytes(4), 0), 0),
+        (Host(b"\x7f\0\0\1", 10911), 0x7F00_0001_0000_2A9F),
+        (Host(b"\xff\xff\xff\xff", -1), -1),
+        (V6, None),
+        (Host(b"\x80\0\0\0", 0), None),
+        (Host(bytes(4), 1 << 31), None),
+        (Host(bytes(3), 1), None),
+        (Host(bytearray(4), 1), None),
+        ("127.0.0.1:1", None),
+    ],
+)
+def test_a_kernel_takes_a_host_of_ipv4_as_a_number(host: Any, number: int | None) -> None:
+    """The number is the eight bytes of a record; another host has none, nor the one that stands for the own host."""
+    assert number_of_host(host) == number
+    if number is not None:
+        assert number.to_bytes(8, "big", signed=True) == host.encode()

@@ -232,6 +232,22 @@ def test_an_ordinary_put_gives_the_encoders_bytes(
     assert data[second.physical_offset : second.end_offset] == encode_record(record)
 
 
+@pytest.mark.parametrize("host", [Host(b"\x7f\0\0\1", 1), V6])
+def test_messages_of_clients_take_the_ordinary_way(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message with a born host of IPv4 is an ordinary one, and each record has its own; one of IPv6 is not."""
+    clients = [Host(bytes([10, 0, 0, number]), 50_000 + number) for number in (1, 2, 2, 1)]
+    with open_log(tmp_path, store_host=host) as log:
+        log.append(one())
+        log.append(one(born_host=V6))
+        monkeypatch.delattr(log.__class__, "_append_any")
+        assert [log.append(one(born_host=client)).status for client in clients] == [OK] * 4
+        assert log.append(one()).status is OK
+    found = read_log(tmp_path)
+    assert [record.born_host for record in found] == [host, V6, *clients, host]
+    assert [record.queue_offset for record in found] == list(range(7))
+    assert {record.store_host for record in found} == {host}
+
+
 def test_transactions_take_no_number(tmp_path: Path) -> None:
     """Prepared and rolled-back messages are number 0 and do not move their queue; committed ones do."""
     with open_log(tmp_path) as log:

@@ -212,7 +212,7 @@ def kernels(kind: str) -> Kernels:
     return Kernels(**{name: getattr(_twin(module, kind), name) for name, module in _KERNELS.items()})
 
 
-PlaceRecord = Callable[[int, int, int, int, int, int, bytes, bytes], tuple[int, int, int, int]]
+PlaceRecord = Callable[[int, int, int, int, int, int, int, bytes, bytes], tuple[int, int, int, int]]
 
 
 class EncodeKernels(NamedTuple):

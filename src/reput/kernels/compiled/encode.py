@@ -34,7 +34,7 @@ from reput.kernels.compiled.tools.memory import (
 )
 from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal, TextsAt
-from reput.kernels.layouts.place import NOT_PLACED, NOW, TOPIC_LAYOUT, EndAt, TopicAt
+from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST, TOPIC_LAYOUT, EndAt, TopicAt
 
 __all__ = ["add_queue", "body_crc", "lay_out", "place_record", "write_records"]
 
@@ -45,6 +45,7 @@ _QUEUE_OFFSET_AT, _PHYSICAL_AT, _SYS_FLAG_AT, _BORN_AT = (
 )
 _HEAD_SIZE, _TIME_SIZE = fmt.HEAD_SIZE, fmt.BEFORE_BODY_V4.sizes["store_timestamp"]
 _BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = fmt.BODY_LENGTH_SIZE, fmt.PROPERTIES_LENGTH.size
+_HOST_V4_SIZE, _BORN_HOST_V6 = fmt.HOST_V4_SIZE, fmt.FLAG_BORN_HOST_V6
 _MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PROPERTY_SIZE, fmt.CRC_DIGITS
 _NONE, _BAD_OFFSETS, _BAD_QUEUE_ID = (
     int(BatchRefusal.NONE),
@@ -491,8 +492,8 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
     return np.int64(record - buffer)
 
 
-@entry_kernel(INT, INT, INT, INT, INT, INT, BYTES, BYTES, returns=INTS_4)
-def place_record(end, topic, queue_id, flag, born, now_ns, body, properties):
+@entry_kernel(INT, INT, INT, INT, INT, INT, INT, BYTES, BYTES, returns=INTS_4)
+def place_record(end, topic, queue_id, flag, born, born_host, now_ns, body, properties):
     """Write the record of an ordinary message at the log's end, and number it.
 
     Returns: log offset, size, queue offset and store time; the offset is NOT_PLACED if nothing was written.
@@ -509,6 +510,9 @@ def place_record(end, topic, queue_id, flag, born, now_ns, body, properties):
     number_at = word(topic, TopicAt.numbers_at) + 8 * queue_id
     number = word(number_at, 0)
     host_size, tail_size = word(end, EndAt.born_host_size), word(end, EndAt.tail_size)
+    bits = word(end, EndAt.sys_flag)
+    if born_host != OWN_HOST:
+        host_size, bits = np.int64(_HOST_V4_SIZE), bits & ~_BORN_HOST_V6
     part_size, offset = word(topic, TopicAt.part_size), word(end, EndAt.offset)
     size = (
         _HEAD_SIZE + host_size + _TIME_SIZE + tail_size + _BODY_LENGTH_SIZE + body_size + part_size
@@ -523,10 +527,13 @@ def place_record(end, topic, queue_id, flag, born, now_ns, body, properties):
     record, body_at = word(end, EndAt.memory_at) + offset, address_of(body)
     _write_head(
         record, size, word(topic, TopicAt.magic), crc32_at(body_at, body_at + body_size), queue_id, flag, number,
-        offset, word(end, EndAt.sys_flag), now if born == NOW else born,
+        offset, bits, now if born == NOW else born,
     )  # fmt: skip
     at = record + _HEAD_SIZE
-    copy_bytes(at, word(end, EndAt.born_host_at), host_size)
+    if born_host != OWN_HOST:
+        store_be64(at, born_host)
+    else:
+        copy_bytes(at, word(end, EndAt.born_host_at), host_size)
     at += host_size
     store_be64(at, now)
     copy_bytes(at + _TIME_SIZE, word(end, EndAt.tail_at), tail_size)

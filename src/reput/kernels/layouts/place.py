@@ -23,7 +23,7 @@ END_LAYOUT = Layout(
         Field("confirmed_at", _INT, "where it is published for readers; 0: they wait for something else"),
         Field("max_body", _INT, "most bytes of a body"),
         Field("sys_flag", _INT, "the bits of both hosts"),
-        Field("born_host_at", _INT, "the host that stores"),
+        Field("born_host_at", _INT, "the host that stores, the born host of messages that have none"),
         Field("born_host_size", _INT, "its bytes"),
         Field("tail_at", _INT, "what follows the store time: the host that stores, tries, and prepared offset"),
         Field("tail_size", _INT, "its bytes"),
@@ -49,3 +49,5 @@ NOT_PLACED = -1
 """The answer in place of a log offset where nothing was written: no room, a new queue, or a number out of its range."""
 NOW = -(1 << 63)
 """In place of a born timestamp: the store time."""
+OWN_HOST = -(1 << 63)
+"""In place of a born host: the host that stores. Another one is the eight bytes of `HOST_V4`, as one number."""

@@ -33,7 +33,7 @@ from reput.kernels.layouts.batch import (
     BatchRefusal,
     TextsAt,
 )
-from reput.kernels.layouts.place import NOT_PLACED, NOW, TOPIC_LAYOUT, EndAt, TopicAt
+from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST, TOPIC_LAYOUT, EndAt, TopicAt
 
 _AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _TAIL_V4_SIZE = HOST_V4_SIZE + _AFTER_STORE_HOST.size
@@ -281,11 +281,20 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
 
 
 def place_record(
-    end: int, topic: int, queue_id: int, flag: int, born: int, now_ns: int, body: bytes, properties: bytes
+    end: int,
+    topic: int,
+    queue_id: int,
+    flag: int,
+    born: int,
+    born_host: int,
+    now_ns: int,
+    body: bytes,
+    properties: bytes,
 ) -> tuple[int, int, int, int]:
     """Write the record of an ordinary message at a log's end, and number it; see `reput.kernels.layouts.place`.
 
-    `born` is in ms, or NOW. Nothing else may change the log's end or the topic's numbers meanwhile.
+    `born` is in ms, or NOW; `born_host` an IPv4 host in one number, or OWN_HOST. Nothing else may change the log's end
+    or the topic's numbers meanwhile.
 
     Returns: log offset, size, queue offset and store time (ms); the offset is NOT_PLACED if nothing was written.
     """
@@ -296,6 +305,9 @@ def place_record(
     magic, offset = _get(topic, TopicAt.magic), _get(end, EndAt.offset)
     part = ctypes.string_at(topic + TOPIC_LAYOUT.size, _get(topic, TopicAt.part_size))
     tail = ctypes.string_at(_get(end, EndAt.tail_at), _get(end, EndAt.tail_size))
+    host = ctypes.string_at(_get(end, EndAt.born_host_at), _get(end, EndAt.born_host_size))
+    if born_host != OWN_HOST:
+        host = born_host.to_bytes(HOST_V4_SIZE, "big", signed=True)
     store_host_size = len(tail) - _AFTER_STORE_HOST.size
     tries, prepared = _AFTER_STORE_HOST.unpack_from(tail, store_host_size)
     now = max(now_ns // 1_000_000, _get(end, EndAt.last_ms))
@@ -310,7 +322,7 @@ def place_record(
             physical_offset=offset,
             sys_flag=_get(end, EndAt.sys_flag),
             born_timestamp=now if born == NOW else born,
-            born_host=Host.decode(ctypes.string_at(_get(end, EndAt.born_host_at), _get(end, EndAt.born_host_size))),
+            born_host=Host.decode(host),
             store_timestamp=now,
             store_host=Host.decode(tail[:store_host_size]),
             reconsume_times=tries,

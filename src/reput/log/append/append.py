@@ -30,13 +30,13 @@ from reput.files.closing import Closing
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.record import BLANK_SIZE
 from reput.kernels import COMPILED, PlaceRecord, encode_kernels, kind_in_use
-from reput.kernels.layouts.place import NOT_PLACED, NOW
+from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST
 from reput.log.append.append_file import AppendFile
 from reput.log.append.log_end import LogEnd
 from reput.log.append.rolling import RollingFiles
 from reput.log.append.settings import LogSettings
 from reput.log.encode.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
-from reput.log.encode.encode import RecordEncoder, RecordParts, is_numbered
+from reput.log.encode.encode import RecordEncoder, RecordParts, is_numbered, number_of_host
 from reput.log.encode.inner import checked_inner
 from reput.log.encode.message import (
     Message,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.files.watermarks import Watermarks
+    from reput.formats.log.record import Host
     from reput.log.encode.client_batch import ClientBatches, SentBatch
     from reput.log.encode.column_batch import ColumnBatches
 
@@ -139,6 +140,7 @@ class LogAppender(Closing):
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
         self._frame, self._encode = self._records.frame, self._records.encode
         self._place: PlaceRecord | None = None
+        self._last_born_host: tuple[Host | None, int | None] = None, None
         self._columns: ColumnBatches | None = None
         self._client_batches: ClientBatches | None = None
         self._max_body = settings.max_message_size
@@ -222,15 +224,23 @@ class LogAppender(Closing):
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
-            place, born = self._place, message.born_timestamp
+            place, born, born_host = self._place, message.born_timestamp, message.born_host
+            if born_host is None:
+                host: int | None = OWN_HOST
+            else:
+                # Both at once: another thread may put them in.
+                known, host = self._last_born_host
+                if known is not born_host:
+                    host = number_of_host(born_host)
+                    self._last_born_host = born_host, host
             if (
                 place is None
                 # The kernel takes anything that int() takes.
                 or type(queue_id) is not int
                 or type(message.flag) is not int
                 or not (born is None or (type(born) is int and born > NOW))
+                or host is None
                 or message.sys_flag
-                or message.born_host is not None
                 or message.reconsume_times
                 or message.prepared_transaction_offset
             ):
@@ -240,7 +250,7 @@ class LogAppender(Closing):
             try:
                 with self._lock:
                     offset, size, number, now = place(
-                        self._end_at, topic.at, queue_id, message.flag, born, _time_ns(), body, properties
+                        self._end_at, topic.at, queue_id, message.flag, born, host, _time_ns(), body, properties
                     )
             except OverflowError:
                 offset = NOT_PLACED

@@ -18,6 +18,8 @@ from reput.formats.log.record import (
     FLAG_INNER_BATCH,
     FLAG_STORE_HOST_V6,
     HEAD,
+    HOST_V4,
+    HOST_V4_SIZE,
     PROPERTIES_LENGTH,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -26,10 +28,12 @@ from reput.formats.log.record import (
     crc_property,
 )
 from reput.kernels import encode_kernels
+from reput.kernels.layouts.place import OWN_HOST
 from reput.log.encode.message import Message, OwnPathError, illegal
 from reput.log.encode.topics import TopicState
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+_PORT_SIZE = HOST_V4.sizes["port"]
 _MOST_FRAMES = 1 << 10
 """Most born hosts whose frames are kept. A frame takes 5 us to make."""
 _STORED = BEFORE_BODY_V4.codes("store_timestamp", "store_host")
@@ -165,6 +169,17 @@ class RecordEncoder:
             data = data[:-CRC_PROPERTY_SIZE]
             data += crc_property(crc32(data))
         return data
+
+
+def number_of_host(host: Host) -> int | None:
+    """Return an IPv4 host as `place_record` takes it; None for any other, which a kernel does not write."""
+    if type(host) is not Host or type(host.address) is not bytes or len(host.address) != HOST_V4_SIZE - _PORT_SIZE:
+        return None
+    try:
+        number = int.from_bytes(host.encode(), "big", signed=True)
+    except struct.error:
+        return None
+    return None if number == OWN_HOST else number
 
 
 def is_numbered(sys_flag: int) -> bool:
