@@ -84,7 +84,10 @@ class Client:
         ]
         kind = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
         kind["consumeFromWhere"] = "CONSUME_FROM_FIRST_OFFSET"
-        consumers = [{"groupName": group, "subscriptionDataSet": subscriptions, **kind}]
+        return self.beat(client_id, {"groupName": group, "subscriptionDataSet": subscriptions, **kind})
+
+    def beat(self, client_id: str, *consumers: dict[str, Any]) -> RemotingFrame:
+        """Send a heartbeat of consumers."""
         body = {"clientID": client_id, "consumerDataSet": consumers, "producerDataSet": []}
         return self.ask(RequestCode.HEART_BEAT, json.dumps(body).encode())
 

@@ -305,6 +305,29 @@ def test_filters_by_tag_and_sql(client: Client) -> None:
     assert client.ask(R.CHECK_CLIENT_CONFIG, body.replace("n >", "n > 1").encode()).code == C.SUCCESS
 
 
+def test_a_filter_of_another_type_is_refused(client: Client) -> None:
+    """A type that is neither TAG nor SQL92 is a wrong filter, and not one by tags; without a type it is by tags."""
+    for number in range(2):
+        client.put("orders", str(number).encode(), properties=f"TAGS\x01t{number}\x02")
+    for no_type in ({}, {"expressionType": ""}, {"expressionType": "TAG"}):
+        fields = {name: text for name, text in pull_fields("orders").items() if name != "expressionType"}
+        answer = client.ask(R.PULL_MESSAGE, **{**fields, **no_type, "subscription": "t1"})
+        assert bodies(answer) == [b"1"]
+    for unknown in ("tag", "sql92", "XPATH"):
+        refused = client.pull("orders", subscription="t1", expressionType=unknown)
+        assert refused.code == C.SUBSCRIPTION_PARSE_FAILED
+        assert f"no filters of type '{unknown}'" in str(refused.remark)
+        one = {"topic": "orders", "subString": "t1", "subVersion": 1, "expressionType": unknown}
+        body = json.dumps({"subscriptionData": one})
+        assert client.ask(R.CHECK_CLIENT_CONFIG, body.encode()).code == C.SUBSCRIPTION_PARSE_FAILED
+        group = f"readers-{unknown}"
+        assert client.beat("one", {"groupName": group, "subscriptionDataSet": [one]}).code == C.SUCCESS
+        refused = client.pull("orders", consumerGroup=group, sysFlag=0, subVersion=1)
+        assert refused.code == C.FILTER_DATA_NOT_EXIST
+        listed = json.loads(client.ask(R.GET_CONSUMER_CONNECTION_LIST, consumerGroup=group).body)
+        assert listed["subscriptionTable"]["orders"]["expressionType"] == unknown
+
+
 def test_limits_of_a_pull(client: Client) -> None:
     """An answer has at most the messages asked for, 32, and the bytes asked for; but always one message."""
     client.ask(R.SEND_BATCH_MESSAGE, batch(*[(bytes(10_000), "") for _ in range(40)]), **send_fields("orders", m=True))

@@ -15,10 +15,9 @@ from reput.broker.state.known_headers import PullHeader, pull_key
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
-from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import CLASS_FILTER_FLAG, COMMIT_FLAG, SUBSCRIPTION_FLAG, SUSPEND_FLAG
-from reput.formats.wire.subscription import Subscription
+from reput.formats.wire.subscription import Subscription, filter_type
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetResult, GetStatus
 from reput.store.read.sql_filter import SqlFilter
@@ -74,7 +73,8 @@ def _admit_anew(broker: Broker, request: Request) -> PullHeader:
             f"[{config.get('readQueueNums')}] consumer:[{request.connection.peer}]",
         )
     may_broadcast = rules.get("consumeBroadcastEnable", True)
-    wanted = _filter(_subscription(broker, request, group, topic, sys_flag, version, may_broadcast=may_broadcast))
+    subscription = _subscription(broker, request, group, topic, sys_flag, version, may_broadcast=may_broadcast)
+    wanted = _filter(subscription, is_inside=bool(sys_flag & SUBSCRIPTION_FLAG))
     return PullHeader(
         group,
         topic,
@@ -98,7 +98,7 @@ def _subscription(
     if sys_flag & CLASS_FILTER_FLAG:
         refuse(ResponseCode.SYSTEM_ERROR, "The broker does not support class filters")
     if sys_flag & SUBSCRIPTION_FLAG:
-        kind = SQL92 if request.fields.get("expressionType") == SQL92 else TAG
+        kind = filter_type(request.fields.get("expressionType"))
         return Subscription(topic, request.fields.get("subscription", "*"), kind, version)
     members = broker.consumers.find(group)
     if members is None:
@@ -113,10 +113,14 @@ def _subscription(
     return known
 
 
-def _filter(subscription: Subscription) -> TagFilter | SqlFilter | None:
+def _filter(subscription: Subscription, *, is_inside: bool) -> TagFilter | SqlFilter | None:
+    """Return the filter of a subscription, which is inside the pull or that of a heartbeat; refuse a wrong one."""
     try:
         return filter_of(subscription)
     except ConfigError as error:
+        if not is_inside:
+            words = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+            refuse(ResponseCode.FILTER_DATA_NOT_EXIST, f"{words} {error}")
         refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from reput.errors import ConfigError
-from reput.formats.config.consumer_filter import SQL92
+from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
@@ -169,11 +169,13 @@ def filter_of(subscription: Subscription) -> TagFilter | SqlFilter | None:
     """Return the filter of pulls under a subscription; None if it wants everything.
 
     Raises:
-        ConfigError: the expression is not SQL92, or too long.
+        ConfigError: the expression is not SQL92, or too long, or there is no such type of filters.
     """
     expression = subscription.expression
     if len(expression) > MAX_EXPRESSION:
         raise ConfigError(f"a filter of {len(expression)} characters: the most is {MAX_EXPRESSION}")
     if subscription.kind == SQL92:
         return SqlFilter(expression)
+    if subscription.kind != TAG:
+        raise ConfigError(f"there are no filters of type {subscription.kind!r:.40}: give {TAG} or {SQL92}")
     return None if subscription.wants_all else TagFilter(expression)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.config.consumer_filter import TAG
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
 
@@ -16,7 +16,10 @@ _SEPARATOR = "||"
 
 
 class Subscription(NamedTuple):
-    """The messages that a group wants of a topic. `version`: the client's clock when it changed (ms)."""
+    """The messages that a group wants of a topic.
+
+    `kind`: the type of the filter, as the client names it. `version`: the client's clock when it changed (ms).
+    """
 
     topic: str
     expression: str
@@ -49,15 +52,19 @@ class Subscription(NamedTuple):
         }
 
 
+def filter_type(named: Any) -> str:
+    """Return the type of the filter that a client names: by tags, if it names none (`ExpressionType.isTagType`)."""
+    return named if isinstance(named, str) and named else TAG
+
+
 def subscription_of(values: Any) -> Subscription | None:
     """Return the subscription that a client's JSON describes; None if it has no topic."""
     if not isinstance(values, dict) or not isinstance(values.get("topic"), str):
         return None
     expression, version = values.get("subString"), values.get("subVersion")
-    kind = SQL92 if values.get("expressionType") == SQL92 else TAG
     return Subscription(
         values["topic"],
         expression if isinstance(expression, str) else EVERYTHING,
-        kind,
+        filter_type(values.get("expressionType")),
         version if type(version) is int and abs(version) <= INT64_MAX else 0,
     )
