@@ -451,6 +451,19 @@ def members(client: Client) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("illegal", ["", "a b", "订单", "g" * 121])
+def test_one_illegal_group_in_a_heartbeat_refused_the_others(client: Client, illegal: str) -> None:
+    """A consumer whose group cannot have its name is left out, as in RocketMQ; the other groups have their member."""
+    groups = ("g" * 120, illegal, "team")
+    consumers = [{"groupName": group, "subscriptionDataSet": []} for group in groups]
+    assert client.beat("one", *consumers).code == C.SUCCESS
+    listed = [client.ask(R.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group).code for group in groups]
+    assert listed == [C.SUCCESS, C.SYSTEM_ERROR, C.SUCCESS]
+    known = json.loads(client.ask(R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)["subscriptionGroupTable"]
+    assert {group: group in known for group in groups} == {groups[0]: True, illegal: False, "team": True}
+    assert client.pull("orders", consumerGroup=illegal).code == C.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
 def test_queues_are_locked_for_one_client(client: Client) -> None:
     """41 and 42: the first client has the queues until it frees them; another gets only the others."""
 

@@ -19,7 +19,7 @@ from reput.client.refusals import refusal
 from reput.client.routes import MASTER, Routes
 from reput.errors import ClientError, ClosedError, ConfigError, ReputError
 from reput.formats.java.fastjson import write_fastjson
-from reput.formats.topics.topic_names import is_client_name
+from reput.formats.topics.topic_names import is_group_name
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check_group(group: object) -> str:
     Raises:
         ConfigError: no group may have that name.
     """
-    if not isinstance(group, str) or not is_client_name(group):
+    if not isinstance(group, str) or not is_group_name(group):
         raise ConfigError(f"group {group!r:.80}: give 1 to 127 letters, digits, %, |, _ and -")
     return group
 

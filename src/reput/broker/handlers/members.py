@@ -13,7 +13,7 @@ from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.topics.system_topics import RETRY_PREFIX
-from reput.formats.topics.topic_names import MAX_NAME_LENGTH
+from reput.formats.topics.topic_names import topic_fault
 from reput.formats.wire.bodies import queues_of
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.subscription import subscription_of
@@ -30,7 +30,10 @@ _NOTIFIES = "notifyConsumerIdsChangedEnable"
 
 
 def heartbeat(broker: Broker, request: Request) -> Answer:
-    """Register the producers and consumers of a client; each consumer group gets its retry topic."""
+    """Register the producers and consumers of a client; each consumer group gets its retry topic.
+
+    A consumer of a group that cannot have its name is left out, as in RocketMQ: its pulls are refused.
+    """
     values = request.json()
     client_id = values.get("clientID")
     if not isinstance(client_id, str) or len(client_id) > _MAX_CLIENT_ID:
@@ -47,11 +50,14 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
         group = data.get("groupName") if isinstance(data, dict) else None
         if not isinstance(group, str):
             refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has a consumer without a groupName")
+        if not broker.groups.may_be(group):
+            continue
         wanted = map(subscription_of, _listed(data, "subscriptionDataSet"))
         subscriptions = [one for one in wanted if one is not None]
         config = broker.groups.find_or_create(group)
         retry_topic = f"{RETRY_PREFIX}{group}"
-        if len(retry_topic) <= MAX_NAME_LENGTH:
+        # A group of an older store may have any name.
+        if topic_fault(retry_topic) is None:
             broker.topics.make_own(retry_topic, config.get("retryQueueNums", 1))
         notifies = config.get(_NOTIFIES, True)
         broker.consumers.register(member, group, ConsumerKind.of(data), subscriptions, notifies=notifies)

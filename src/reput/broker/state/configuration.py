@@ -32,7 +32,7 @@ from reput.formats.topics.system_topics import (
     SYSTEM_PREFIX,
     TIMER_TOPIC,
 )
-from reput.formats.topics.topic_names import is_client_name, topic_fault
+from reput.formats.topics.topic_names import is_group_name, topic_fault
 from reput.formats.wire.codes import ResponseCode
 from reput.store.metadata.configurations import Configurations
 
@@ -268,7 +268,7 @@ class GroupConfigs(_KeptConfigs):
 
     def check(self, group: str) -> None:
         """Refuse a name that no group may have."""
-        if not is_client_name(group):
+        if not is_group_name(group):
             refuse(ResponseCode.INVALID_PARAMETER, f"the specified group[{group:.130}] is blank, too long or illegal")
 
     def update(self, group: str, values: Mapping[str, Any]) -> None:
@@ -288,12 +288,16 @@ class GroupConfigs(_KeptConfigs):
         """Return the configuration of a group; None if there is none."""
         return self._configurations.find(group)
 
+    def may_be(self, group: str) -> bool:
+        """Return True if there is a group of this name, or one may be made."""
+        return self.find(group) is not None or is_group_name(group)
+
     def find_or_create(self, group: str) -> dict[str, Any]:
         """Return the configuration of a group; make it if its name may be one."""
         found = self.find(group)
         if found is not None:
             return found
-        if not is_client_name(group):
+        if not is_group_name(group):
             refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist")
         _refuse_further(len(self), MAX_GROUPS, "groups")
         made = _group_config(group)

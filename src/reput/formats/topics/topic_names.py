@@ -1,11 +1,12 @@
 """The names that brokers and clients of RocketMQ let a topic or a group have. A store holds other names, too.
 
-Source: `TopicValidator.validateTopic`, `TopicValidator.isTopicOrGroupIllegal`.
+Source: `TopicValidator.validateTopic`, `TopicValidator.validateGroup`, `TopicValidator.isTopicOrGroupIllegal`.
 
 | part | rule |
 |---|---|
 | characters | letters and digits of ASCII, `%`, `|`, `_` and `-` |
-| length | 1 to 127 |
+| length of a topic | 1 to 127; of one that belongs to a group (`%RETRY%`, `%DLQ%`) 1 to 255 |
+| length of a group | 1 to 120 |
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MAX_NAME_LENGTH: Final = 127
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+
+_MAX_TOPIC, _MAX_GROUPS_TOPIC, _MAX_GROUP = 127, 255, 120
+_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
-def is_client_name(name: str) -> bool:
-    """Return True if a topic or a group may have this name."""
-    return _NAME.fullmatch(name) is not None and len(name) <= MAX_NAME_LENGTH
+def is_group_name(name: str) -> bool:
+    """Return True if brokers let a group have this name."""
+    return _NAME.fullmatch(name) is not None and len(name) <= _MAX_GROUP
 
 
 def topic_fault(topic: str) -> str | None:
@@ -28,6 +31,8 @@ def topic_fault(topic: str) -> str | None:
         return "The specified topic is blank."
     if not _NAME.fullmatch(topic):
         return f"The specified topic: {topic}, contains illegal characters, allowing only ^{_NAME.pattern}$"
-    if len(topic) > MAX_NAME_LENGTH:
-        return f"The specified topic: {topic}, is longer than topic max length: {MAX_NAME_LENGTH}"
-    return None
+    if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        what, most = "topic is DLQ or Retry topic: {}, and it's", _MAX_GROUPS_TOPIC
+    else:
+        what, most = "topic: {}, is", _MAX_TOPIC
+    return f"The specified {what.format(topic)} longer than topic max length: {most}" if len(topic) > most else None
