@@ -24,7 +24,7 @@ from broker.remoting import Client, bodies, pull_fields, send_fields, wait_until
 from reput.broker import server
 from reput.broker.handlers import members
 from reput.broker.services import holds, syncs
-from reput.broker.state import configuration, locks, state
+from reput.broker.state import committed, configuration, locks, state
 from reput.broker.wire import connection
 from reput.files import fs
 from reput.formats.wire import remoting as frames
@@ -414,6 +414,37 @@ def test_groups_that_clients_make_are_bounded(
     assert client.heartbeat("one", "readers", orders="*").code == C.SUCCESS
     client.make_group("readers")
     assert client.pull("orders", consumerGroup="readers").code == C.PULL_NOT_FOUND
+
+
+def test_committed_offsets_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above MAX_OFFSETS no request commits for a further queue; groups go on in theirs, and a deletion makes room."""
+    queue = {"consumerGroup": "readers", "topic": "orders", "queueId": 0}
+    for group in ("readers", "others"):
+        client.make_group(group)
+    make_topic(client, "first")
+    assert client.ask(R.UPDATE_CONSUMER_OFFSET, commitOffset=0, **queue).code == C.SUCCESS
+    assert client.ask(R.UPDATE_CONSUMER_OFFSET, commitOffset=0, **{**queue, "topic": "first"}).code == C.SUCCESS
+    monkeypatch.setattr(committed, "MAX_OFFSETS", 2)
+    progress = broker._broker.store.progress
+    further = {**queue, "queueId": 1}
+    reset = {"group": "others", "topic": "orders", "timestamp": 0, "isForce": True}
+    asked = [
+        (R.UPDATE_CONSUMER_OFFSET, {**further, "commitOffset": 0}),
+        (R.PULL_MESSAGE, pull_fields("orders", 1, consumerGroup="readers", sysFlag=1 | 4)),
+        (R.INVOKE_BROKER_TO_RESET_OFFSET, reset),
+        (R.CLONE_GROUP_OFFSET, {"srcGroup": "readers", "destGroup": "others", "topic": "orders", "offline": True}),
+    ]
+    for code, fields in asked:
+        refused = client.ask(code, **fields)
+        assert (refused.code, "2 committed offsets" in str(refused.remark)) == (C.SYSTEM_BUSY, True)
+    assert (progress.count, progress.groups()) == (2, ["readers"])
+    assert client.ask(R.UPDATE_CONSUMER_OFFSET, commitOffset=1, **queue).code == C.SUCCESS
+    assert client.ask(R.INVOKE_BROKER_TO_RESET_OFFSET, **{**reset, "group": "readers", "queueId": 0}).code == C.SUCCESS
+    assert client.pull("orders", 1, consumerGroup="readers").code == C.PULL_NOT_FOUND
+    assert client.ask(R.DELETE_TOPIC_IN_BROKER, topic="first").code == C.SUCCESS
+    assert [client.ask(code, **fields).code for code, fields in asked[:1]] == [C.SUCCESS]
 
 
 def test_a_full_disk_refuses_sends_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

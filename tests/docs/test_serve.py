@@ -17,7 +17,7 @@ from reput.broker.handlers import members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.services import holds, syncs, transactions
-from reput.broker.state import configuration, consumers, locks, state
+from reput.broker.state import committed, configuration, consumers, locks, state, statistics
 from reput.broker.wire import client_calls, connection, listener, pages, requests
 from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.remoting import MAX_FRAME_SIZE
@@ -92,6 +92,7 @@ def test_the_page_names_the_limits() -> None:
         f"{configuration.MAX_QUEUES:,}",
         f"{configuration.MAX_TOPICS:,}",
         f"{configuration.MAX_GROUPS:,}",
+        f"{committed.MAX_OFFSETS:,}",
         f"{configuration.MAX_SERVED_QUEUES:,}",
         f"{server._DRAIN_S:.0f} s",
         "",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.state.configuration import check_queue_id, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
@@ -101,6 +102,7 @@ def reset_offset(broker: Broker, request: Request) -> Answer:
     else:
         queue_ids = [queue_id] if queue_id >= 0 else range(queue_count(config, "readQueueNums"))
         offsets = {one: _offset_at(broker, topic, one, time_ms) for one in queue_ids}
+    refuse_further_offsets(broker.store.progress, group, topic, offsets)
     for one, wanted in offsets.items():
         broker.store.reset_offset(group, topic, one, wanted)
         broker.holds.answer_pulls_of_queue(group, topic, one)
@@ -125,5 +127,7 @@ def clone_offsets(broker: Broker, request: Request) -> Answer:
     broker.groups.check(to_group)
     for one in [topic] if topic.strip() else broker.store.progress.topics_of(from_group):
         if broker.topics.find(one) is not None and (is_offline or broker.consumers.reads(from_group, one)):
+            queues = broker.store.progress.query_all(from_group, one)
+            refuse_further_offsets(broker.store.progress, to_group, one, queues)
             broker.store.clone_offsets(from_group, to_group, one)
     return Answer()

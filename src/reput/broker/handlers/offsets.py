@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.state.configuration import check_queue_id
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
@@ -44,6 +45,7 @@ def update_consumer_offset(broker: Broker, request: Request) -> Answer:
     if broker.topics.find(topic) is None:
         refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     check_queue_id(topic, queue_id)
+    refuse_further_offsets(broker.store.progress, group, topic, (queue_id,))
     if not broker.store.commit_offset(group, topic, queue_id, offset):
         return Answer(remark="Offset has been previously reset")
     return Answer()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
+from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.state.configuration import READ, queue_count
 from reput.broker.state.consumers import BROADCASTING, filter_of
 from reput.broker.state.known_headers import PullHeader, pull_key
@@ -48,7 +49,9 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     pull = PullRequest(request, header, request.int64("queueOffset"))
     commit_offset = request.int64("commitOffset")
     if header.commits and commit_offset >= 0:
-        broker.store.commit_offset(header.group, header.topic, header.queue_id, commit_offset)
+        group, topic, queue_id = header.group, header.topic, header.queue_id
+        refuse_further_offsets(broker.store.progress, group, topic, (queue_id,))
+        broker.store.commit_offset(group, topic, queue_id, commit_offset)
     answer = _answer_now(broker, pull)
     if answer.code != ResponseCode.PULL_NOT_FOUND or not header.suspend_ms or request.frame.is_one_way:
         return answer

@@ -64,6 +64,7 @@ class ConsumerProgress:
         self._version_step = version_step
         self._lock = threading.Lock()
         self._table: dict[str, dict[int, int]] = {}
+        self._count = 0
         self._resets: dict[str, dict[int, int]] = {}
         self._version = DataVersion(0, 0, clock_ms())
         self._commits = 0
@@ -92,12 +93,18 @@ class ConsumerProgress:
         progress = cls(home, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step)
         found = home.load()
         progress._table = {key: dict(queues) for key, queues in found.values.items()}
+        progress._count = sum(map(len, progress._table.values()))
         progress._version = found.version or progress._version
         progress._dirty = found.must_write
         progress.notes += found.notes
         return progress
 
     # --- commit and query ------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """The number of committed offsets: one for each queue of a group."""
+        return self._count
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Set the offset at which a group continues in a queue; it may be lower than before.
@@ -115,7 +122,9 @@ class ConsumerProgress:
             if queue_id in self._resets.get(key, ()):
                 return False
             queues = self._table.setdefault(key, {})
-            if queues.get(queue_id) != offset:
+            before = queues.get(queue_id)
+            if before != offset:
+                self._count += before is None
                 queues[queue_id] = offset
                 self._dirty = True
             self._commits += 1
@@ -176,7 +185,9 @@ class ConsumerProgress:
         _check_number("queue offset", offset, INT64_MAX)
         with self._lock:
             self._resets.setdefault(key, {})[queue_id] = offset
-            self._table.setdefault(key, {})[queue_id] = offset
+            queues = self._table.setdefault(key, {})
+            self._count += queue_id not in queues
+            queues[queue_id] = offset
             self._dirty = True
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -208,6 +219,7 @@ class ConsumerProgress:
             queues = self._table.get(source)
             if queues is None:
                 return 0
+            self._count += len(queues) - len(self._table.get(target, ()))
             self._table[target] = dict(queues)
             self._dirty = True
             return len(queues)
@@ -235,7 +247,7 @@ class ConsumerProgress:
                 del self._resets[key]
             keys = [key for key in self._table if unwanted(split_key(key))]
             for key in keys:
-                del self._table[key]
+                self._count -= len(self._table.pop(key))
             self._dirty = self._dirty or bool(keys)
         return len(keys)
 
