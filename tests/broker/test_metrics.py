@@ -16,6 +16,8 @@ import pytest
 import reput
 from broker.remoting import Client, records, send_fields, wait_until
 from reput.broker import server
+from reput.broker.state import statistics
+from reput.broker.state.statistics import MessageKind
 from reput.broker.wire import pages
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -230,6 +232,58 @@ def test_a_request_that_never_ends_is_closed(broker: reput.RunningBroker, monkey
                 _read_to_end(connection)
     monkeypatch.undo()
     assert Page.of(broker).value("reput_connections") == 0
+
+
+def test_tls_is_closed_at_once(broker: reput.RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """A client that speaks TLS to the page is closed before it says all, and the first one has a line that says so."""
+    for _ in range(2):
+        with _connected(broker) as connection:
+            connection.sendall(b"\x16\x03\x01")
+            with pytest.raises(ConnectionResetError):
+                _read_to_end(connection)
+    (line,) = [record for record in caplog.records if "TLS" in record.getMessage()]
+    assert (line.name, line.levelname, "http://" in line.getMessage()) == ("reput.broker", "WARNING", True)
+    assert Page.of(broker).value("reput_connections") == 0
+
+
+def test_counts_of_a_topic_go_with_it(broker: reput.RunningBroker, client: Client) -> None:
+    """A topic that is deleted has no counts any more, and does not get any. The sums stay, and no rate is negative."""
+    counts = broker._broker.statistics
+    for _ in range(3):
+        client.put("passing")
+    client.pull("passing", consumerGroup="readers")
+    counts.became_dead_letter("readers", "passing")
+    for is_commit in (True, False):
+        counts.transaction_ended("passing", is_commit=is_commit)
+    counts.sample()
+    sums = counts.put_messages, counts.put_bytes, counts.given_messages
+    assert (sums[0], sums[2]) == (3, 3)
+    assert client.ask(R.DELETE_TOPIC_IN_BROKER, topic="passing").code == C.SUCCESS
+    counts.sample()
+    assert counts.put_rate("passing") == 0
+    counts.put("passing", MessageKind.DELAY, 1, 100)
+    counts.gave("passing", "readers", 1, 100)
+    counts.became_dead_letter("readers", "passing")
+    counts.transaction_ended("passing", is_commit=True)
+    tables = (counts.taken, counts.given, counts.pulled, counts.dead_letters, counts.committed, counts.rolled_back)
+    assert not any("passing" in (key if isinstance(key, tuple) else (key,)) for table in tables for key in table)
+    assert (counts.put_messages, counts.put_bytes, counts.given_messages) == (4, sums[1] + 100, 4)
+
+
+def test_counts_by_group_are_bounded(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above MAX_COUNTED pairs of topic and group, and queues of groups, they begin anew; the sums stay."""
+    monkeypatch.setattr(statistics, "MAX_COUNTED", 2)
+    client.put("orders")
+    counts = broker._broker.statistics
+    for group in ("one", "two", "one", "three"):
+        client.pull("orders", consumerGroup=group)
+        counts.became_dead_letter(group, "orders")
+    assert list(counts.given) == [("orders", "three")]
+    assert list(counts.pulled) == [("three", "orders", 0)]
+    assert list(counts.dead_letters) == [("three", "orders")]
+    assert counts.given_messages == 4
 
 
 def test_further_connections_are_closed(broker: reput.RunningBroker) -> None:

@@ -98,6 +98,7 @@ def test_the_page_names_the_limits() -> None:
         "",
         f"{pages.MAX_PAGE_CONNECTIONS}",
         f"{size(pages.MAX_REQUEST)}, {pages.PAGE_TIME_OUT_S:.0f} s",
+        f"{statistics.MAX_COUNTED:,}",
         "`tail_max_entries`",
     ]
     assert [value for _, value, _ in rows[1:]] == limits

@@ -144,7 +144,7 @@ def _answer_of(broker: Broker, pull: PullRequest) -> Answer:
     pieces = found.pieces()
     if pieces:
         broker.statistics.gave(topic, group, len(found), sum(map(len, pieces)))
-    broker.statistics.pulled[group, topic, queue_id] = found.next_offset
+    broker.statistics.pulled_to(group, topic, queue_id, found.next_offset)
     fields = _offset_fields(found.next_offset, found.min_offset, found.max_offset)
     return Answer(_code_of(found, pull.offset), found.status.value, fields, pieces)
 

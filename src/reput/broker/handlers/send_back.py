@@ -46,7 +46,7 @@ def send_back(broker: Broker, request: Request) -> Answer:
     tries = found.record.reconsume_times
     if tries >= request.int32("maxReconsumeTimes", config.get("retryMaxTimes", 16)) or level < 0:
         topic, queue_id, level = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1), 0, 0
-        broker.statistics.dead_letters[group, found.topic] += 1
+        broker.statistics.became_dead_letter(group, found.topic)
     elif level == 0:
         level = FIRST_RETRY_LEVEL + tries
     first = {RETRY_TOPIC: found.topic, ORIGIN_MESSAGE_ID: found.message_id}

@@ -102,7 +102,7 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
     if header.reconsume_times <= most and not broker.locks.has_locks(group):
         return header
     topic = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
-    broker.statistics.dead_letters[group, header.topic] += 1
+    broker.statistics.became_dead_letter(group, header.topic)
     properties = with_further(header.properties, f"{DELAY}{NAME_END}-1")
     return header._replace(topic=topic, queue_id=0, properties=properties)
 

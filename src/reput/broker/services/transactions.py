@@ -177,7 +177,7 @@ class Transactions:
             refuse_as_busy()
         if kind == TRANSACTION_ROLLBACK:
             self._have_ended(offsets)
-            self._state.statistics.rolled_back[real_place(half.properties)[0] or ""] += 1
+            self._state.statistics.transaction_ended(real_place(half.properties)[0], is_commit=False)
             return Answer()
         self._commit(request, half, offsets)
         return None
@@ -219,7 +219,7 @@ class Transactions:
             if not result.status.is_stored:
                 refuse(ResponseCode.SYSTEM_ERROR, f"the message is not stored: {result.status.value}: {result.reason}")
             self._have_ended(offsets)
-            self._state.statistics.committed[topic] += 1
+            self._state.statistics.transaction_ended(topic, is_commit=True)
             return Answer()
 
         future.add_done_callback(lambda _: self._state.soon(self._state.guarded, request, stored))

@@ -74,7 +74,7 @@ class BrokerState:
         self.locks = QueueLocks()
         self.known_sends: KnownHeaders[SendHeader] = KnownHeaders(lambda header: (self.topics.find(header.topic),))
         self.known_pulls: KnownHeaders[PullHeader] = KnownHeaders(self._basis_of_pull)
-        self.statistics = Statistics()
+        self.statistics = Statistics(lambda topic: self.topics.find(topic) is not None)
         self.unique_keys = UniqueKeys(host.address[:4])
         self.max_message_size = store.config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
         self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Callable
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
@@ -21,6 +22,9 @@ SIZE_BOUNDS: Final = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 LATENCY_BOUNDS_MS: Final = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 """Bounds of the times from a request to its answer (ms), as RocketMQ counts them."""
 
+MAX_COUNTED: Final = 100_000
+"""The most pairs of a topic and a group whose messages are counted, and the most queues of groups whose last pulls are
+known. Above them these begin anew."""
 OTHER_CODE: Final = -1
 """A code in place of all that the broker does not know."""
 Answered = tuple[int, int, bool, bool]
@@ -62,6 +66,11 @@ class Volume:
         self.size = 0
         self.sizes = Histogram(SIZE_BOUNDS)
 
+    def add(self, other: Volume) -> None:
+        """Add the messages and bytes of another one."""
+        self.messages += other.messages
+        self.size += other.size
+
 
 class Sample(NamedTuple):
     """Totals at a time (s of the monotonic clock)."""
@@ -72,9 +81,17 @@ class Sample(NamedTuple):
 
 
 class Statistics:
-    """Counters of a broker. One other thread, which stores batches, may count beside the loop's."""
+    """Counters of a broker. One other thread, which stores batches, may count beside the loop's.
 
-    def __init__(self) -> None:
+    Counts by topic are those of topics that there are; those of others count in the sums alone.
+
+    Args:
+        exists: returns True for a topic that there is.
+    """
+
+    def __init__(self, exists: Callable[[str], bool]) -> None:
+        self._exists = exists
+        self._further_taken, self._further_given = Volume(), Volume()
         self.started_ms = now_ms()
         self.taken: dict[tuple[str, MessageKind], Volume] = {}
         """Messages that were stored, by topic and kind."""
@@ -98,21 +115,58 @@ class Statistics:
 
     def put(self, topic: str, kind: MessageKind, messages: int, size: int) -> None:
         """Count messages that one put has stored; `size`: bytes of their records."""
-        volume = self.taken.get((topic, kind)) or self.taken.setdefault((topic, kind), Volume())
+        volume = self.taken.get((topic, kind))
+        if volume is None:
+            volume = self.taken.setdefault((topic, kind), Volume()) if self._exists(topic) else self._further_taken
         volume.messages += messages
         volume.size += size
         volume.sizes.add(size // messages)
 
     def gave(self, topic: str, group: str, messages: int, size: int) -> None:
         """Count messages that a consumer got; `size`: bytes of their records."""
-        volume = self.given.get((topic, group)) or self.given.setdefault((topic, group), Volume())
+        volume = self.given.get((topic, group)) or self._new_given(topic, group)
         volume.messages += messages
         volume.size += size
 
-    def forget_pulls(self, topic: str) -> None:
-        """Forget how far the groups have pulled from a topic, which is deleted."""
-        for key in [one for one in self.pulled if one[1] == topic]:
-            del self.pulled[key]
+    def _new_given(self, topic: str, group: str) -> Volume:
+        if not self._exists(topic):
+            return self._further_given
+        if len(self.given) >= MAX_COUNTED:
+            for volume in self.given.values():
+                self._further_given.add(volume)
+            self.given.clear()
+        return self.given.setdefault((topic, group), Volume())
+
+    def pulled_to(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Note the offset after an answer of a pull."""
+        if len(self.pulled) >= MAX_COUNTED and (group, topic, queue_id) not in self.pulled:
+            self.pulled.clear()
+        self.pulled[group, topic, queue_id] = offset
+
+    def became_dead_letter(self, group: str, topic: str) -> None:
+        """Count a message that became a dead letter."""
+        if self._exists(topic):
+            if len(self.dead_letters) >= MAX_COUNTED and (group, topic) not in self.dead_letters:
+                self.dead_letters.clear()
+            self.dead_letters[group, topic] += 1
+
+    def transaction_ended(self, topic: str | None, *, is_commit: bool) -> None:
+        """Count a transaction that has ended."""
+        if topic is not None and self._exists(topic):
+            (self.committed if is_commit else self.rolled_back)[topic] += 1
+
+    def forget(self, topic: str) -> None:
+        """Forget the counts of a topic that is deleted; its messages stay in the sums."""
+        for kind in MessageKind:
+            self._further_taken.add(self.taken.pop((topic, kind), Volume()))
+        for pair in [one for one in self.given if one[0] == topic]:
+            self._further_given.add(self.given.pop(pair))
+        for queue in [one for one in self.pulled if one[1] == topic]:
+            del self.pulled[queue]
+        for letters in [one for one in self.dead_letters if one[1] == topic]:
+            del self.dead_letters[letters]
+        for ended in (self.committed, self.rolled_back):
+            ended.pop(topic, None)
 
     def answered(self, answered: Answered, seconds: float) -> None:
         """Count a request that has been answered."""
@@ -122,17 +176,17 @@ class Statistics:
     @property
     def put_messages(self) -> int:
         """All messages that were stored."""
-        return sum(volume.messages for volume in list(self.taken.values()))
+        return self._further_taken.messages + sum(volume.messages for volume in list(self.taken.values()))
 
     @property
     def put_bytes(self) -> int:
         """The bytes of their records."""
-        return sum(volume.size for volume in list(self.taken.values()))
+        return self._further_taken.size + sum(volume.size for volume in list(self.taken.values()))
 
     @property
     def given_messages(self) -> int:
         """All messages that consumers got."""
-        return sum(volume.messages for volume in list(self.given.values()))
+        return self._further_given.messages + sum(volume.messages for volume in list(self.given.values()))
 
     def sample(self) -> None:
         """Keep the totals of now; the broker calls it each second."""
@@ -140,7 +194,8 @@ class Statistics:
         topics: Counter[str] = Counter()
         for (topic, _), volume in list(self.taken.items()):
             topics[topic] += volume.messages
-        self._samples.append(Sample(now_s, topics.total(), self.given_messages))
+        put = topics.total() + self._further_taken.messages
+        self._samples.append(Sample(now_s, put, self.given_messages))
         self._topics.append((now_s, topics))
 
     def rates(self) -> tuple[list[float], list[float]]:
@@ -157,4 +212,6 @@ class Statistics:
     def put_rate(self, topic: str) -> float:
         """Return the messages put to a topic a second, over the last 10 s."""
         (begin_s, before), (end_s, after) = self._topics[0], self._topics[-1]
-        return (after[topic] - before[topic]) / (end_s - begin_s) if end_s > begin_s else 0.0
+        # A topic that was deleted meanwhile begins anew.
+        count = max(after[topic] - before[topic], 0)
+        return count / (end_s - begin_s) if end_s > begin_s else 0.0
