@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import reput
 from broker.remoting import Client, send_fields
 from broker.test_broker import batch
 from reput.broker import serve
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
+from reput.cli.main import cli
 from reput.formats.wire.bodies import QueueName
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.pipeline.spark.listener import ProgressListener
@@ -206,6 +208,13 @@ def test_wrong_arguments_are_refused(arguments: dict[str, object], words: str) -
     """A wrong argument is a ConfigError that says what to give."""
     with pytest.raises(reput.ConfigError, match=words):
         reput.serve(**arguments)  # type: ignore[arg-type]
+
+
+def test_spark_without_a_follower_is_refused(tmp_path: Path) -> None:
+    """--spark is about the follower: without --follow the command says so, and makes no store."""
+    found = CliRunner().invoke(cli, ["serve", str(tmp_path / "store"), "--spark"])
+    assert (found.exit_code, "give --follow, too" in found.output) == (2, True)
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_port_in_use_is_refused() -> None:

@@ -92,6 +92,8 @@ def serve(
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
     reput serve /data/store --host 0.0.0.0 --allow-remote
     """  # noqa: D301 - click wants the control character
+    if spark and not follow:
+        raise click.UsageError("--spark is about the follower: give --follow, too")
     import reput
     from reput.broker.server import MAX_CONNECTIONS
     from reput.broker.wire.listener import raise_handle_limit
