@@ -20,6 +20,8 @@ PAGE_TIME_OUT_S: Final = 10.0
 """The time from a connection's begin to its end."""
 
 
+_TLS: Final = b"\x16"
+"""The first byte of a client that speaks TLS."""
 class PageServer:
     """Answers GET and HEAD of one path, once a connection. All methods run in the loop.
 
@@ -37,6 +39,8 @@ class PageServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, listener: socket.socket) -> None:
+        self._listener: socket.socket | None = None
+        self._has_met_tls = False
         """Begin to serve."""
         self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_REQUEST)
 
@@ -65,7 +69,11 @@ class PageServer:
         try:
             async with asyncio.timeout(PAGE_TIME_OUT_S):
                 if not is_one_too_many:
-                    writer.write(await self._answer(await reader.readuntil(b"\r\n\r\n")))
+                    first = await reader.readexactly(1)
+                    if first == _TLS:
+                        self._note_tls(writer)
+                        return
+                    writer.write(await self._answer(first + await reader.readuntil(b"\r\n\r\n")))
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
@@ -74,6 +82,14 @@ class PageServer:
     async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         if method not in {b"GET", b"HEAD"}:
+    def _note_tls(self, writer: asyncio.StreamWriter) -> None:
+        """Log a client that speaks TLS, once: a scraper comes again and again."""
+        if not self._has_met_tls:
+            self._has_met_tls = True
+            remote = "{}:{}".format(*writer.get_extra_info("peername")[:2])
+            words = "%s: closed: it sent TLS, and %s is plain HTTP; ask for http://. Further ones are not logged"
+            log.warning(words, remote, self._path, extra={"connection": None, "remote": remote, "code": None})
+
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"give GET\n")
         if rest.partition(b" ")[0].partition(b"?")[0] != self._path.encode():
             return _response(HTTPStatus.NOT_FOUND, "text/plain", f"the page is {self._path}\n".encode())
