@@ -152,7 +152,7 @@ def test_numbers_that_move_are_found_at_their_new_place(twin: str) -> None:
     ],
 )
 def test_a_kernel_takes_a_host_of_ipv4_as_a_number(host: Any, number: int | None) -> None:
-    """The number is the eight bytes of a record; another host has none, nor the one that stands for the own host."""
+    """The number is the eight bytes of a record; another host has none, nor the one whose number means the own host."""
     assert number_of_host(host) == number
     if number is not None:
         assert number.to_bytes(8, "big", signed=True) == host.encode()

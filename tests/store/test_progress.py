@@ -306,7 +306,7 @@ def test_persist_and_load(tmp_path: Path, commits: list[tuple[str, str, int, int
 )
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_offsets_are_counted(folder: Path, calls: list[tuple[str, str, str, int]]) -> None:
-    """Whatever is called, the count is that of the table."""
+    """The count is that of the table after any calls."""
     progress = ConsumerProgress(home(folder))
     for call, group, topic, queue_id in calls:
         arguments: dict[str, tuple[Any, ...]] = {

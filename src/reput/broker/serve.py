@@ -23,7 +23,7 @@ from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
 from reput.broker.state.configuration import MAX_QUEUES
 from reput.broker.wire.access import AccessKeys, read_access_keys
-from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server
+from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server, stop_server
 from reput.broker.wire.pages import PageServer
 from reput.broker.wire.refusals import RefusedError
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig, rocketmq_names
@@ -208,7 +208,7 @@ class RunningBroker(Closing):
             await pages.start(self._metrics_listener)
         self._ready.set_result(None)
         await self._stop.wait()
-        listening.close()
+        await stop_server(listening, self._listener)
         await pages.stop()
         await self._server.stop()
         await _end_tasks()

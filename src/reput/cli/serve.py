@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -92,8 +93,6 @@ def serve(
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
     reput serve /data/store --host 0.0.0.0 --allow-remote
     """  # noqa: D301 - click wants the control character
-    if spark and not follow:
-        raise click.UsageError("--spark is about the follower: give --follow, too")
     import reput
     from reput.broker.server import MAX_CONNECTIONS
     from reput.broker.wire.listener import raise_handle_limit
@@ -116,7 +115,7 @@ def serve(
                 access_keys=access_keys,
                 metrics_port=metrics_port,
                 follow=follow,
-                spark=False if spark is False else None,
+                spark=_spark(spark, follow),
                 master=master,
             ) as broker,
         ):
@@ -133,6 +132,12 @@ def serve(
         output.say("interrupted: all connections are closed, and the store is closed, too")
         return INTERRUPTED
     return 0
+
+
+def _spark(given: bool | None, follow: bool) -> Literal[False] | None:
+    if given and not follow:
+        raise click.UsageError("--spark is about the follower: give --follow, too")
+    return False if given is False else None
 
 
 def _topics(given: tuple[str, ...]) -> dict[str, int]:

@@ -56,7 +56,7 @@ def check_group(group: object) -> str:
         ConfigError: no group may have that name.
     """
     if not isinstance(group, str) or not is_group_name(group):
-        raise ConfigError(f"group {group!r:.80}: give 1 to 127 letters, digits, %, |, _ and -")
+        raise ConfigError(f"group {group!r:.80}: give 1 to 120 letters, digits, %, |, _ and -")
     return group
 
 

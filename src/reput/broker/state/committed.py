@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.wire.codes import ResponseCode, refuse
+from reput.broker.wire.refusals import refuse
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from reput.store.progress.progress import ConsumerProgress

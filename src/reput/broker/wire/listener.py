@@ -100,6 +100,18 @@ async def start_server(
     return server
 
 
+async def stop_server(server: asyncio.Server, listener: socket.socket) -> None:
+    """Take no more connections from a socket that listens; those that were taken begin before this returns.
+
+    Once asyncio's server is closed, a connection that it has taken cannot begin, and stays open until it is collected.
+    """
+    loop = server.get_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        loop.remove_reader(listener)
+    await asyncio.sleep(0)
+    server.close()
+
+
 def new_loop() -> asyncio.AbstractEventLoop:
     """Return uvloop's loop where it is installed, else asyncio's."""
     if find_spec("uvloop") is None:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from reput.broker.wire.listener import stop_server
+
 if TYPE_CHECKING:
     import socket
 
@@ -18,10 +20,10 @@ MAX_REQUEST: Final = 8192
 """The most bytes of a request's head."""
 PAGE_TIME_OUT_S: Final = 10.0
 """The time from a connection's begin to its end."""
-
-
 _TLS: Final = b"\x16"
 """The first byte of a client that speaks TLS."""
+
+
 class PageServer:
     """Answers GET and HEAD of one path, once a connection. All methods run in the loop.
 
@@ -37,17 +39,18 @@ class PageServer:
         self._page = page
         self._served: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-
-    async def start(self, listener: socket.socket) -> None:
         self._listener: socket.socket | None = None
         self._has_met_tls = False
+
+    async def start(self, listener: socket.socket) -> None:
         """Begin to serve."""
+        self._listener = listener
         self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_REQUEST)
 
     async def stop(self) -> None:
         """End all connections."""
-        if self._server is not None:
-            self._server.close()
+        if self._server is not None and self._listener is not None:
+            await stop_server(self._server, self._listener)
         for task in self._served:
             task.cancel()
         await asyncio.gather(*self._served, return_exceptions=True)
@@ -79,9 +82,6 @@ class PageServer:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a connection for %s has ended: %r", self._path, error)
 
-    async def _answer(self, head: bytes) -> bytes:
-        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
-        if method not in {b"GET", b"HEAD"}:
     def _note_tls(self, writer: asyncio.StreamWriter) -> None:
         """Log a client that speaks TLS, once: a scraper comes again and again."""
         if not self._has_met_tls:
@@ -90,6 +90,9 @@ class PageServer:
             words = "%s: closed: it sent TLS, and %s is plain HTTP; ask for http://. Further ones are not logged"
             log.warning(words, remote, self._path, extra={"connection": None, "remote": remote, "code": None})
 
+    async def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        if method not in {b"GET", b"HEAD"}:
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"give GET\n")
         if rest.partition(b" ")[0].partition(b"?")[0] != self._path.encode():
             return _response(HTTPStatus.NOT_FOUND, "text/plain", f"the page is {self._path}\n".encode())
