@@ -55,6 +55,7 @@ fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
 .PHONY: nightly
 nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
+	$(MAKE) --no-print-directory power-cuts
 	$(MAKE) --no-print-directory test-clients
 	$(MAKE) --no-print-directory fuzz
 
@@ -74,6 +75,10 @@ test-peer: setup  ## the tests that run RocketMQ's own code, also those that `ma
 .PHONY: test-clients
 test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`: some minutes (needs Maven)
 	$(PYTEST) -m clients tests/broker/clients
+
+.PHONY: power-cuts
+power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put, and CALL=31 CHOICE=5 for one state again
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE))
 
 .PHONY: peer-rounds
 peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)

@@ -68,12 +68,17 @@ class Watermarks:
             finally:
                 os.close(descriptor)
         self._values = np.frombuffer(self._memory, dtype="<i8")
-        if self["magic"] == 0:
+        if self._is_unfinished():
             self["store_id_high"] = secrets.randbits(63)
             self["store_id_low"] = secrets.randbits(63)
             self["magic"] = own.WATERMARKS_MAGIC
         elif self["magic"] != own.WATERMARKS_MAGIC:
             raise DamagedStoreError(f"{path}: this is not a watermarks file of reput. Remove it")
+
+    def _is_unfinished(self) -> bool:
+        """Return True if a power cut has kept nothing of the magic number, or its first bytes."""
+        magic, found = (value.to_bytes(8, "little", signed=True) for value in (own.WATERMARKS_MAGIC, self["magic"]))
+        return found != magic and magic.startswith(found.rstrip(b"\0"))
 
     def __getitem__(self, name: str) -> int:
         return int(self._values[_PLACE[name]])

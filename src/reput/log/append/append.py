@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.files.closing import Closing
+from reput.files.folders import make_durable_dir
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.record import BLANK_SIZE
 from reput.kernels import COMPILED, PlaceRecord, encode_kernels, kind_in_use
@@ -123,9 +124,8 @@ class LogAppender(Closing):
         self.when_disk_full: Callable[[], str] = str
         """Returns the text that a put adds to its reason if the disk is full."""
         if not fs.exists(folder):
-            fs.make_dirs(folder, owner)
             # The folder's name must be as durable as its files.
-            fs.sync_path(folder.parent)
+            make_durable_dir(folder, owner)
         size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
         owner = owner or fs.owner_of(folder)
         end_offset = start.end_offset

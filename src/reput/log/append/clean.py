@@ -128,10 +128,10 @@ def clean(
     for start in decision.remove:
         path = folder / paths.offset_name(start)
         fs.remove_file(path)
+        # One by one: otherwise a crash could bring back a file, but not the file after it.
+        fs.sync_path(folder)
         if report is not None:
             report(path, decision.reason)
-    # Otherwise a crash could bring back a file, but not the file after it.
-    fs.sync_path(folder)
     # The removed files may have made room for puts.
     return decision._replace(disk_percent=fs.disk_use(folder).percent)
 

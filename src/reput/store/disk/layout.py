@@ -11,6 +11,7 @@ from pathlib import Path
 from reput.config import StoreConfig
 from reput.errors import ConfigError, NotAStoreError, ReputError, UnsupportedStoreError
 from reput.files import fs, names
+from reput.files.folders import make_durable_dir
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.nearest import similar
@@ -277,6 +278,9 @@ def _make_folders(root: Path, config: StoreConfig) -> bool:
     """Make the folders of a new store if `root` is empty or missing; returns True if it did."""
     if not may_become_store(root, config):
         return False
-    for folder in (_commit_log_of(root, config), root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
+    # The log's folder first, and durably: after a loss of power the root is empty, or it is a store.
+    make_durable_dir(root)
+    make_durable_dir(_commit_log_of(root, config))
+    for folder in (root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
         fs.make_dirs(folder)
     return True

@@ -68,8 +68,8 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
             f"at log offset {following} follows a record that the checkpoint calls durable (stored {time}, checkpoint "
             f"{known.time})"
         )
-    # The last record's own time is mostly enough.
-    if last_store_timestamp < known.time and (newest := newest_before(log, end)) < known.time:
+    # A store without a checkpoint has a time of 0. The last record's own time is mostly enough.
+    if 0 < known.time > last_store_timestamp and (newest := newest_before(log, end)) < known.time:
         return (
             f"the checkpoint calls a record durable that is not before this place (stored {known.time}, the newest "
             f"before it {newest})"

@@ -109,7 +109,9 @@ def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -
     empty = ""
     for file in reversed(files):
         if file.size == 0:
-            continue  # a task was killed before the file had its length
+            # A task was killed, or the power failed, before the file had its length. It goes, with all after it.
+            empty = ""
+            continue
         if file.size != size or file.header is None:
             raise DamagedStoreError(
                 f"{file.path}: {file.size} bytes, {size} expected. Run `reput rebuild --only index`"

@@ -1,0 +1,200 @@
+"""A power cut at any call, with any part of what was not synced on the disk: what was durable is there, once, in order.
+
+`make power-cuts` tries as many states as it is asked for, and repeats the state of a failure.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.files.watermarks import Watermarks
+from reput.formats import paths
+from reput.formats.own import files as own
+from support.checked import assert_sound
+from support.opened import bodies, put
+from support.power import scenarios, sweep
+from support.power.disk import EVERYTHING, NOTHING, Disk, Folder, read_tree
+from support.power.journal import Known, Link, Rename, Resize, Sync, Write
+from support.power.recorder import Recorder
+from support.power.scenarios import SCENARIOS, SYNC
+
+SLOW = {"to rocksdb", "to file"}
+"""Scenarios whose states take several times as long: each opens a database."""
+STATES, STATES_OF_SLOW = 80, 25
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_power_cut_at_every_call(name: str, tmp_path: Path) -> None:
+    """Opened again, the store has all that it called durable, can be written, and its indexes equal its log."""
+    swept = sweep.sweep(name, tmp_path, most=STATES_OF_SLOW if name in SLOW else STATES)
+    assert swept.calls > 10
+    assert swept.distinct >= 15
+
+
+def test_a_run_is_repeated_call_by_call(tmp_path: Path) -> None:
+    """Two runs of a scenario make the same changes, so a call and a choice name a state."""
+    first, second = (sweep.record("put", tmp_path / name) for name in "ab")
+    assert first.before == second.before
+    assert [str(one) for one in first.journal] == [str(one) for one in second.journal]
+
+
+def test_the_journal_says_all_that_happened(tmp_path: Path) -> None:
+    """The recorder misses no change: a disk that keeps everything has the files that are there."""
+    for number, name in enumerate(("reput", "delete topic", "rebuild")):
+        recorded = sweep.record(name, tmp_path / f"{number}")
+        disk = Disk(recorded.before)
+        for entry in recorded.journal:
+            disk.apply(entry)
+        assert disk.state(EVERYTHING) == read_tree(tmp_path / f"{number}" / "disk")
+
+
+def test_a_lost_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that calls a message durable without a sync breaks its promise: the sweep can fail."""
+    monkeypatch.setattr(fs, "sync_data", int)
+    with pytest.raises(AssertionError, match="power cut after call"):
+        sweep.sweep("put", tmp_path, most=1000)
+
+
+def disk_of(*entries: object) -> Disk:
+    """A disk with a file `old` of two sectors, after these entries."""
+    disk = Disk({"folder": Folder(), "old": bytes(1024)})
+    for entry in entries:
+        disk.apply(entry)  # type: ignore[arg-type]
+    return disk
+
+
+def every_state(disk: Disk) -> set[str]:
+    """Texts of many states."""
+    return {repr(sorted(disk.state(choice).items())) for choice in range(400)}
+
+
+def test_unsynced_sectors_vanish_one_by_one() -> None:
+    """Of a write over two sectors the disk keeps either, both, none, or a part of one."""
+    number = disk_of().number_of("old")
+    disk = disk_of(Write(number, 0, b"x" * 1024))
+    found = [disk.state(choice)["old"] for choice in range(400)]
+    for wanted in (bytes(1024), b"x" * 1024, b"x" * 512 + bytes(512), bytes(512) + b"x" * 512):
+        assert wanted in found
+    assert any(0 < data[:512].count(b"x") < 512 for data in found if isinstance(data, bytes))
+    disk.apply(Sync(number))
+    assert disk.is_settled
+    assert {disk.state(choice)["old"] for choice in range(20)} == {b"x" * 1024}
+
+
+def test_names_vanish_until_their_folder_is_synced() -> None:
+    """A synced file is gone as long as its folder is not synced; a rename keeps one of both names."""
+    disk = disk_of(Link(1, "new", 9, "file"), Write(9, 0, b"data"), Sync(9))
+    assert disk.state(NOTHING) == {"folder": Folder(), "old": bytes(1024)}
+    assert disk.state(EVERYTHING)["folder/new"] == b"data"
+    disk.apply(Sync(1))
+    disk.apply(Rename(1, "new", 0, "moved", 9))
+    assert len(every_state(disk)) == 2
+    for choice in range(20):
+        assert len({"folder/new", "moved"} & set(disk.state(choice))) == 1
+
+
+def test_a_sync_that_failed_does_not_come_back() -> None:
+    """A failed sync may lose its bytes although the next sync succeeds, except in pages written again."""
+    number = disk_of().number_of("old")
+    disk = disk_of(Resize(number, 8192), Sync(number), Write(number, 0, b"a"), Write(number, 4096, b"b"))
+    disk.apply(Sync(number, failed=True))
+    disk.apply(Write(number, 1, b"c"))
+    disk.apply(Sync(number))
+    found = {
+        (data[:2], data[4096:4097]) for choice in range(40) if isinstance(data := disk.state(choice)["old"], bytes)
+    }
+    assert found == {(b"ac", b"b"), (b"ac", b"\0")}
+
+
+# --- faults that the sweep has found ------------------------------------------------------------------
+
+
+def test_new_store_does_not_vanish(tmp_path: Path) -> None:
+    """The name of a new store's folder, and of those made for it, is durable before a message is."""
+    recorder = Recorder(tmp_path)
+    with recorder, reput.MessageStore.open(tmp_path / "above" / "s", SYNC, create=True) as store:
+        assert store.put_message(reput.Message("t", b"0")).status is reput.PutStatus.PUT_OK
+        disk = Disk(recorder.before)
+        for entry in recorder.journal:
+            disk.apply(entry)
+    assert f"above/s/{paths.COMMIT_LOG}" in disk.state(NOTHING)
+
+
+def test_new_store_is_empty_or_a_store(tmp_path: Path) -> None:
+    """After a power cut while a store is made its folder is empty, or a store: it can be made again."""
+    recorded = sweep.record("put", tmp_path)
+    disk = Disk(recorded.before)
+    for entry in recorded.journal:
+        disk.apply(entry)
+        for choice in range(8):
+            tree = disk.state(choice)
+            assert f"store/{paths.COMMIT_LOG}" in tree or not any(path.startswith("store/") for path in tree)
+        if isinstance(entry, Known):
+            return
+
+
+def test_torn_first_record_without_checkpoint(tmp_path: Path) -> None:
+    """A new store whose first record is torn has no checkpoint yet: nothing was durable, so it is opened and cut."""
+    with reput.MessageStore.open(tmp_path / "s", SYNC, create=True) as store:
+        end = store.put_message(reput.Message("t", b"body" * 10)).end_offset
+        log = tmp_path / "s" / paths.COMMIT_LOG / paths.offset_name(0)
+        store.close(reput=False)
+    for path in ("checkpoint", "reput/watermarks"):
+        (tmp_path / "s" / path).unlink()
+    data = bytearray(log.read_bytes())
+    data[20:end] = bytes(end - 20)
+    log.write_bytes(data)
+    with reput.MessageStore.open(tmp_path / "s", SYNC) as store:
+        assert bodies(store) == []
+        assert put(store, 1)
+    assert_sound(tmp_path / "s", SYNC)
+
+
+def test_index_file_without_length_before_one_with_it(tmp_path: Path) -> None:
+    """Of two IndexFiles made in one catch-up the first may lose its length: both go, and are built again."""
+    config = scenarios.ASYNC
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        put(store, 4, keys="k")
+    index = tmp_path / "s" / paths.INDEX
+    full = next(index.iterdir())
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 10, keys="k")
+        store.close(reput=False)
+    (index / "20990101000000000").write_bytes(b"")
+    (index / "20990101000000001").write_bytes(bytes(full.stat().st_size))
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        store.reput(spark=False)
+        assert len(store.query_message("t", "k", 100)) == 14
+    assert_sound(tmp_path / "s", config)
+
+
+def test_deleted_log_files_leave_no_hole(tmp_path: Path) -> None:
+    """A power cut brings back the last ones of the expired log files only: the first ones go durably first."""
+    recorded = sweep.record("delete", tmp_path)
+    disk = Disk(recorded.before)
+    names = sorted(path for path in recorded.before if path.startswith(f"store/{paths.COMMIT_LOG}/"))
+    for entry in recorded.journal:
+        disk.apply(entry)
+        for choice in range(40):
+            tree = disk.state(choice)
+            left = [name in tree for name in names]
+            assert left == sorted(left)
+    assert not all(left)
+
+
+def test_torn_magic_of_new_watermarks(tmp_path: Path) -> None:
+    """Watermarks of which the power cut has kept the first bytes are made anew; other files are refused."""
+    path = tmp_path / "watermarks"
+    path.write_bytes(b"reput".ljust(4096, b"\0"))
+    marks = Watermarks(path)
+    assert marks["magic"] == own.WATERMARKS_MAGIC
+    assert int(marks.store_id, 16)
+    marks.close()
+    path.write_bytes(b"ruput".ljust(4096, b"\0"))
+    with pytest.raises(DamagedStoreError, match="not a watermarks file"):
+        Watermarks(path)

@@ -1,0 +1,260 @@
+"""The programs whose disk the sweep stops: each is a function of a store's folder and of `note`.
+
+A program says before each put how many messages it has `begun`, and after an answer how many are `durable`; likewise
+with committed offsets (`committed`, `kept`) and with messages that may go (`may go`) or are gone (`gone`). The body of
+a message is its number, so a store's content says whether one is lost, doubled or out of order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import reput
+from reput.config import StoreConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ASYNC = StoreConfig(
+    mapped_file_size_commit_log=1 << 12,
+    mapped_file_size_consume_queue=100,
+    max_hash_slot_num=16,
+    max_index_num=8,
+    flush_interval_commit_log=1 << 40,
+    flush_commit_log_thorough_interval=1 << 40,
+)
+"""Five entries a queue file, seven items an IndexFile, some 25 small messages a log file; no flush unasked."""
+SYNC = replace(ASYNC, flush_disk_type="SYNC_FLUSH")
+WITH_CRC = replace(SYNC, enabled_append_prop_crc=True, force_verify_prop_crc=True)
+"""Properties have a CRC, too."""
+TOPICS = ("a", "b")
+GROUP = "g"
+
+
+class Scenario(NamedTuple):
+    """A program: `prepare` makes the store before the recorder looks, `work` is what it looks at."""
+
+    work: Callable[[Path, Callable[[str, int], None]], None]
+    prepare: Callable[[Path, Callable[[str, int], None]], None] | None = None
+    config: StoreConfig = SYNC
+
+
+def message(number: int, size: int = 0) -> reput.Message:
+    """Return the message with this number; its topic and its key follow from it."""
+    return reput.Message(TOPICS[number % 2], b"%d " % number + bytes(size), keys=f"k{number % 3}", tags="t")
+
+
+def _put(store: reput.MessageStore, note: Callable[[str, int], None], numbers: range, size: int = 0) -> None:
+    """Put messages one by one into a store with sync flush."""
+    for number in numbers:
+        note("begun", number + 1)
+        assert store.put_message(message(number, size)).status is reput.PutStatus.PUT_OK
+        note("durable", number + 1)
+
+
+def put(path: Path, note: Callable[[str, int], None]) -> None:
+    """Make a store and put messages, each of which waits for its flush."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        _put(store, note, range(8))
+        store.close(reput=False)
+
+
+def roll(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages that take three files of the log."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        _put(store, note, range(9), 1000)
+        store.close(reput=False)
+
+
+def put_with_crc(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages whose properties have a CRC."""
+    with reput.MessageStore.open(path, WITH_CRC, create=True) as store:
+        _put(store, note, range(12), 200)
+        store.close(reput=False)
+
+
+def batch(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put batches, each of which waits for its flush."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        for begin in range(0, 36, 6):
+            note("begun", begin + 6)
+            result = store.put_messages([message(number) for number in range(begin, begin + 6)])
+            assert result.status is reput.PutStatus.PUT_OK
+            note("durable", begin + 6)
+        store.close(reput=False)
+
+
+def put_async(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages that do not wait; their futures do, all together."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        for begin in range(0, 12, 4):
+            note("begun", begin + 4)
+            for future in [store.put_message_async(message(number)) for number in range(begin, begin + 4)]:
+                future.result()
+            note("durable", begin + 4)
+        store.close(reput=False)
+
+
+def flush(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages that are not flushed, and flush some of them."""
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        for begin in range(0, 40, 8):
+            note("begun", begin + 8)
+            for number in range(begin, begin + 8):
+                store.put_message(message(number))
+            if begin != 16:
+                store.flush()
+                note("durable", begin + 8)
+        store.close(reput=False)
+
+
+def reputting(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages, and have them indexed, three times."""
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        for begin in range(0, 27, 9):
+            note("begun", begin + 9)
+            for number in range(begin, begin + 9):
+                store.put_message(message(number))
+            store.reput(spark=False)
+            note("durable", begin + 9)
+        store.close(reput=False)
+
+
+def close(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put into a store, close it with its indexes, twice."""
+    for begin in (0, 8):
+        with reput.MessageStore.open(path, ASYNC, create=True) as store:
+            note("begun", begin + 8)
+            for number in range(begin, begin + 8):
+                store.put_message(message(number))
+        note("durable", begin + 8)
+
+
+def progress(path: Path, note: Callable[[str, int], None]) -> None:
+    """Commit offsets, and save them."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        for offset in range(1, 5):
+            note("committed", offset)
+            for queue_id in range(2):
+                store.commit_offset(GROUP, "a", queue_id, offset)
+            store.progress.persist()
+            note("kept", offset)
+        store.close(reput=False)
+
+
+def _filled(path: Path, note: Callable[[str, int], None], count: int = 20, size: int = 0) -> None:
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        note("begun", count)
+        for number in range(count):
+            store.put_message(message(number, size))
+    note("durable", count)
+
+
+def _filled_large(path: Path, note: Callable[[str, int], None]) -> None:
+    _filled(path, note, 9, 1000)
+
+
+def rebuild(path: Path, note: Callable[[str, int], None]) -> None:
+    """Build all indexes anew beside the old ones, and swap them in."""
+    del note
+    reput.rebuild(path, spark=False, config=ASYNC)
+
+
+def delete(path: Path, note: Callable[[str, int], None]) -> None:
+    """Delete the first files of the log."""
+    note("may go", 9)
+    config = replace(ASYNC, file_reserved_time=0)
+    with reput.MessageStore.open(path, config, delete_expired=True) as store:
+        store.delete_expired(manual=True)
+
+
+def _torn(path: Path, note: Callable[[str, int], None]) -> None:
+    """Leave a log with a record that is torn, as a crash does."""
+    _filled(path, note, 12)
+    name = max((path / "commitlog").iterdir())
+    with reput.MessageStore.open(path, SYNC) as store:
+        end = store.put_message(message(12)).end_offset
+        store.close(reput=False)
+    (path / "reput" / "watermarks").unlink()
+    (path / "checkpoint").unlink()
+    data = bytearray(name.read_bytes())
+    data[end - 60 : end] = bytes(60)
+    name.write_bytes(data)
+    (path / "abort").write_bytes(b"1")
+
+
+def recovery(path: Path, note: Callable[[str, int], None]) -> None:
+    """Open a store that a crash has left, put and close."""
+    with reput.MessageStore.open(path, SYNC) as store:
+        _put(store, note, range(12, 15))
+        store.close(reput=False)
+
+
+def follow(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages, and have a follower index them."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        _put(store, note, range(12))
+        store.close(reput=False)
+    with reput.follow(path, spark=False, config=SYNC, until_caught_up=True) as following:
+        following.wait()
+
+
+def to_rocksdb(path: Path, note: Callable[[str, int], None]) -> None:
+    """Build the queues as a database, and swap it in."""
+    del note
+    reput.convert(path, to="rocksdb", spark=False, config=ASYNC)
+
+
+def _filled_database(path: Path, note: Callable[[str, int], None]) -> None:
+    _filled(path, note)
+    reput.convert(path, to="rocksdb", spark=False, config=ASYNC)
+
+
+def to_file(path: Path, note: Callable[[str, int], None]) -> None:
+    """Build the queues as files out of a database, and swap them in."""
+    del note
+    reput.convert(path, to="file", spark=False, config=ASYNC)
+
+
+def export(path: Path, note: Callable[[str, int], None]) -> None:
+    """Export the messages, and once more after others came."""
+    reput.export(path, path.parent / "lake", spark=False, config=ASYNC)
+    note("exported", 20)
+    with reput.MessageStore.open(path, ASYNC) as store:
+        note("begun", 24)
+        for number in range(20, 24):
+            store.put_message(message(number))
+    note("durable", 24)
+    reput.export(path, path.parent / "lake", spark=False, config=ASYNC)
+    note("exported", 24)
+
+
+def delete_topic(path: Path, note: Callable[[str, int], None]) -> None:
+    """Delete the queues of a topic."""
+    note("topic may go", 1)
+    with reput.MessageStore.open(path, ASYNC) as store:
+        store.delete_topic("b")
+        note("topic gone", 1)
+
+
+SCENARIOS = {
+    "put": Scenario(put),
+    "put with crc": Scenario(put_with_crc, config=WITH_CRC),
+    "batch": Scenario(batch),
+    "put async": Scenario(put_async),
+    "roll": Scenario(roll),
+    "flush": Scenario(flush, config=ASYNC),
+    "reput": Scenario(reputting, config=ASYNC),
+    "follow": Scenario(follow),
+    "close": Scenario(close, config=ASYNC),
+    "progress": Scenario(progress),
+    "rebuild": Scenario(rebuild, _filled, ASYNC),
+    "delete": Scenario(delete, _filled_large, ASYNC),
+    "delete topic": Scenario(delete_topic, _filled, ASYNC),
+    "recovery": Scenario(recovery, _torn),
+    "export": Scenario(export, _filled, ASYNC),
+    "to rocksdb": Scenario(to_rocksdb, _filled, ASYNC),
+    "to file": Scenario(to_file, _filled_database, ASYNC),
+}
