@@ -8,7 +8,8 @@ Environment:
     QUICK         1: few cases, one round: whether it works, not how fast it is
     ROUNDS        default 3; medians are reported; many queues are measured once
     PARTS         default "stores brokers many"
-    SECONDS       seconds of each measurement, after half of them to warm up; default 1.5
+    SECONDS       seconds of each measurement; default 1.5
+    WARM_UP       seconds of puts before the first measurement of each mode, a third of them before others; default 3
     PEER_HEAP     the JVM's heap of the stores; default 6g, or half the memory if that is less
     BENCH_DIR     where the stores on the disk go; default bench/work; removed at the end
     MEMORY_DIR    where the stores in memory go; default /dev/shm
@@ -54,7 +55,7 @@ MANY = (10_000, 100_000)
 BYTES_MAX = 2 << 30
 """The most bytes that one measurement writes, so that the page cache and the memory hold them."""
 ANSWER_TIMEOUT_S = 150.0
-SETTINGS = ("QUICK", "PARTS", "SECONDS", "PEER_HEAP")
+SETTINGS = ("QUICK", "PARTS", "SECONDS", "WARM_UP", "PEER_HEAP")
 NEVER_MS, EVERY_MS = 3_600_000, 500
 LOG_FLUSH = {
     "none": {"flushIntervalCommitLog": f"{NEVER_MS}", "flushCommitLogThoroughInterval": f"{NEVER_MS}"},
@@ -99,6 +100,8 @@ class Bench:
     disk: Path
     memory: Path
     ms: int
+    warm_up_ms: int
+    """The time before the first measurement of a mode, in which Java compiles; before the others it is a third."""
     lines: dict[Case, Line] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -165,9 +168,11 @@ class Bench:
             try:
                 turn.opened()
                 for cell in cells:
+                    is_first = cell == next(one for one in cells if one.mode == cell.mode)
+                    warm_up_ms = self.warm_up_ms if is_first else self.warm_up_ms // 3
                     if case.part != "brokers" and case.place == "disk":
                         os.sync()
-                    answer = turn.ask(f"{cell.mode} {cell.body} {self.ms // 2} {self.ms} {BYTES_MAX}")
+                    answer = turn.ask(f"{cell.mode} {cell.body} {warm_up_ms} {self.ms} {BYTES_MAX}")
                     self._keep(side, case, cell, answer["messages"] / answer["seconds"])
                 ended = turn.end()
                 if ended["put"] != ended["stored"]:
@@ -197,10 +202,11 @@ class Bench:
             ("RocketMQ", rocketmq_side, rocketmq),
             ("reput", reput_side, LOG_FLUSH[policy]),
         ):
-            with new_folder(self.disk) as folder, serve(folder, settings) as (serving, _, _):
+            with new_folder(self.disk) as folder, serve(folder, settings) as (serving, process, _):
                 make_topics(serving, names)
                 words = ("reput.peer.RocketSending", serving.namesrv, NAME, "--queues", str(case.queues))
                 self._ask(side, case, SMALL, peer.java_words("broker", folder, *words, jvm=("-Xmx1g",)))
+                process.kill()  # RocketMQ waits for its next sync, which may be an hour away
         with new_folder(self.disk) as folder, kafka_side(folder, KAFKA_FLUSH[policy]) as address:
             words = ("reput.peer.KafkaSending", address, "--queues", str(case.queues))
             self._ask("Kafka", case, SMALL, peer.java_words("kafka", folder, *words, jvm=("-Xmx1g",)))
@@ -300,10 +306,10 @@ def main() -> int:
             return 2
     quick, rounds = asked.is_quick(), asked.rounds()
     parts = os.environ.get("PARTS", "stores brokers many").split()
-    ms = round(asked.amount("SECONDS", 1.5, 0.5) * 1000)
+    ms, warm_up_ms = (round(asked.amount(*given) * 1000) for given in (("SECONDS", 1.5, 0.5), ("WARM_UP", 3, 1)))
     memory = Path(os.environ.get("MEMORY_DIR", "/dev/shm"))
     with asked.work_folder("topics") as disk, asked.work_folder("topics", memory) as shared:
-        bench = Bench(disk, shared, ms)
+        bench = Bench(disk, shared, ms, warm_up_ms)
         bench.run(rounds, parts, quick=quick)
     about = machine.environment("bench-topics", SETTINGS, rounds)
     about |= {"kafka": peer.version_of("kafka"), **machine.limits()}

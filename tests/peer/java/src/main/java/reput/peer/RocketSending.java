@@ -19,6 +19,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 public final class RocketSending extends TopicsTurn {
     private static final int UNDER_WAY = 256;
     private static final int BATCHES = 16;
+    private static final int DISPATCH_TRIES = 300;
 
     private final String address;
     private final String broker;
@@ -96,8 +97,18 @@ public final class RocketSending extends TopicsTurn {
         batches.await();
     }
 
+    /** A broker's queues get the messages a moment after it has confirmed them. */
     @Override
     long stored() throws Exception {
+        long stored = counted();
+        for (int tries = 0; stored < put() && tries < DISPATCH_TRIES; tries++) {
+            Thread.sleep(100);
+            stored = counted();
+        }
+        return stored;
+    }
+
+    private long counted() throws Exception {
         long stored = 0;
         for (int queue = 0; queue < queues; queue++) {
             stored += producer.maxOffset(queue(queue));

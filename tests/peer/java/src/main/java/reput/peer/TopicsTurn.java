@@ -99,6 +99,11 @@ abstract class TopicsTurn {
         Runtime.getRuntime().halt(status);
     }
 
+    /** How many messages have been put. */
+    final long put() {
+        return put;
+    }
+
     private void run(InputStream in, PrintStream out) throws Exception {
         out.println(Json.text(opened()));
         BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
