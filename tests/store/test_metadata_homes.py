@@ -399,3 +399,42 @@ def test_errors_named_a_folder_of_links(tmp_path: Path) -> None:
     (text,) = reput.info(store).damage
     assert str(table) in text
     assert "reput-rocksdb-" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "missing", "made"),
+    [
+        ("json", [], "consumerOffset.json", "consumerOffset.json"),
+        ("json", ["enableLmq=true"], "consumerOffset.json", "lmqConsumerOffset.json"),
+        ("config-v1", [], "consumerOffsets", "consumerOffset.json"),
+        ("config-v2", ["configManagerVersion=v2"], "rdb", "rdb"),
+    ],
+)
+def test_a_change_was_silent_about_the_place_that_it_makes(
+    name: str, words: list[str], missing: str, made: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offsets that are missing are made where a broker finds them: a note names what was not there and what is made."""
+    store = golden.unpack(name, tmp_path)
+    for path in (store / "config").glob(f"{missing}*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    asked = ["progress", str(store), "-g", "billing", "-t", "orders", "-q", "0"]
+    settings = [word for one in words for word in ("--set", one)]
+    looked, place = store / "config" / (made if words else missing), store / "config" / made
+    wanted = f"note: the store has no file or database of committed offsets: {looked} is not there"
+    assert run([*asked, *settings]) == 0
+    assert f"{wanted}\n" in capsys.readouterr().err
+    for note in (f"{wanted}, and the change makes {place}\n", None):
+        assert run([*asked, *settings, "--commit", "5"]) == 0
+        said = capsys.readouterr().err
+        assert place.exists()
+        assert "the change makes" not in said if note is None else note in said
+
+
+def test_a_change_in_a_new_place_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Offsets that move to the place where a broker with the settings looks: the note names that place."""
+    store = golden.unpack("json", tmp_path)
+    asked = ["progress", str(store), "-g", "billing", "-t", "orders", "-q", "0", "--set", "enableLmq=true"]
+    assert run([*asked, "--commit", "5"]) == 0
+    said = capsys.readouterr().err
+    assert f"note: the change makes {store / 'config' / 'lmqConsumerOffset.json'}\n" in said
+    assert "no file or database" not in said

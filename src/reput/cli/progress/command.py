@@ -14,7 +14,6 @@ from reput.texts import time_text
 
 if TYPE_CHECKING:
     from reput.cli.progress.changes import Change
-    from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.store.read.view import StoreQueue
 
@@ -92,14 +91,16 @@ def progress(
     config = options.config_of(config_path, assignments, store)
     if asked is not None:
         with stores.writing(store, config) as opened:
+            made = _what_is_made(opened)
             changes = change(opened, asked)
+            output.say_lines("note", made)
         _show_changes(changes, as_json)
         return 0
     with stores.reading(store, config, with_progress=True) as opened:
         damage: dict[str, str] = {}
         lags = lags_of(opened, group, topic, queue_id, damage)
         now_ms = times.now_ms()
-        _say_source(opened, config)
+        _say_source(opened)
     if as_json:
         output.emit_json({**stores.verdict(opened, damage.values()), "now": now_ms, "groups": _groups(lags)})
     else:
@@ -109,24 +110,44 @@ def progress(
     return 1 if damage else stores.damage_code(opened)
 
 
-def _say_source(opened: MessageStore, config: StoreConfig) -> None:
+def _say_source(opened: MessageStore) -> None:
     """Say where the offsets are and how old they are, unless they are in JSON as with most brokers."""
-    from reput.store.disk.purpose import Purpose
-    from reput.store.disk.store import StoreOnDisk
     from reput.store.metadata.tables import Table
 
-    metadata = StoreOnDisk(opened.layout, config, Purpose.LOOK).metadata
+    metadata = opened.metadata_homes.metadata
     source = metadata.source(Table.OFFSETS)
-    if not source.is_present(Table.OFFSETS):
-        output.say(
-            f"note: the store has no file or database of committed offsets: {source.place(Table.OFFSETS)} is not there"
-        )
+    if absent := _absent(opened):
+        output.say(f"note: {absent}")
     elif metadata.parts(Table.OFFSETS)[-1].source.is_database:
         held = "; another process has it open, so they are read as far as that has flushed"
         output.say(
             f"note: offsets of {source.place(Table.OFFSETS)}, written "
             f"{time_text(source.written_ms(Table.OFFSETS))}{held if source.is_held(Table.OFFSETS) else ''}"
         )
+
+
+def _what_is_made(opened: MessageStore) -> list[str]:
+    """Return a note on the file or database of offsets that a change makes; none if it goes to the one that is there.
+
+    A broker may look in another place than the first offsets go to: it takes them in from there at its start.
+    """
+    from reput.store.metadata.tables import Table
+
+    absent, made = _absent(opened), opened.metadata_homes.home(Table.OFFSETS).place
+    if absent:
+        return [f"{absent}, and the change makes {made}"]
+    is_there = made == opened.metadata_homes.metadata.place(Table.OFFSETS)
+    return [] if is_there else [f"the change makes {made}"]
+
+
+def _absent(opened: MessageStore) -> str:
+    """Return a sentence about a store that has no committed offsets anywhere; "" if it has some."""
+    from reput.store.metadata.tables import Table
+
+    source = opened.metadata_homes.metadata.source(Table.OFFSETS)
+    if source.is_present(Table.OFFSETS):
+        return ""
+    return f"the store has no file or database of committed offsets: {source.place(Table.OFFSETS)} is not there"
 
 
 # --- what there is --------------------------------------------------------------------------------

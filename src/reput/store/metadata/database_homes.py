@@ -86,7 +86,8 @@ class DatabaseHome(TableHome):
         self._version = NO_VERSION
 
     @property
-    def _place(self) -> Path:
+    def place(self) -> Path:
+        """The database."""
         return self._source.place(self._table)
 
     @property
@@ -105,7 +106,7 @@ class DatabaseHome(TableHome):
 
     def write(self, values: Values, version: DataVersion) -> DataVersion:
         """Write what differs from the database, and the data version."""
-        owner = self._databases.open(self._place, self._families)
+        owner = self._databases.open(self.place, self._families)
         batch = owner.batch()
         version = self._fill(batch, values, version)
         owner.write(batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from reput.formats.config.data_version import DataVersion
@@ -26,6 +27,11 @@ class TableHome(ABC):
 
     has_light_groups = False
     """A group whose name is a light queue's has one offset in a topic, that of queue 0."""
+
+    @property
+    @abstractmethod
+    def place(self) -> Path:
+        """The file or the database that is written."""
 
     @abstractmethod
     def load(self) -> HomeContent:

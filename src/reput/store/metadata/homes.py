@@ -25,6 +25,11 @@ class NoHome(TableHome):
         self._metadata = metadata
         self._table = table
 
+    @property
+    def place(self) -> Path:
+        """The place in which the table is."""
+        return self._metadata.place(self._table)
+
     def load(self) -> HomeContent:
         """Return what is there."""
         return _as_read(self._metadata, self._table)

@@ -43,6 +43,11 @@ class JsonHome(TableHome):
         self._elsewhere = elsewhere
         self._least_counter = least_counter
 
+    @property
+    def place(self) -> Path:
+        """The file."""
+        return self._file.path
+
     def load(self) -> HomeContent:
         """Return the table of the file, or of its backup."""
         if self._elsewhere is not None:
@@ -80,7 +85,7 @@ class OffsetsFile(JsonHome):
     @property
     def has_light_groups(self) -> bool:  # type: ignore[override]
         """True for the file of a broker with `enableLmq`."""
-        return self._file.path.name == consumer_offset.LMQ_FILE_NAME
+        return self.place.name == consumer_offset.LMQ_FILE_NAME
 
     def _load(self) -> Loaded[Any]:
         found = load_offsets(self._file)
