@@ -5,7 +5,8 @@ python -m peer.rounds --rounds 20 --seed 7 --kind double --peer broker
 
 After each turn reput opens a copy of the store, and `check` has to be clean. A copy for RocketMQ and one for reput are
 asked about every queue, by offset, time and key, and have to answer alike. What was acknowledged has to be there.
-Beside a whole broker both also commit offsets of groups, and have to find the other's.
+Beside a whole broker both also commit offsets of groups, and have to find the other's; and both delete topics, which
+begin again at 0.
 A line for each turn says what was done; the first line has the seed, which repeats a run but for its instants.
 """
 
@@ -158,6 +159,10 @@ def answer(store: reput.MessageStore, asked: dict[str, Any]) -> dict[str, Any]:
     if "persist" in asked:
         store.progress.persist()
         return asked
+    if "delete-topic" in asked:
+        if store.queues(asked["delete-topic"]):
+            store.delete_topic(asked["delete-topic"])
+        return asked
     ((kind, of),) = asked.items()
     return {kind: of, **QUESTIONS[kind](store, of)}
 
@@ -254,6 +259,10 @@ class Rounds:
             topics_json(self.store, self.of_kind.attributes)
         self.stored: list[Stored] = []
         self.committed: dict[tuple[str, str, int], int] = {}
+        self.deleted_at: dict[str, int] = {}
+        """The log offset up to which the messages of a topic were acknowledged when it was last deleted."""
+        self.brought_back: set[str] = set()
+        """Topics that a recovery may have brought back in part: they were deleted, and later a writer was killed."""
         self.number = 0
         self.is_index_cut = False
         """True once RocketMQ has recovered a crash, for which it takes away its newest IndexFile."""
@@ -266,7 +275,10 @@ class Rounds:
         """
         side = "reput" if self.number % 2 else self.rng.choice(self.peers)
         self.is_index_cut |= side != "reput" and self.is_unclean
-        how = self.write(side) + self.mend_index()
+        how = self.write(side)
+        if self.is_unclean:
+            self.brought_back |= self.deleted_at.keys()
+        how += self.mend_index()
         asked_of = side if side != "reput" else self.rng.choice(self.peers)
         compared = self.look(asked_of)
         self.number += 1
@@ -299,7 +311,7 @@ class Rounds:
         """Have a side put messages; it is killed, or closes the store."""
         rng = self.rng
         count, how = rng.randrange(20, 400), rng.choice(("killed", "killed", "killed at once", "closed"))
-        lines = messages(rng, self.number, self.of_kind)
+        lines, how_much = messages(rng, self.number, self.of_kind), str(count)
         with open_turn(side, self.store, self.kind, self.folder / "home") as turn:
             if how == "killed at once":
                 time.sleep(rng.random() * 2)
@@ -314,28 +326,40 @@ class Rounds:
                 if len(asked) > rng.randrange(1, 20):
                     self.take(asked.pop(0), turn.answer())
                 if rng.random() < 0.01:
-                    while asked:
-                        self.take(asked.pop(0), turn.answer())
-                    turn.send({"await": "dispatch"})
-                    turn.answer()
-            if self.has_groups:
-                while asked:
-                    self.take(asked.pop(0), turn.answer())
+                    self.take_all(asked, turn)
+                    turn.ask([{"await": "dispatch"}])
+                if self.is_administered and rng.random() < 0.003:
+                    self.take_all(asked, turn)
+                    self.delete_topic(turn, side)
+                    how_much += ", a topic deleted"
+            if self.is_administered:
+                self.take_all(asked, turn)
                 self.commit(turn)
             if how == "closed":
-                while asked:
-                    self.take(asked.pop(0), turn.answer())
+                self.take_all(asked, turn)
                 turn.close()
             else:
                 time.sleep(rng.random() * 0.02)
                 for line, found in zip(asked, turn.kill_now(), strict=False):
                     self.take(line, found)
-        return f"{how} after {count}"
+        return f"{how} after {how_much}"
 
     @property
-    def has_groups(self) -> bool:
-        """True if all who write the store keep offsets of groups: store code alone does not."""
+    def is_administered(self) -> bool:
+        """True if all who write the store keep topics and offsets of groups: store code alone does not."""
         return self.peers == ("broker",)
+
+    def delete_topic(self, turn: Turn, side: str) -> None:
+        """Delete a topic; a broker may make it again, and forgets the offsets of groups in it, as reput does not."""
+        topic = self.rng.choice(TOPICS)
+        made = [{"new-topic": topic, "queues": QUEUES, "attributes": {}}] if self.rng.random() < 0.5 else []
+        # Records that are not in the queues yet would come back.
+        lines = [{"await": "dispatch"}, {"delete-topic": topic}, *(made if side == "broker" else [])]
+        turn.ask([*lines, {"persist": []}])
+        self.deleted_at[topic] = max((one.offset for one in self.stored), default=-1)
+        self.brought_back.discard(topic)
+        if side == "broker":
+            self.committed = {place: at for place, at in self.committed.items() if place[1] != topic}
 
     def commit(self, turn: Turn) -> None:
         """Commit offsets of groups, and have them persisted."""
@@ -344,6 +368,11 @@ class Rounds:
         offsets = {place: rng.randrange(1 << rng.choice((3, 20, 53))) for place in sorted(places)}
         turn.ask([*({"commit": [*place, at]} for place, at in offsets.items()), {"persist": []}])
         self.committed |= offsets
+
+    def take_all(self, asked: list[dict[str, Any]], turn: Turn) -> None:
+        """Note that all messages that are under way were acknowledged."""
+        while asked:
+            self.take(asked.pop(0), turn.answer())
 
     def take(self, asked: dict[str, Any], answered: dict[str, Any]) -> None:
         """Note that a message was acknowledged."""
@@ -389,15 +418,27 @@ class Rounds:
             assert message.body == one.asked["body"].encode()
             assert message.properties["UNIQ_KEY"] == one.asked["properties"]["UNIQ_KEY"]
         for one in self.rng.sample(self.stored, min(200, len(self.stored))):
-            if one.is_in_queue:
+            if one.is_in_queue and self.is_sure(one):
                 got = store.get_message(one.asked["topic"], one.asked["queue"], one.queue_offset, 1)
                 assert got.physical_offsets.tolist() == [one.offset], f"{one}: {got}"
 
+    def is_sure(self, one: Stored) -> bool:
+        """Return True if a message has to be in its queue: the topic was not deleted after it, and none came back.
+
+        A broker that recovers makes entries of deleted messages again, and with these none of later messages that have
+        the same numbers (`ConsumeQueue.putMessagePositionInfo`).
+        """
+        topic = one.asked["topic"]
+        return topic not in self.brought_back and one.offset > self.deleted_at.get(topic, -1)
+
     def questions(self, store: reput.MessageStore) -> Iterator[dict[str, Any]]:
-        """Yield questions about every queue, and about keys of all turns."""
+        """Yield questions about every queue that both know alike, and about keys of all turns."""
         rng = self.rng
         yield {"log": []}
         for topic, queue_id, begin, end in store.queues():
+            if self.is_unclean and topic in self.brought_back:
+                # Each recovers its copy by itself, from where it takes the indexes to be complete.
+                continue
             yield {"queue": [topic, queue_id]}
             offsets = {begin, end - 1, end, end + 1, *(rng.randrange(begin, end + 1) for _ in range(8))}
             for offset in sorted(offsets - {-1}):
