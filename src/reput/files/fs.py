@@ -82,11 +82,11 @@ class DirEntry(NamedTuple):
 
 
 def list_dir(path: Path | str) -> list[DirEntry]:
-    """Return the entries of a folder, by name; none if it does not exist."""
+    """Return the entries of a folder, by name; none if it does not exist, or is not a folder."""
     entries = []
     with (
         errors_named(path, "list the folder"),
-        contextlib.suppress(FileNotFoundError),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
         os.scandir(path) as names,
     ):
         for name in names:
@@ -131,7 +131,7 @@ def size_of(path: Path | str) -> int:
 
 def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
     """Return at most `limit` bytes of a file from `offset`; None if it does not exist."""
-    with errors_named(path, "read"), contextlib.suppress(FileNotFoundError):
+    with errors_named(path, "read"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             pieces = []
@@ -569,7 +569,7 @@ def disk_use(path: Path | str) -> DiskUse:
 
 def modified_ms(path: Path | str) -> int | None:
     """Return the time (ms) of a file's last change; None if it does not exist."""
-    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError):
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return os.stat(path).st_mtime_ns // 1_000_000
     return None
 

@@ -35,7 +35,11 @@ def file_names(path: Path | str) -> Iterator[str]:
 
 def is_empty_dir(path: Path | str) -> bool:
     """Return True if a folder is empty or does not exist."""
-    with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(path) as names,
+    ):
         return next(names, None) is None
     return True
 
@@ -54,4 +58,11 @@ def is_own_dir(path: Path | str) -> bool:
     """Return True if this is a folder itself and not a link to one; errors as with `fs.exists`."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return stat.S_ISDIR(os.lstat(path).st_mode)
+    return False
+
+
+def is_file(path: Path | str) -> bool:
+    """Return True if this is a file or a link to one; errors as with `fs.exists`."""
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return stat.S_ISREG(os.stat(path).st_mode)
     return False

@@ -200,7 +200,7 @@ def _prepare(
         # Of a database that was copied in part the queues are lost, and not those of another kind.
         placement=settings.placement if store.partial_database else job.placement,
         owner=fs.owner_of(work),
-        build_queues=any(map(fs.exists, layout.queue_folders)),
+        build_queues=any(map(fs.is_dir, layout.queue_folders)),
         indexes=tuple(name for name in settings.indexes.built if INDEX_CHECKS[name].compares(store.indexes[name])),
         fenced=False,
         places_at_once=False,

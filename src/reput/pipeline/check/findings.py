@@ -27,8 +27,13 @@ from reput.store.recover.known_good import why_known_good
 
 
 def folder_findings(check: Check) -> None:
-    """Report a second database of queues, with which RocketMQ does not start, and one that was copied in part."""
+    """Report files in the place of folders, a second database of queues, and one that was copied in part.
+
+    RocketMQ does not start with two databases.
+    """
     layout = check.layout
+    for why in check.store.not_folders:
+        check.report.damage("not-a-folder", why.partition(": ")[0], None, 1, why)
     if why := misplaced_database(layout):
         check.report.damage("two-databases", str(layout.other_queue_database), None, 1, why)
     if why := check.store.partial_database:

@@ -19,6 +19,7 @@ from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.compare.queue_diff import QueueDifference, queue_differences
 from reput.store.disk.kinds import kinds_beside, kinds_named
 from reput.store.disk.layout import find_store
+from reput.store.disk.not_folders import not_folders
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 from reput.store.info.info import store_info
@@ -69,7 +70,10 @@ def _sides(path: Path | str, config: StoreConfig | None, *, as_read: bool = Fals
         # All topics have queues of batches.
         kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
-        raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
+        first = "".join(f"{text}. " for text in store.not_folders)
+        raise ConfigError(
+            f"{first}{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log"
+        )
     placement = store.placement.of_kinds([kind.name for kind in kinds])
     sides = [kind_to_read(kinds, placement)] if as_read else kinds
     return [DiffSide(str(layout.root), one, store.log.min_offset, ext, beside, placement) for one in sides]
@@ -97,10 +101,15 @@ def _are_in_both(left: DiffSide, right: DiffSide, key: QueueKey) -> bool:
 
 
 def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:
-    """Name the processes that hold the stores of these sides, and count the messages that no queue has yet."""
+    """Name the processes that hold the stores of these sides, and count the messages that no queue has yet.
+
+    Files in the place of folders are named, too.
+    """
     notes = []
     for store in dict.fromkeys(side.store for side in sides):
-        holder = look_at_use(find_store(store, config or StoreConfig())).holder
+        layout = find_store(store, config or StoreConfig())
+        notes += not_folders(layout)
+        holder = look_at_use(layout).holder
         if holder.who is Who.NOBODY:
             continue
         note = f"{store}: {holder.text} has this store open, and only what the queues hold now is compared"

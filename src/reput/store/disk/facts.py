@@ -24,6 +24,7 @@ from reput.store.disk.found_queues import FoundQueues
 from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
 from reput.store.disk.kinds import KindBeside, kinds_beside, kinds_named
+from reput.store.disk.not_folders import not_folders
 from reput.store.disk.placement import (
     FoundPlacement,
     ShownPlacement,
@@ -69,6 +70,11 @@ class StoreFacts(FoundQueues):
                 key = QueueKey(topic.encode("utf-8", "surrogatepass"), queue_id)
                 highest[key] = max(offset, highest.get(key, offset))
         return highest
+
+    @cached_property
+    def not_folders(self) -> list[str]:
+        """A sentence on each file that is in the place of a folder; readers go on as if it were not there."""
+        return not_folders(self.layout)
 
     @cached_property
     def unreadable_metadata(self) -> list[str]:

@@ -32,4 +32,5 @@ class Purpose(Enum):
 
 BUILDS = frozenset({Purpose.BUILD, Purpose.BUILD_SOME, Purpose.BUILD_INDEX})
 MAKES_QUEUES = BUILDS | {Purpose.WRITE, Purpose.FOLLOW}
+CHANGES = MAKES_QUEUES | {Purpose.DELETE}
 NEEDS_PRESENT_KINDS_ONLY = frozenset({Purpose.LOOK, Purpose.CHECK})

@@ -35,7 +35,8 @@ class Opened:
 
     `writer` wrote the store then. `seconds` were spent on decoding the tail. `last_store_timestamp` (ms) is that of the
     log's last record, 0 if unknown. `is_short`: the log ends below an offset that was once known to be durable.
-    `damage`: kinds of queues that cannot be read, each with what helps; other kinds answer, or the log.
+    `damage`: kinds of queues that cannot be read, each with what helps; other kinds answer, or the log. So it has files
+    in the place of folders, which are read as if they were not there.
     """
 
     view: StoreView
@@ -78,7 +79,7 @@ def open_view(
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
-    damage = [text for text in (*store.unreadable.values(), store.partial_database) if text]
+    damage = [text for text in (*store.unreadable.values(), store.partial_database, *store.not_folders) if text]
     try:
         verdict = view.follower.follow(confirmed())
     except TailFullError as error:
@@ -90,7 +91,7 @@ def open_view(
     seconds = time.perf_counter() - begin
     # Records may show batches that neither configuration nor folders show.
     refuse_batches_beside(view.follower.types, kinds)
-    notes = [*store.log.notes, *settings.notes, *filter(None, [view.index.lacks(), store.lost_queues])]
+    notes = [*store.log.notes, *settings.notes, *filter(None, [view.index.lacks()]), *store.contradicted]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
