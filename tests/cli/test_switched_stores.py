@@ -193,3 +193,16 @@ def test_commands_that_read_leave_every_file_as_it_was(name: str, call: Callable
         nested = [options.pop(0)] if verb in {"dump", "pending"} else []
         assert call(verb, *nested, store, *options).exit_code in {0, 2}, words
         assert state() == before, words
+
+
+def test_reads_were_silent_about_settings_that_hide_light_queues(call: Callable[..., Done], tmp_path: Path) -> None:
+    """A read with settings that place light queues elsewhere says what `info` says, also if it then finds no queue."""
+    store = golden.unpack("lmq-rocksdb", tmp_path)
+    topic = next(
+        one["topic"] for one in json.loads(call("info", store, "--json").stdout)["topics"] if "%LMQ%" in one["topic"]
+    )
+    hiding = ("--set", "rocksdbCQDoubleWriteEnable=false")
+    (note,) = [line for line in call("info", store, *hiding).stderr.splitlines() if "does not see them" in line]
+    for command in (("get", store, "-t", topic), ("get", store, "-t", "orders"), ("offset", store, "-t", topic)):
+        assert "does not see them" not in call(*command).stderr
+        assert call(*command, *hiding).stderr.splitlines().count(note) == 1
