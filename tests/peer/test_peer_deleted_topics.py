@@ -26,6 +26,8 @@ pytestmark = pytest.mark.peer
 
 KINDS = {"json": "", "separate": lines_of("separate"), "config-v2": lines_of("config-v2")}
 """Golden stores, whose log has messages of the topics, with the switches of their broker."""
+OF_BATCHES = {"batch": "", "batch-v2": "configManagerVersion=v2\n"}
+"""Switches of brokers with topics of batches, which are in no RocksDB."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +42,7 @@ def administered(folder: Path, store: Path, kind: str, lines: list[dict[str, Any
     """Have a broker with a store do what the lines say, and close it."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    options = [word for line in (golden.CONFIG + KINDS.get(kind, "")).split() for word in ("--set", line)]
+    options = [word for line in (golden.CONFIG + (KINDS | OF_BATCHES)[kind]).split() for word in ("--set", line)]
     with Turn(program.turn_words("broker", store, home, *options), home) as turn:
         turn.answer()
         turn.ask(lines)
@@ -76,7 +78,10 @@ def test_a_topic_that_a_broker_deleted_and_made_again_was_damage(kind: str, tmp_
 
 
 @takes_long
-def test_a_topic_of_batches_that_a_broker_deleted_and_brought_back_in_part_was_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", OF_BATCHES)
+def test_a_topic_of_batches_that_a_broker_deleted_and_brought_back_in_part_was_damage(
+    kind: str, tmp_path: Path
+) -> None:
     """The next start makes plain entries of its last batches: a note, and the broker starts on what a rebuild makes."""
     store, numbers = tmp_path / "store", itertools.count()
     store.mkdir()
@@ -89,10 +94,10 @@ def test_a_topic_of_batches_that_a_broker_deleted_and_brought_back_in_part_was_d
     made = {"new-topic": "batches", "queues": 1, "attributes": {"+queue.type": "BatchCQ"}}
     puts = [message(topic, count) for topic, count in [("batches", 2), ("orders", 0), ("batches", 3), ("batches", 4)]]
     for lines in ([made, *puts, {"await": "dispatch"}, {"persist": []}], [{"delete-topic": "batches"}]):
-        administered(tmp_path, store, "batch", [*lines, {"persist": []}])
+        administered(tmp_path, store, kind, [*lines, {"persist": []}])
     config = StoreConfig.from_properties(parse_properties(golden.CONFIG))
     for is_rebuilt in (False, True):
-        administered(tmp_path, store, "batch", [{"await": "dispatch"}])
+        administered(tmp_path, store, kind, [{"await": "dispatch"}])
         assert_sound(store, config)
         assert (store / "consumequeue" / "batches" / "0").is_dir()
         rules = {one.rule for one in reput.check(store, spark=False, config=config).findings}

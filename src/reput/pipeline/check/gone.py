@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reput.errors import DamagedStoreError
+from reput.formats.log.record import FLAG_INNER_BATCH
 from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.formats.topics.lite_topics import NEVER, decode_lite_topic, is_light
 from reput.formats.topics.system_topics import SYSTEM_PREFIX
+from reput.log.read.reader import good_record
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.times import now_ms
@@ -63,7 +65,7 @@ def _lacks_its_begin_alone(check: Check, gone: Gone) -> bool:
 
     Nothing fills a queue of batches, so there entries that are gone show only if all are.
     """
-    if gone.offsets is None or (not gone.is_in_order and check.store.topics.was_deleted(gone.key.topic)):
+    if gone.offsets is None or (not gone.is_in_order and _is_known_deleted(check, gone.key, gone.last_record)):
         return True
     kind = next(kind for kind in check.store.kinds if kind.name == gone.kind)
     if kind.has_batches:
@@ -80,7 +82,7 @@ def _lacks_its_begin_alone(check: Check, gone: Gone) -> bool:
 
 def _deleted(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] | None:
     rule = "queue-of-deleted-topic"
-    if check.store.topics.was_deleted(key.topic):
+    if _is_known_deleted(check, key, last_record):
         return rule, "the topic was deleted"
     if _shows_a_deletion(check, key, last_record):
         again = " and made again" if key.topic in check.store.topics.names else ""
@@ -90,6 +92,20 @@ def _deleted(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] |
             "`reput rebuild --only queue` brings this queue back)"
         )
     return None
+
+
+def _is_known_deleted(check: Check, key: QueueKey, last_record: int) -> bool:
+    """Return True if the broker's topics show that it has deleted one.
+
+    One that keeps its topics in a database of version 2 has every topic of batches there: batches were put to no other.
+    """
+    if check.store.topics.was_deleted(key.topic):
+        return True
+    types = check.store.settings.types
+    if not types.others_are_simple or key.topic in types.batch | types.simple:
+        return False
+    found = good_record(check.log, last_record)
+    return found is not None and bool(found.decode().sys_flag & FLAG_INNER_BATCH)
 
 
 def _shows_a_deletion(check: Check, key: QueueKey, last_record: int) -> bool:

@@ -41,9 +41,9 @@ def queue_types(layout: StoreLayout, configured: Topics) -> QueueTypes:
     batch = {name.encode("utf-8", "surrogatepass") for name in batch_names}
     for entry in fs.list_dir(layout.batch_consume_queue):
         topic_name = entry.name.encode("utf-8", "surrogateescape")
-        if entry.is_dir and topic_name not in simple and not configured.is_of_broker:
+        if entry.is_dir and topic_name not in simple and not configured.has_every_attribute:
             batch.add(topic_name)
-    return QueueTypes(frozenset(batch), simple, configured.is_of_broker)
+    return QueueTypes(frozenset(batch), simple, configured.has_every_attribute)
 
 
 def _queue_type(config: Any) -> Any:

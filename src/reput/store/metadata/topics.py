@@ -35,9 +35,14 @@ class Topics:
         return frozenset(name.encode("utf-8", "surrogatepass") for name in self.topics)
 
     @property
-    def is_of_broker(self) -> bool:
-        """True if a broker wrote the topics, and all of them are here: each has this one (`TopicConfigManager`)."""
-        return self.is_whole and SELF_TEST_TOPIC in self.topics
+    def has_every_attribute(self) -> bool:
+        """True if a broker wrote the topics, so one that is not here has no attributes, such as `queue.type`.
+
+        A broker has a topic of its own among all topics (`TopicConfigManager`). One that does not keep all of them
+        keeps those with attributes: only `updateTopicConfig` gives them, and that counts as a change
+        (`TopicConfigManagerV2`).
+        """
+        return SELF_TEST_TOPIC in self.topics if self.is_whole else self.changed_ms > 0
 
     @property
     def lite(self) -> frozenset[bytes]:
