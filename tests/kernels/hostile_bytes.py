@@ -208,6 +208,8 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
     watch = dict.fromkeys(WATCH_LAYOUT.offsets, 0) | {
         "log_at": log.address, "log_file_size": size, "log_end": size
     }  # fmt: skip
+    times = guarded_array(1 + chance.randrange(4), np.int64)
+    times[:] = 0
     of_queue = words_of(
         QUEUE_LAYOUT,
         **watch,
@@ -224,6 +226,8 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
         most_messages=1 << 40,
         most_bytes=1 << 40,
         stop_bytes=1 << 40,
+        times_at=address_of(times),
+        time_count=len(times),
     )
     queue = np.array(of_queue, dtype=np.int64)
     for offset in range(4, 11):
