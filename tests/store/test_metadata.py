@@ -460,11 +460,11 @@ def test_a_conversion_says_what_becomes_of_offsets(tmp_path: Path) -> None:
     """A broker that finds queues in RocksDB looks for offsets there, too; a change by reput makes it take JSON in."""
     store = golden.unpack("json", tmp_path)
     report = reput.convert(store, to="rocksdb", spark=False)
-    assert any("does not take these in: their data version is 0" in note for note in report.notes)
+    assert any("does not take these in: their data version is 0" in note for note in report.warnings)
     asked = [str(store), "-g", "billing", "-t", "orders", "-q", "0", "--commit", "1"]
     done = CliRunner().invoke(progress, [*asked, "--set", "storeType=defaultRocksDB"], standalone_mode=False)
     assert done.exception is None, done.output
     note = metadata_of(store, ROCKSDB).read(Table.OFFSETS).notes[0]
     assert "A broker makes that at its start and takes these in (data version 1)" in note
     back = reput.convert(store, to="file", spark=False)
-    assert not any("A broker" in note for note in back.notes)
+    assert not any("A broker" in note for note in back.warnings)
