@@ -31,7 +31,7 @@ the broker and the topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -157,9 +157,22 @@ class UnreachableError(ClientError):
 
 
 class DamagedStoreError(ReputError):
-    """The store's bytes are wrong."""
+    """The store's bytes are wrong: `damage` says which, and `remedy` what helps, if the error has that apart."""
 
     exit_code = 1
+
+    def __init__(self, damage: str, remedy: str = "") -> None:
+        super().__init__(f"{damage}. {remedy}" if remedy else damage)
+        self.damage = damage
+        self.remedy = remedy
+
+
+def texts_of(errors: Iterable[DamagedStoreError]) -> list[str]:
+    """Return the messages of errors; those with the same remedy are one message, which has it once."""
+    found: dict[str, list[str]] = {}
+    for error in errors:
+        found.setdefault(error.remedy or str(error), []).append(error.damage)
+    return ["; ".join(damages) + f". {remedy}" * (remedy not in damages) for remedy, damages in found.items()]
 
 
 class NewerDatabaseError(UnsupportedStoreError, DamagedStoreError):

@@ -67,6 +67,28 @@ def test_a_rebuild_was_advised_against_damaged_metadata(table: str, call: Callab
     assert [line.partition(":")[0] for line in warnings] == ["warning"]
 
 
+def test_a_rebuild_said_its_advice_twice(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Several damaged databases of metadata are one warning with one remedy; old queues have none, as they are built.
+
+    A dry run has the same warning of metadata.
+    """
+    store = golden.unpack("config-v1", tmp_path)
+    places = [store / "config" / "topics", store / "config" / "consumerOffsets"]
+    for folder in (*places, store / "consumequeue"):
+        no_manifest(folder)
+    dry = call("rebuild", store, "--no-spark", "--dry-run", "--quiet")
+    done = call("rebuild", store, "--no-spark", "--quiet")
+    assert (dry.exit_code, done.exit_code) == (0, 0)
+    for shown in (dry, done):
+        (warning,) = [line for line in shown.stderr.splitlines() if str(places[0]) in line]
+        assert str(places[1]) in warning
+        assert warning.startswith("warning: ")
+        assert shown.stderr.count("copy the folder again") == 1
+    (old_queues,) = [line for line in done.stderr.splitlines() if "the old queues cannot be read" in line]
+    assert "begin again at 0" in old_queues
+    assert "reput rebuild" not in done.stderr
+
+
 @pytest.mark.parametrize("name", ["consumerOffset.json", "topics.json"])
 @pytest.mark.parametrize("data", [b"", b"{oops", b"\xff\xfe"])
 def test_info_said_nothing_of_damaged_json(name: str, data: bytes, call: Callable[..., Done], tmp_path: Path) -> None:

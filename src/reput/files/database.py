@@ -94,7 +94,7 @@ def errors_named(place: Path | str, doing: str, remedy: str = REBUILD_QUEUES) ->
 
 def _in_part(doing: str, reason: str, remedy: str) -> DamagedStoreError:
     return DamagedStoreError(
-        f"{doing}: {_REPEATED.sub('', reason)}. {_IN_PART}. If they are lost: {remedy[0].lower()}{remedy[1:]}"
+        f"{doing}: {_REPEATED.sub('', reason)}", f"{_IN_PART}. If they are lost: {remedy[0].lower()}{remedy[1:]}"
     )
 
 
@@ -116,7 +116,7 @@ def _translated(doing: str, reason: str, remedy: str) -> ReputError:
         return AccessError(text)
     if "column family not found" in lower:
         text += ". This is not the database that RocketMQ keeps here, or one of another version"
-    return DamagedStoreError(f"{text}. {remedy}")
+    return DamagedStoreError(text, remedy)
 
 
 def _is_of_newer_format(reason: str) -> bool:
@@ -303,7 +303,8 @@ class DatabaseReader(Closing):
         if ends_within_a_change(tail):
             raise DamagedStoreError(
                 f"{self.folder}: cannot open: {name} ends in the middle of a change, so what came after the changes "
-                f"before it is lost. {self._remedy}"
+                "before it is lost",
+                self._remedy,
             )
 
     def _expect_named_tables(self, names: set[str]) -> None:
@@ -326,7 +327,8 @@ class DatabaseReader(Closing):
         if never_had_a_table(content) and all(fs.exists(path) and not fs.size_of(path) for path in logs):
             raise DamagedStoreError(
                 f"{self.folder}: cannot open: {manifest} names no table, the write-ahead log is empty, and there is "
-                f"{tables[0]}: its last changes are lost. {self._remedy}"
+                f"{tables[0]}: its last changes are lost",
+                self._remedy,
             )
 
     def _found_optional(self) -> list[str]:

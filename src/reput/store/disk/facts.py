@@ -77,15 +77,15 @@ class StoreFacts(FoundQueues):
         return not_folders(self.layout)
 
     @cached_property
-    def unreadable_metadata(self) -> list[str]:
+    def unreadable_metadata(self) -> list[DamagedStoreError]:
         """The damage of topics and committed offsets, which a job goes on without."""
-        found: dict[str, None] = {}
+        found: dict[str, DamagedStoreError] = {}
         for table in (Table.TOPICS, Table.OFFSETS):
             try:
                 self.metadata.read(table)
             except DamagedStoreError as error:
-                found[str(error)] = None
-        return list(found)
+                found[str(error)] = error
+        return list(found.values())
 
     @cached_property
     def settings(self) -> StoreSettings:
@@ -101,7 +101,7 @@ class StoreFacts(FoundQueues):
         """
         if self.purpose is not Purpose.READ or not is_light(topic):
             return ""
-        damage = self.unreadable.get(PART_KIND, "") or self.partial_database
+        damage = str(self.unreadable.get(PART_KIND) or self.partial_database)
         if not damage or len(self.unreadable) == len(self.present):
             return ""
         return "" if self._has_light_queues else damage

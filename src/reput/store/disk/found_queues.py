@@ -63,14 +63,14 @@ class FoundQueues:
         return self._ends[name]
 
     @cached_property
-    def unreadable(self) -> dict[str, str]:
+    def unreadable(self) -> dict[str, DamagedStoreError]:
         """The present kinds that cannot be read, by name, each with its damage and what helps."""
         found = {}
         for kind in self.present:
             try:
                 self.complete_to(kind)
             except DamagedStoreError as error:
-                found[kind.name] = str(error)
+                found[kind.name] = error
         return found
 
     @cached_property

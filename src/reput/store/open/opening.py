@@ -79,7 +79,9 @@ def open_view(
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
-    damage = [text for text in (*store.unreadable.values(), store.partial_database, *store.not_folders) if text]
+    damage = [
+        text for text in (*map(str, store.unreadable.values()), store.partial_database, *store.not_folders) if text
+    ]
     try:
         verdict = view.follower.follow(confirmed())
     except TailFullError as error:

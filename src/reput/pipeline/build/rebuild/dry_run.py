@@ -101,7 +101,7 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     run = DryRun(
         str(layout.root), found.report.built, kinds, log_bytes,
         messages, entries, items, files, [one for one in replaced if one.files], needed, free,
-        found.report.assumed, found.report.notes, index_entries=database_entries,
+        found.report.assumed, found.report.notes, found.report.warnings, database_entries,
     )  # fmt: skip
     if of_queues:
         run.queue_folders = {kind.name: kind.folder.relative_to(layout.root).as_posix() for kind in found.message_kinds}

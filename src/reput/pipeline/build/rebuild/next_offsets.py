@@ -35,7 +35,8 @@ def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], 
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
             )
     run.report.warnings += [
-        f"the old queues cannot be read, so queues without records may begin again at 0: {why}"
+        # Its remedy is this rebuild.
+        f"the old queues cannot be read, so queues without records may begin again at 0: {why.damage}"
         for why in run.store.unreadable.values()
     ]
     warn_of_many_repeats(run.report)

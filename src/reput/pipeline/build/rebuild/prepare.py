@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reput.config import StoreConfig
-from reput.errors import ConfigError
+from reput.errors import ConfigError, texts_of
 from reput.formats.index.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, LOG, ON, QUEUE, QUEUES, RebuildOptions
@@ -107,8 +107,8 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += log.notes
     unreadable = store.unreadable_metadata
-    report.warnings += unreadable
-    report.notes += [note for note in settings.notes if not any(note.startswith(one) for one in unreadable)]
+    report.warnings += texts_of(unreadable)
+    report.notes += [note for note in settings.notes if not any(note.startswith(str(one)) for one in unreadable)]
     if not log.files and not options.empty_log:
         refuse_lost_log(layout, "no log file")
     indexes, emptied = _indexes(store, options) if options.only != QUEUE else ((), ())
