@@ -20,6 +20,7 @@ from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 from support import golden, stores
 from support.checked import assert_sound
+from support.switches import config_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,6 +168,20 @@ def test_files_that_tell_nothing_contradict_nothing(tmp_path: Path) -> None:
     with reput.MessageStore.open(path, stores.SMALL, create=True) as opened:
         opened.put_message(reput.Message("t", b"y", keys="k"))
     assert_sound(path, stores.SMALL)
+
+
+@pytest.mark.parametrize("kind", ["double", "separate-double", "ext-double"])
+def test_a_writer_that_has_just_begun_lacks_no_kind(kind: str, tmp_path: Path) -> None:
+    """A reader that looked for files before a writer made them, and for a database after, misses no kind of queues."""
+    path, config = tmp_path / "store", config_of(kind, stores.SMALL)
+    with reput.MessageStore.open(path, config, create=True) as opened:
+        opened.put_message(reput.Message("t", b"x"))
+        opened.reput(spark=False)
+        reader = StoreOnDisk.find(path, config, Purpose.LOOK)
+        vars(reader)["present"] = [one for one in reader.present if one.name == "rocksdb"]
+        assert [one.name for one in reader.present] == ["rocksdb"]
+        assert reader.contradicted == []
+    assert_sound(path, config)
 
 
 def test_put_stops_before_it_reads_a_line(store: Path) -> None:

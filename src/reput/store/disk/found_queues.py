@@ -101,7 +101,11 @@ class FoundQueues:
         """A sentence about kinds that the settings name and of which the store has nothing; "" for none."""
         # A database that was copied in part is damage, and no other kind.
         lost = [name for name in self.left if name not in {kind.name for kind in self.present}]
-        return missing_kinds(self.layout, [name for name in self.named_kinds if name not in lost], self.present)
+        named = [name for name in self.named_kinds if name not in lost]
+        if not missing_kinds(self.layout, named, self.present):
+            return ""
+        # A writer that has just begun may have made its first queues since `present` was found: files, then a database.
+        return missing_kinds(self.layout, named, present_kinds(self.layout.as_found()))
 
     @cached_property
     def partial_database(self) -> str:
