@@ -54,6 +54,13 @@ def _put(store: reput.MessageStore, note: Callable[[str, int], None], numbers: r
         note("durable", number + 1)
 
 
+def _put_unflushed(store: reput.MessageStore, note: Callable[[str, int], None], numbers: range, size: int = 0) -> None:
+    """Put messages into a store with async flush. What makes them durable follows, and notes it."""
+    note("begun", numbers.stop)
+    for number in numbers:
+        assert store.put_message(message(number, size)).status is reput.PutStatus.PUT_OK
+
+
 def put(path: Path, note: Callable[[str, int], None]) -> None:
     """Make a store and put messages, each of which waits for its flush."""
     with reput.MessageStore.open(path, SYNC, create=True) as store:
@@ -101,9 +108,7 @@ def flush(path: Path, note: Callable[[str, int], None]) -> None:
     """Put messages that are not flushed, and flush some of them."""
     with reput.MessageStore.open(path, ASYNC, create=True) as store:
         for begin in range(0, 40, 8):
-            note("begun", begin + 8)
-            for number in range(begin, begin + 8):
-                store.put_message(message(number))
+            _put_unflushed(store, note, range(begin, begin + 8))
             if begin != 16:
                 store.flush()
                 note("durable", begin + 8)
@@ -114,9 +119,7 @@ def reputting(path: Path, note: Callable[[str, int], None]) -> None:
     """Put messages, and have them indexed, three times."""
     with reput.MessageStore.open(path, ASYNC, create=True) as store:
         for begin in range(0, 27, 9):
-            note("begun", begin + 9)
-            for number in range(begin, begin + 9):
-                store.put_message(message(number))
+            _put_unflushed(store, note, range(begin, begin + 9))
             store.reput(spark=False)
             note("durable", begin + 9)
         store.close(reput=False)
@@ -126,9 +129,7 @@ def close(path: Path, note: Callable[[str, int], None]) -> None:
     """Put into a store, close it with its indexes, twice."""
     for begin in (0, 8):
         with reput.MessageStore.open(path, ASYNC, create=True) as store:
-            note("begun", begin + 8)
-            for number in range(begin, begin + 8):
-                store.put_message(message(number))
+            _put_unflushed(store, note, range(begin, begin + 8))
         note("durable", begin + 8)
 
 
@@ -146,9 +147,7 @@ def progress(path: Path, note: Callable[[str, int], None]) -> None:
 
 def _filled(path: Path, note: Callable[[str, int], None], count: int = 20, size: int = 0) -> None:
     with reput.MessageStore.open(path, ASYNC, create=True) as store:
-        note("begun", count)
-        for number in range(count):
-            store.put_message(message(number, size))
+        _put_unflushed(store, note, range(count), size)
     note("durable", count)
 
 
@@ -223,9 +222,7 @@ def export(path: Path, note: Callable[[str, int], None]) -> None:
     reput.export(path, path.parent / "lake", spark=False, config=ASYNC)
     note("exported", 20)
     with reput.MessageStore.open(path, ASYNC) as store:
-        note("begun", 24)
-        for number in range(20, 24):
-            store.put_message(message(number))
+        _put_unflushed(store, note, range(20, 24))
     note("durable", 24)
     reput.export(path, path.parent / "lake", spark=False, config=ASYNC)
     note("exported", 24)
