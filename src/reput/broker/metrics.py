@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.state.configuration import CLUSTER, READ, WRITE, is_system_topic, queue_count
+from reput.broker.state.configuration import CLUSTER, is_system_topic, queue_count
 from reput.broker.state.statistics import OTHER_CODE, Histogram
 from reput.files import fs
+from reput.formats.topics.permissions import READ, WRITE
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.prometheus import COUNTER, GAUGE, HISTOGRAM, Buckets, Metric, Series, encode

@@ -14,6 +14,7 @@ from reput.client.connections import host_and_port
 from reput.client.refusals import refusal
 from reput.errors import ClientError, ConfigError, NoRouteError, TimedOutError, UnreachableError
 from reput.formats.java.fastjson import parse_fastjson
+from reput.formats.topics.permissions import READ, WRITE
 from reput.formats.topics.system_topics import CREATE_TOPIC
 from reput.formats.wire.bodies import QueueName
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("reput.client")
 MASTER: Final = 0
 """The id of the broker that takes messages, among those of one name."""
-_READ, _WRITE = 4, 2
 _MAX_QUEUES = 1 << 16
 
 
@@ -56,9 +56,9 @@ def parse_route(topic: str, body: bytes, most_queues: int | None = None) -> Topi
         reads, writes = _number(queues, "readQueueNums"), _number(queues, "writeQueueNums")
         if most_queues is not None:
             reads = writes = min(reads, most_queues)
-        if perm & _READ:
+        if perm & READ:
             to_read += [QueueName(name, queue_id, topic) for queue_id in range(reads)]
-        if perm & _WRITE and MASTER in brokers[name]:
+        if perm & WRITE and MASTER in brokers[name]:
             to_write += [QueueName(name, queue_id, topic) for queue_id in range(writes)]
     return TopicRoute(tuple(sorted(to_read)), tuple(sorted(to_write)), brokers)
 

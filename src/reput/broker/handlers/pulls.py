@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.holds import PullRequest
 from reput.broker.state.committed import refuse_further_offsets
-from reput.broker.state.configuration import READ, queue_count
+from reput.broker.state.configuration import queue_count
 from reput.broker.state.consumers import BROADCASTING, filter_of
 from reput.broker.state.known_headers import PullHeader, pull_key
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
+from reput.formats.topics.permissions import READ
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import CLASS_FILTER_FLAG, COMMIT_FLAG, SUBSCRIPTION_FLAG, SUSPEND_FLAG
 from reput.formats.wire.subscription import Subscription, filter_type

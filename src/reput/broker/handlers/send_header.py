@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.state.configuration import NOT_FOR_SENDERS, WRITE, check_topic, queue_count
+from reput.broker.state.configuration import NOT_FOR_SENDERS, check_topic, queue_count
 from reput.broker.state.known_headers import SendHeader, send_key
 from reput.broker.wire.refusals import refuse
 from reput.formats.log.properties import with_further
 from reput.formats.log.property_names import DELAY, NAME_END
 from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
+from reput.formats.topics.permissions import WRITE
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.headers import LONG_NAMES, SHORT_NAMES

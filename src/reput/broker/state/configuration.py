@@ -17,6 +17,7 @@ from typing import Any, Final
 from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError, NoSpaceError
 from reput.formats.config import data_version
+from reput.formats.topics.permissions import INHERIT, READ, WRITE
 from reput.formats.topics.system_topics import (
     CREATE_TOPIC,
     DATABASE_HALF_TOPIC,
@@ -38,7 +39,6 @@ from reput.store.metadata.configurations import Configurations
 
 log = logging.getLogger("reput.broker")
 CLUSTER: Final = "DefaultCluster"
-READ, WRITE, INHERIT = 4, 2, 1
 _READ_WRITE: Final = READ | WRITE
 MAX_QUEUES: Final = 1024
 """The most queues of a topic that a client may ask for. RocketMQ has no bound."""

@@ -1,4 +1,4 @@
-"""Names of topics and groups: those that a broker makes for itself, those that clients may use, and lite topics.
+"""Topics and groups: names that a broker makes for itself and that clients may use, lite topics, permissions.
 
 May import `java`.
 """
