@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.errors import ConfigError, PutError
 from reput.formats.log.client_batch import InnerMessage, encode_messages
-from reput.formats.log.properties import MAX_PROPERTIES_SIZE, with_further
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, properties_text, with_further
 from reput.formats.log.property_names import (
     DELAY,
-    NAME_END,
     PRODUCER_GROUP,
-    PROPERTY_END,
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
@@ -179,7 +177,7 @@ class OutgoingEncoder:
 
     def _batch(self, topic: str, parts: tuple[list[int], list[InnerMessage], list[str]]) -> tuple[list[int], Outgoing]:
         places, inners, keys = parts
-        own = _text({WAIT: _TRUE, UNIQUE_KEY: self._unique_keys.make()})
+        own = properties_text({WAIT: _TRUE, UNIQUE_KEY: self._unique_keys.make()})
         return places, Outgoing(topic, encode_messages(inners), own, 0, 0, now_ms(), keys, is_batch=True)
 
     def _checked(self, message: Message, further: Mapping[str, str]) -> tuple[str, str]:
@@ -215,7 +213,7 @@ class OutgoingEncoder:
         if twice:
             words = f"property {min(twice)} is given twice: in the properties, and by an argument"
             raise PutError(PutStatus.MESSAGE_ILLEGAL, words)
-        text = with_further(text, _text(own))
+        text = with_further(text, properties_text(own))
         if len(text) * 4 > MAX_PROPERTIES_SIZE and len(text.encode()) > MAX_PROPERTIES_SIZE:
             words = f"properties of {len(text.encode())} bytes, the client's own included: at most"
             raise PutError(PutStatus.PROPERTIES_SIZE_EXCEEDED, f"{words} {MAX_PROPERTIES_SIZE}")
@@ -225,10 +223,6 @@ class OutgoingEncoder:
         if not self._compress_from or len(body) < self._compress_from or sys_flag & FLAG_COMPRESSED:
             return body, sys_flag
         return zlib.compress(body, COMPRESS_LEVEL), sys_flag | FLAG_COMPRESSED | _ZLIB
-
-
-def _text(properties: Mapping[str, str]) -> str:
-    return "".join(f"{name}{NAME_END}{value}{PROPERTY_END}" for name, value in properties.items())
 
 
 def _born_ms(message: Message) -> int:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.formats.log.properties import decode_properties, encode_properties, text_properties, with_further
+from reput.formats.log.properties import (
+    decode_properties,
+    encode_properties,
+    properties_text,
+    text_properties,
+    with_further,
+)
 from support.records import property_bytes
 
 parts = st.binary(min_size=1, max_size=20).filter(lambda part: b"\x01" not in part and b"\x02" not in part)
@@ -19,6 +25,13 @@ def test_round_trip(properties: dict[bytes, bytes]) -> None:
 
     assert list(decode_properties(data).items()) == list(properties.items())
     assert decode_properties(data.removesuffix(b"\x02")) == properties
+
+
+@given(st.dictionaries(parts.map(lambda part: part.decode("latin-1")), parts.map(lambda part: part.decode("latin-1"))))
+def test_text_has_the_same_bytes(properties: dict[str, str]) -> None:
+    """The text of properties is what a record holds, as text."""
+    encoded = encode_properties({name.encode(): value.encode() for name, value in properties.items()})
+    assert properties_text(properties).encode() == encoded
 
 
 @given(st.dictionaries(parts, parts), parts)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.state.configuration import NOT_FOR_SENDERS, check_topic, queue_count
 from reput.broker.state.known_headers import SendHeader, send_key
 from reput.broker.wire.refusals import refuse
-from reput.formats.log.properties import with_further
-from reput.formats.log.property_names import DELAY, NAME_END
+from reput.formats.log.properties import properties_text, with_further
+from reput.formats.log.property_names import DELAY
 from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
 from reput.formats.topics.permissions import WRITE
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
@@ -104,7 +104,7 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
         return header
     topic = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)
     broker.statistics.became_dead_letter(group, header.topic)
-    properties = with_further(header.properties, f"{DELAY}{NAME_END}-1")
+    properties = with_further(header.properties, properties_text({DELAY: "-1"}))
     return header._replace(topic=topic, queue_id=0, properties=properties)
 
 

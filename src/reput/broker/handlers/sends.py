@@ -22,8 +22,8 @@ from reput.broker.wire.answers import Answer, unavailable
 from reput.broker.wire.refusals import refuse, refuse_as_busy
 from reput.formats.log import client_batch
 from reput.formats.log import property_names as names
-from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties, with_further
-from reput.formats.log.property_names import DELAY, NAME_END, PROPERTY_END, SHARDING_KEY, UNIQUE_KEY
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, properties_text, text_properties, with_further
+from reput.formats.log.property_names import DELAY, SHARDING_KEY, UNIQUE_KEY
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import EncodedProperties, Message, PutStatus
@@ -37,7 +37,7 @@ SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAG
 REGION: Final = "DefaultRegion"
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
 _ADDED: Final = {names.REGION: REGION, names.TRACE_ON: "true", names.CLUSTER: CLUSTER}
-_ADDED_TEXT: Final = "".join(f"{name}{NAME_END}{value}{PROPERTY_END}" for name, value in _ADDED.items())
+_ADDED_TEXT: Final = properties_text(_ADDED)
 _PLACED: Final = frozenset({DELAY, *TIMES, names.TRANSACTION_PREPARED})
 """Properties with which a message may be stored in another topic first."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

@@ -17,7 +17,7 @@ NAME_VALUE_SEPARATOR = 0x01
 PROPERTY_SEPARATOR = 0x02
 NAME_END, PROPERTY_END = bytes([NAME_VALUE_SEPARATOR]), bytes([PROPERTY_SEPARATOR])
 """The same as bytes: the first ends a name, the second a property."""
-_TEXT_END = chr(PROPERTY_SEPARATOR)
+_NAME_TEXT_END, _TEXT_END = NAME_END.decode(), PROPERTY_END.decode()
 MAX_PROPERTIES_SIZE = 32767
 
 KEYS = b"KEYS"
@@ -74,6 +74,14 @@ def keys_of(value: AnyStr) -> list[AnyStr]:
     if isinstance(value, str):
         return [key for key in value.split(KEY_SEPARATOR.decode()) if key]
     return [key for key in value.split(KEY_SEPARATOR) if key]
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return properties as the text that the header of a send has, with a final separator.
+
+    Names and values must be non-empty and free of separators.
+    """
+    return "".join(f"{name}{_NAME_TEXT_END}{value}{_TEXT_END}" for name, value in properties.items())
 
 
 def with_further(text: str, further: str) -> str:
