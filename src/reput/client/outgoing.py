@@ -22,7 +22,7 @@ from reput.formats.log.property_names import (
     UNIQUE_KEY,
     WAIT,
 )
-from reput.formats.log.record import FLAG_COMPRESSED
+from reput.formats.log.record import COMPRESSION_ZLIB, FLAG_COMPRESSED
 from reput.formats.log.record import TRANSACTION_PREPARED as PREPARED_FLAG
 from reput.formats.topics.system_topics import CREATE_TOPIC, RETRY_PREFIX
 from reput.formats.topics.topic_names import topic_fault
@@ -42,9 +42,7 @@ MAX_MESSAGE_SIZE: Final = 4 << 20
 """The longest body, and the longest batch (`maxMessageSize`)."""
 BATCH_BYTES: Final = 1 << 20
 """A list of messages leaves in batches of about this length."""
-_ZLIB = 0x300
 _TRUE = "true"
-_LETTERS = SHORT_NAMES
 
 
 class Delivery(NamedTuple):
@@ -97,19 +95,19 @@ class Outgoing(NamedTuple):
     def fields(self, group: str, queue: QueueName, topic_queues: int) -> dict[str, str]:
         """Return the header of its send; `topic_queues`: queues that the topic gets if the broker makes it."""
         return {
-            _LETTERS["producerGroup"]: group,
-            _LETTERS["topic"]: self.topic,
-            _LETTERS["defaultTopic"]: CREATE_TOPIC,
-            _LETTERS["defaultTopicQueueNums"]: str(topic_queues),
-            _LETTERS["queueId"]: str(queue.queue_id),
-            _LETTERS["sysFlag"]: str(self.sys_flag),
-            _LETTERS["bornTimestamp"]: str(self.born_ms),
-            _LETTERS["flag"]: str(self.flag),
-            _LETTERS["properties"]: self.properties,
-            _LETTERS["reconsumeTimes"]: "0",
-            _LETTERS["unitMode"]: "false",
-            _LETTERS["batch"]: _TRUE if self.is_batch else "false",
-            _LETTERS["brokerName"]: queue.broker_name,
+            SHORT_NAMES["producerGroup"]: group,
+            SHORT_NAMES["topic"]: self.topic,
+            SHORT_NAMES["defaultTopic"]: CREATE_TOPIC,
+            SHORT_NAMES["defaultTopicQueueNums"]: str(topic_queues),
+            SHORT_NAMES["queueId"]: str(queue.queue_id),
+            SHORT_NAMES["sysFlag"]: str(self.sys_flag),
+            SHORT_NAMES["bornTimestamp"]: str(self.born_ms),
+            SHORT_NAMES["flag"]: str(self.flag),
+            SHORT_NAMES["properties"]: self.properties,
+            SHORT_NAMES["reconsumeTimes"]: "0",
+            SHORT_NAMES["unitMode"]: "false",
+            SHORT_NAMES["batch"]: _TRUE if self.is_batch else "false",
+            SHORT_NAMES["brokerName"]: queue.broker_name,
         }
 
 
@@ -222,7 +220,7 @@ class OutgoingEncoder:
     def _compressed(self, body: bytes, sys_flag: int) -> tuple[bytes, int]:
         if not self._compress_from or len(body) < self._compress_from or sys_flag & FLAG_COMPRESSED:
             return body, sys_flag
-        return zlib.compress(body, COMPRESS_LEVEL), sys_flag | FLAG_COMPRESSED | _ZLIB
+        return zlib.compress(body, COMPRESS_LEVEL), sys_flag | FLAG_COMPRESSED | COMPRESSION_ZLIB
 
 
 def _born_ms(message: Message) -> int:

@@ -51,7 +51,8 @@ def gives_further_entries(topic: bytes) -> bool:
     return not topic.startswith(_PREFIXES_WITHOUT_FURTHER) and topic != SCHEDULE_TOPIC_UTF8
 
 
-COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+COMPRESSION_ZLIB = 0x300
+COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", COMPRESSION_ZLIB: "zlib"}
 
 HEAD = Layout(
     "Message record, head",
