@@ -208,7 +208,7 @@ class RunningBroker(Closing):
             await pages.start(self._metrics_listener)
         self._ready.set_result(None)
         await self._stop.wait()
-        await stop_server(listening, self._listener)
+        await stop_server(listening)
         await pages.stop()
         await self._server.stop()
         await _end_tasks()

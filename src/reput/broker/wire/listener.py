@@ -100,14 +100,15 @@ async def start_server(
     return server
 
 
-async def stop_server(server: asyncio.Server, listener: socket.socket) -> None:
-    """Take no more connections from a socket that listens; those that were taken begin before this returns.
+async def stop_server(server: asyncio.Server) -> None:
+    """Take no more connections; those that were taken begin before this returns.
 
     Once asyncio's server is closed, a connection that it has taken cannot begin, and stays open until it is collected.
     """
     loop = server.get_loop()
     if isinstance(loop, asyncio.SelectorEventLoop):
-        loop.remove_reader(listener)
+        for listener in server.sockets:
+            loop.remove_reader(listener)
     await asyncio.sleep(0)
     server.close()
 

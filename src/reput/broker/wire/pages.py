@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.wire.listener import stop_server
+from reput.formats.wire.remoting import is_tls
 
 if TYPE_CHECKING:
     import socket
@@ -20,8 +21,6 @@ MAX_REQUEST: Final = 8192
 """The most bytes of a request's head."""
 PAGE_TIME_OUT_S: Final = 10.0
 """The time from a connection's begin to its end."""
-_TLS: Final = b"\x16"
-"""The first byte of a client that speaks TLS."""
 
 
 class PageServer:
@@ -39,18 +38,16 @@ class PageServer:
         self._page = page
         self._served: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._listener: socket.socket | None = None
         self._has_met_tls = False
 
     async def start(self, listener: socket.socket) -> None:
         """Begin to serve."""
-        self._listener = listener
         self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_REQUEST)
 
     async def stop(self) -> None:
         """End all connections."""
-        if self._server is not None and self._listener is not None:
-            await stop_server(self._server, self._listener)
+        if self._server is not None:
+            await stop_server(self._server)
         for task in self._served:
             task.cancel()
         await asyncio.gather(*self._served, return_exceptions=True)
@@ -73,7 +70,7 @@ class PageServer:
             async with asyncio.timeout(PAGE_TIME_OUT_S):
                 if not is_one_too_many:
                     first = await reader.readexactly(1)
-                    if first == _TLS:
+                    if is_tls(first):
                         self._note_tls(writer)
                         return
                     writer.write(await self._answer(first + await reader.readuntil(b"\r\n\r\n")))

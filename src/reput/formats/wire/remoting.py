@@ -79,6 +79,7 @@ _OTHER = LANGUAGES.index("OTHER")
 _HEADER_MASK = 0xFFFFFF
 _LANGUAGE_NUMBERS = {name: number for number, name in enumerate(LANGUAGES)}
 _INT32_MIN = -INT32_MAX - 1
+_TLS_HANDSHAKE = b"\x16"
 _quoted = json.encoder.encode_basestring
 # V4_0_0; each release has a snapshot before it, and ten follow one another until the next minor version.
 _FIRST_VERSION, _LAST_VERSION = 213, 611
@@ -280,11 +281,16 @@ def _check_length(data: bytes | bytearray, at: int) -> None:
             raise FrameError(_why_no_frame(data, at, length))
 
 
+def is_tls(begin: bytes) -> bool:
+    """Return True if these are the first bytes of a client that speaks TLS: its first record is a handshake."""
+    return begin.startswith(_TLS_HANDSHAKE)
+
+
 def _why_no_frame(data: bytes | bytearray, at: int, length: int) -> str:
     begin = bytes(data[at : at + 8])
     if begin.startswith(b"PRI "):
         return "HTTP/2: a gRPC client, and this port speaks the remoting protocol"
-    if begin[0] == 0x16:
+    if is_tls(begin):
         return "TLS, and this port speaks plain remoting; switch TLS off in the client"
     if begin[:4] in {b"GET ", b"POST", b"PUT ", b"HEAD"}:
         return "HTTP, and this port speaks the remoting protocol"
