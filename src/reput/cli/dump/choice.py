@@ -17,6 +17,6 @@ chosen_queue_option = stores.queue_option("Only the queues with this id.")
 
 def log_of(store: StoreOnDisk) -> LogFiles:
     """Return the files of the log, and show notes about them, and about files in the place of folders."""
-    for note in (*store.log.notes, *store.not_folders):
+    for note in (*store.log.notes, *store.not_folders.values()):
         output.say(f"note: {note}")
     return store.log

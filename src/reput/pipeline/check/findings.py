@@ -32,8 +32,8 @@ def folder_findings(check: Check) -> None:
     RocketMQ does not start with two databases.
     """
     layout = check.layout
-    for why in check.store.not_folders:
-        check.report.damage("not-a-folder", why.partition(": ")[0], None, 1, why)
+    for path, why in check.store.not_folders.items():
+        check.report.damage("not-a-folder", path, None, 1, why)
     if why := misplaced_database(layout):
         check.report.damage("two-databases", str(layout.other_queue_database), None, 1, why)
     if why := check.store.partial_database:

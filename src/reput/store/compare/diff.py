@@ -70,7 +70,7 @@ def _sides(path: Path | str, config: StoreConfig | None, *, as_read: bool = Fals
         # All topics have queues of batches.
         kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
-        first = "".join(f"{text}. " for text in store.not_folders)
+        first = "".join(f"{text}. " for text in store.not_folders.values())
         raise ConfigError(
             f"{first}{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log"
         )
@@ -105,10 +105,10 @@ def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -
 
     Files in the place of folders are named, too.
     """
-    notes = []
+    notes: list[str] = []
     for store in dict.fromkeys(side.store for side in sides):
         layout = find_store(store, config or StoreConfig())
-        notes += not_folders(layout)
+        notes += not_folders(layout).values()
         holder = look_at_use(layout).holder
         if holder.who is Who.NOBODY:
             continue

@@ -72,8 +72,8 @@ class StoreFacts(FoundQueues):
         return highest
 
     @cached_property
-    def not_folders(self) -> list[str]:
-        """A sentence on each file that is in the place of a folder; readers go on as if it were not there."""
+    def not_folders(self) -> dict[str, str]:
+        """A sentence on each file in the place of a folder, by its path; readers go on as if it were not there."""
         return not_folders(self.layout)
 
     @cached_property

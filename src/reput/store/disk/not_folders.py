@@ -29,10 +29,11 @@ _IN_ROOT = (
 )
 
 
-def not_folders(layout: StoreLayout) -> list[str]:
-    """Return a sentence on each file that is in the place of a folder, with what helps."""
+def not_folders(layout: StoreLayout) -> dict[str, str]:
+    """Return a sentence on each file that is in the place of a folder, with what helps, by the file's path."""
     found = (layout.root / name for name in _IN_ROOT)
-    return [f"{path}: not a folder. {REMEDIES[errno.ENOTDIR]}" for path in found if folder_names.is_file(path)]
+    files = [str(path) for path in found if folder_names.is_file(path)]
+    return {path: f"{path}: not a folder. {REMEDIES[errno.ENOTDIR]}" for path in files}
 
 
 def refuse_not_folders(layout: StoreLayout) -> None:
@@ -42,4 +43,4 @@ def refuse_not_folders(layout: StoreLayout) -> None:
         DamagedStoreError: there is one.
     """
     if found := not_folders(layout):
-        raise DamagedStoreError(f"{'; '.join(found)}. Nothing was changed")
+        raise DamagedStoreError(f"{'; '.join(found.values())}. Nothing was changed")

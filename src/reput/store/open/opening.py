@@ -79,9 +79,8 @@ def open_view(
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
-    damage = [
-        text for text in (*map(str, store.unreadable.values()), store.partial_database, *store.not_folders) if text
-    ]
+    texts = (*map(str, store.unreadable.values()), store.partial_database, *store.not_folders.values())
+    damage = [text for text in texts if text]
     try:
         verdict = view.follower.follow(confirmed())
     except TailFullError as error:
