@@ -69,7 +69,7 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
             f"{known.time})"
         )
     # A store without a checkpoint has a time of 0. The last record's own time is mostly enough.
-    if 0 < known.time > last_store_timestamp and (newest := newest_before(log, end)) < known.time:
+    if known.time > max(last_store_timestamp, 0) and (newest := newest_before(log, end)) < known.time:
         return (
             f"the checkpoint calls a record durable that is not before this place (stored {known.time}, the newest "
             f"before it {newest})"
