@@ -36,7 +36,7 @@ import psutil
 from lines import Line, keep
 from machine import say
 from report import Report, Section, draw_ratios, plot
-from served import TOPICS, java_words, measured, reput_side, rocketmq_side
+from served import TOPICS, java_words, load_words, measured, reput_side, rocketmq_side
 
 from broker.clients.brokers import Serving, make_topics
 from broker.remoting import Client, pull_fields
@@ -84,12 +84,11 @@ def main() -> int:
 def measure(side: str, folder: Path) -> dict[str, Any]:
     """One round of one side, by measurement."""
     folder.mkdir()
-    seconds, consumed = (f"{asked.amount(*given):.0f}" for given in (("SECONDS", 5, 1), ("CONSUMED", 200_000, 20_000)))
     held = round(asked.amount("HELD", 1000, 100))
     with (rocketmq_side if side == "peer" else reput_side)(folder) as (serving, process, start_s):
         make_topics(serving, {**TOPICS, "load-held": held})
         values: dict[str, Any] = {"start_s": start_s}
-        words = [*java_words(folder), serving.namesrv, "load-", seconds, consumed]
+        words = [*java_words(folder), *load_words(serving)]
         for line in measured(serving, process.pid, folder, words):
             name = line.pop("name")
             values |= {f"{name}_{key}": value for key, value in line.items() if value}

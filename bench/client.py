@@ -28,7 +28,7 @@ import machine
 from lines import Line, keep
 from machine import say
 from report import Report, Section, draw_ratios, plot
-from served import TOPICS, java_words, measured, reput_side, rocketmq_side
+from served import TOPICS, java_words, load_words, measured, reput_side, rocketmq_side
 
 from broker.clients.brokers import make_topics
 from peer import peer
@@ -76,11 +76,10 @@ def main() -> int:
 def measure(side: str, client: str, folder: Path) -> dict[str, float]:
     """One round of one client with one broker, by measurement."""
     folder.mkdir()
-    seconds, consumed = (f"{asked.amount(*given):.0f}" for given in (("SECONDS", 5, 1), ("CONSUMED", 200_000, 20_000)))
     with SIDES[side](folder) as (serving, process, _):
         make_topics(serving, TOPICS)
         own = [sys.executable, str(Path(__file__).with_name("client_side.py"))]
-        words = [*(java_words(folder) if client == "Java" else own), serving.namesrv, "load-", seconds, consumed]
+        words = [*(java_words(folder) if client == "Java" else own), *load_words(serving)]
         return {
             f"{line['name']}_{key}": value
             for line in measured(serving, process.pid, folder, words)

@@ -12,6 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import asked
 import machine
 import psutil
 
@@ -129,6 +130,12 @@ def java_words(folder: Path) -> list[str]:
     program = peer.PROGRAMS["client"]
     words = ["java", "-Xmx1g", f"-Duser.home={folder}", f"-Drocketmq.client.logRoot={folder}", "-cp", program.classpath]
     return [*words, "reput.clients.Load"]
+
+
+def load_words(serving: Serving) -> list[str]:
+    """The arguments of a client: name server, prefix of `TOPICS`, seconds of each way to send, messages consumed."""
+    seconds, consumed = asked.amount("SECONDS", 5, 1), asked.amount("CONSUMED", 200_000, 20_000)
+    return [serving.namesrv, "load-", f"{seconds:.0f}", f"{consumed:.0f}"]
 
 
 def measured(serving: Serving, broker: int, folder: Path, words: Sequence[str]) -> Iterator[dict[str, Any]]:
