@@ -61,7 +61,7 @@ from reput.kernels.layouts.lookup import (
     AnswersAt,
 )
 from reput.kernels.layouts.pack import EntrySources, Packed
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of, words_of
 from reput.log.append.settings import LogSettings
 from reput.log.encode.column_batch import ColumnBatches
 from reput.log.encode.encode import RecordEncoder
@@ -210,7 +210,7 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
     }  # fmt: skip
     times = guarded_array(1 + chance.randrange(4), np.int64)
     times[:] = 0
-    of_queue = words_of(
+    queue = vector_of(
         QUEUE_LAYOUT,
         **watch,
         first=0,
@@ -229,7 +229,6 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
         times_at=address_of(times),
         time_count=len(times),
     )
-    queue = np.array(of_queue, dtype=np.int64)
     for offset in range(4, 11):
         answers = guarded_answers(chance)
         run.pull_entries(address_of(queue), offset, 3, 1000, address_of(answers))
@@ -387,7 +386,7 @@ def run_split(chance: Random, place: Callable[[bytes], NDArray[np.uint8]]) -> No
     body_offsets, text_offsets = (guarded_array(rows + 1, np.int64) for _ in range(2))
     bodies, texts = (guarded_array(len(whole), np.uint8) for _ in range(2))
     flags = guarded_array(rows, np.int32)
-    words = words_of(
+    split = vector_of(
         SPLIT_LAYOUT,
         data_at=address_of(body),
         size=len(whole),
@@ -398,7 +397,7 @@ def run_split(chance: Random, place: Callable[[bytes], NDArray[np.uint8]]) -> No
         properties_at=address_of(texts),
         flags_at=address_of(flags),
     )
-    client_kernels("compiled").split_batch(address_of(np.array(words, dtype=np.int64)))
+    client_kernels("compiled").split_batch(address_of(split))
 
 
 def bend(chance: Random, offsets: NDArray[np.integer[Any]], often: float) -> None:

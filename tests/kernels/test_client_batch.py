@@ -14,7 +14,7 @@ from reput.formats.layout import INT32_MAX
 from reput.formats.log.client_batch import InnerMessage, decode_messages, encode_messages
 from reput.kernels import client_kernels
 from reput.kernels.layouts.client_batch import BROKEN, SPLIT, SPLIT_LAYOUT, UNUSUAL, SplitAt, most_rows
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of
 from support.twins import TWINS
 
 USUAL = (b"", b"a\x01b", b"a\x01b\x02", b"TAGS\x01t\x02KEYS\x01k", b"DEL\x01x", b"\xff\x01\xfe")
@@ -45,7 +45,7 @@ def split(twin: str, data: bytes) -> Columns:
     rows = most_rows(len(data))
     body, offsets = np.frombuffer(data, dtype=np.uint8), np.zeros((2, rows + 1), dtype=np.int64)
     texts, flags = np.zeros((2, max(len(data), 1)), dtype=np.uint8), np.zeros(max(rows, 1), dtype=np.int32)
-    words = words_of(
+    record = vector_of(
         SPLIT_LAYOUT,
         data_at=address_of(body),
         size=len(data),
@@ -56,7 +56,6 @@ def split(twin: str, data: bytes) -> Columns:
         properties_at=address_of(texts[1]),
         flags_at=address_of(flags),
     )
-    record = np.array(words, dtype=np.int64)
     answer = client_kernels(twin).split_batch(address_of(record))
     if answer != SPLIT:
         return Columns(answer, [])

@@ -41,7 +41,7 @@ from reput.kernels.layouts.lookup import (
     pack_answer,
     pack_needed,
 )
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of, words_of
 from support.twins import TWINS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class World:
             "most_messages": 1 << 40, "most_bytes": 1 << 40, "stop_bytes": 1 << 40,
             "times_at": address_of(self.times), "time_count": len(self.times),
         }  # fmt: skip
-        return np.array(words_of(QUEUE_LAYOUT, **given | fields), dtype=np.int64)
+        return vector_of(QUEUE_LAYOUT, **given | fields)
 
     def index_vector(self, below: int = 2 * FILE_SIZE) -> NDArray[np.int64]:
         """The index's vector."""
@@ -264,11 +264,10 @@ def test_many_searches_by_time_answer_as_single_ones(world: World, times: list[i
 
     def answers(run: ManyKernels) -> list[int]:
         found = np.full(len(times), 7, dtype=np.int64)
-        words = words_of(
+        record = vector_of(
             SEEKS_LAYOUT, queues_at=address_of(queues), timestamps_at=address_of(asked), count=len(times), above=above,
             answers_at=address_of(found), group_at=address_of(group),
         )  # fmt: skip
-        record = np.array(words, dtype=np.int64)
         assert run.seek_times(address_of(record)) == np.count_nonzero(found >= 0)
         return found.tolist()
 
@@ -297,12 +296,11 @@ def test_many_questions_by_key_answer_as_single_ones(world: World, keys: list[by
     reported = []
     for kind in TWINS:
         buffer, found = AnswerBuffer(space), np.full(len(keys), 7, dtype=np.int64)
-        words = words_of(
+        record = vector_of(
             KEYS_LAYOUT, topic_at=address_of(topic), names_at=address_of(names), ends_at=address_of(ends),
             count=len(keys), max_messages=most, answers_at=address_of(found), buffer_at=buffer.address,
             group_at=address_of(group),
         )  # fmt: skip
-        record = np.array(words, dtype=np.int64)
         assert many_kernels(kind).find_keys(address_of(record)) == np.count_nonzero(found >= 0)
         reported.append((found.tolist(), buffer.words[AnswersAt.free :].tolist()))
     one_by_one = AnswerBuffer(space)

@@ -37,7 +37,7 @@ from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
 from reput.kernels.layouts.lines import LineProgram, line_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of
 from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlockAt, TableStateAt
 from reput.kernels.pack import pack_entries
 
@@ -129,8 +129,7 @@ def warm_client_kernels() -> None:
     offsets = np.zeros((2, 1), dtype=np.int64)
     at = address_of(offsets)
     fields = {"body_offsets_at": at, "property_offsets_at": at + offsets.itemsize}
-    words = words_of(SPLIT_LAYOUT, **dict.fromkeys(SPLIT_LAYOUT.offsets, 0) | fields)
-    split = np.array(words, dtype=np.int64)
+    split = vector_of(SPLIT_LAYOUT, **dict.fromkeys(SPLIT_LAYOUT.offsets, 0) | fields)
     client_kernels().split_batch(address_of(split))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reput.formats.layout import Field, Layout
 from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.queue.consume_queue import QueueKey
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of
 
 IN_QUEUE = 1
 IN_INDEX = 2
@@ -169,7 +169,7 @@ class QueueTable(NamedTuple):
 
     def addresses(self) -> NDArray[np.int64]:
         """Return the fields of `QUEUE_TABLE_LAYOUT`; keep the arrays as long as they are in use."""
-        words = words_of(
+        return vector_of(
             QUEUE_TABLE_LAYOUT,
             hash_table_at=address_of(self.hash_table),
             mask=len(self.hash_table) - 1,
@@ -179,7 +179,6 @@ class QueueTable(NamedTuple):
             topic_size_at=address_of(self.topic_size),
             names_at=address_of(self.names),
         )
-        return np.array(words, dtype=np.int64)
 
 
 class FurtherRecords(NamedTuple):

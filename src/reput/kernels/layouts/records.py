@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.layout import Layout
@@ -22,6 +23,11 @@ def words_of(layout: Layout, **fields: int) -> list[int]:
     if len(fields) != layout.word_count:
         raise ValueError(f"{layout.title}: {len(fields)} fields are given, {layout.word_count} words are needed")
     return [fields[name] for name in layout.offsets]
+
+
+def vector_of(layout: Layout, **fields: int) -> NDArray[np.int64]:
+    """Return the words of a record, as `words_of`, in an array that a kernel is called with."""
+    return np.array(words_of(layout, **fields), dtype=np.int64)
 
 
 def address_of(array: NDArray[Any]) -> int:

@@ -16,13 +16,11 @@ from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
 from reput.kernels import client_kernels
 from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.kernels.layouts.client_batch import SPLIT, SPLIT_LAYOUT, SplitAt, most_rows
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of
 from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from reput.formats.log.record import Host
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
@@ -59,19 +57,16 @@ class SplitColumns:
         self._buffer = np.empty(sum(sizes), dtype=np.uint8)
         places = accumulate((address_of(self._buffer), *sizes))  # np.cumsum takes ten times as long for so few
         self.body_offsets_at, self.property_offsets_at, self.flags_at, self.bodies_at, self.properties_at, _ = places
-        self._split: NDArray[np.int64] = np.array(
-            words_of(
-                SPLIT_LAYOUT,
-                data_at=address_of(self._body),
-                size=len(body),
-                rows=0,
-                body_offsets_at=self.body_offsets_at,
-                bodies_at=self.bodies_at,
-                property_offsets_at=self.property_offsets_at,
-                properties_at=self.properties_at,
-                flags_at=self.flags_at,
-            ),
-            dtype=np.int64,
+        self._split = vector_of(
+            SPLIT_LAYOUT,
+            data_at=address_of(self._body),
+            size=len(body),
+            rows=0,
+            body_offsets_at=self.body_offsets_at,
+            bodies_at=self.bodies_at,
+            property_offsets_at=self.property_offsets_at,
+            properties_at=self.properties_at,
+            flags_at=self.flags_at,
         )
         self.are_split = client_kernels().split_batch(address_of(self._split)) == SPLIT
         self.rows = int(self._split[SplitAt.rows])

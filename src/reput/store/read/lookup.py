@@ -28,7 +28,7 @@ from reput.kernels.layouts.lookup import (
     needed_file,
     topic_words,
 )
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of, words_of
 from reput.log.read.maps import LogMaps
 from reput.queue.queues import Queues
 from reput.store.read.message import StoredMessage
@@ -210,7 +210,7 @@ class Lookups:
         made.times = old.times if old is not None else _NO_TIMES
         made.log, made.watched = log, watched
         most_messages, most_bytes, stop_bytes = self._limits
-        words = words_of(
+        made.vector = vector_of(
             QUEUE_LAYOUT,
             **_watch(watched, known, log, self._log.file_size),
             first=made.min_offset,
@@ -229,7 +229,6 @@ class Lookups:
             times_at=address_of(made.times),
             time_count=len(made.times),
         )
-        made.vector = np.array(words, dtype=np.int64)
         made.address = address_of(made.vector)
         if len(self.queues) >= min(_MOST_QUEUES, table.durable.most_blocks):
             self.queues.clear()

@@ -27,7 +27,7 @@ from reput.kernels.layouts.lookup import (
     SEEKS_LAYOUT,
     needed_file,
 )
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.records import address_of, vector_of
 from reput.store.read.lookup import QueueLookup, TopicLookup
 from reput.store.read.results import AnswerBuffer, QueryResult
 from reput.store.read.view import StoreView, bytes_of, number_of
@@ -115,16 +115,14 @@ def _sought(
     group = np.empty(SEEK_GROUP * SEARCH_WORDS, dtype=np.int64)
     for _ in range(_MOST_ROUNDS):
         given, sought, answers = addresses[left], times[left], np.empty(len(left), dtype=np.int64)
-        record = _record(
-            words_of(
-                SEEKS_LAYOUT,
-                queues_at=address_of(given),
-                timestamps_at=address_of(sought),
-                count=len(left),
-                above=above,
-                answers_at=address_of(answers),
-                group_at=address_of(group),
-            )
+        record = vector_of(
+            SEEKS_LAYOUT,
+            queues_at=address_of(given),
+            timestamps_at=address_of(sought),
+            count=len(left),
+            above=above,
+            answers_at=address_of(answers),
+            group_at=address_of(group),
         )
         many_kernels().seek_times(address_of(record))
         found[left] = answers
@@ -229,18 +227,16 @@ def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerB
     np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(keys)), out=ends[1:])
     answers = np.empty(len(keys), dtype=np.int64)
     group = np.empty(KEY_GROUP * CHAIN_WORDS, dtype=np.int64)
-    record = _record(
-        words_of(
-            KEYS_LAYOUT,
-            topic_at=topic.address,
-            names_at=address_of(data),
-            ends_at=address_of(ends),
-            count=len(keys),
-            max_messages=max(0, min(most, INT64_MAX)),
-            answers_at=address_of(answers),
-            buffer_at=buffer.address,
-            group_at=address_of(group),
-        )
+    record = vector_of(
+        KEYS_LAYOUT,
+        topic_at=topic.address,
+        names_at=address_of(data),
+        ends_at=address_of(ends),
+        count=len(keys),
+        max_messages=max(0, min(most, INT64_MAX)),
+        answers_at=address_of(answers),
+        buffer_at=buffer.address,
+        group_at=address_of(group),
     )
     many_kernels().find_keys(address_of(record))
     return answers.tolist()
@@ -288,7 +284,3 @@ def _cut(given: Sequence[int]) -> NDArray[np.int64]:
     if array.dtype.kind == "i":
         return np.maximum(array.astype(np.int64), -INT64_MAX)
     return np.array([max(-INT64_MAX, min(int(one), INT64_MAX)) for one in given], dtype=np.int64)
-
-
-def _record(words: list[int]) -> NDArray[np.int64]:
-    return np.array(words, dtype=np.int64)
