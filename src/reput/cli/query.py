@@ -159,7 +159,7 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
     if not opened.damage and not opened.queues(wanted.topic):
         _say_without_queues(opened, wanted.topic, len(found))
     if not found:
-        output.say(f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {wanted.key}{_span_text(wanted)}")
+        _say_none(wanted)
     elif more:
         output.say(f"note: these are the newest {len(found)}; --before {found[0].physical_offset} shows older ones")
     return found
@@ -168,19 +168,24 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
 def _by_keys(opened: MessageStore, wanted: Sequence[_Wanted], count: int) -> list[StoredMessage]:
     """Return the newest messages with each of some keys, in log order, each once; notes say what is left out."""
     _refuse_what_is_not_indexed(opened, wanted[0].kind)
-    kind, topic, _, begin_ms, end_ms, before = wanted[0]
+    _, topic, _, begin_ms, end_ms, before = wanted[0]
     answers = opened.query_messages(topic, [one.key for one in wanted], count, begin_ms, end_ms, before=before)
     found = {message.physical_offset: message for answer in answers for message in answer}
     if not opened.damage and not opened.queues(topic):
         _say_without_queues(opened, topic, len(found))
     for one, answer in zip(wanted, answers, strict=True):
         if not len(answer):
-            output.say(f"note: no message of topic {topic} with {kind[2:]} {one.key}{_span_text(one)}")
+            _say_none(one)
         elif answer.more:
             output.say(
                 f"note: these are the newest {len(answer)} with key {one.key}; ask for it alone to see older ones"
             )
     return [found[offset] for offset in sorted(found)]
+
+
+def _say_none(wanted: _Wanted) -> None:
+    """Note that no message matches."""
+    output.say(f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {wanted.key}{_span_text(wanted)}")
 
 
 def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:
