@@ -19,6 +19,7 @@ from reput.client.group_calls import MOST_TRIES
 from reput.client.outgoing import COMPRESS_FROM, MAX_MESSAGE_SIZE
 from reput.client.producer import RETRIES, TOPIC_QUEUES, AsyncProducer
 from reput.client.received import ReceivedMessage
+from reput.client.refusals import closed
 from reput.errors import ClosedError
 from reput.files.closing import Closing
 
@@ -66,7 +67,7 @@ class LoopThread:
             if not self._is_closed:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
-        raise ClosedError("the client is closed: make another one")
+        raise closed()
 
     def run(self, work: Coroutine[Any, Any, Made]) -> Made:
         """Run a coroutine, and return its result; an interrupt cancels it."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.client.connection import ClientConnection
-from reput.errors import ClosedError, ConfigError, TimedOutError, UnreachableError
+from reput.client.refusals import closed
+from reput.errors import ConfigError, TimedOutError, UnreachableError
 from reput.formats.wire.signature import ACCESS_KEY, SIGNATURE, signature_of
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Connections:
         if found is not None and found.is_open:
             return found
         if self._is_closed:
-            raise ClosedError("the client is closed: make another one")
+            raise closed()
         opening = self._opening.get(address)
         if opening is None:
             opening = asyncio.create_task(self._connect(address))
@@ -108,7 +109,7 @@ class Connections:
             raise UnreachableError(words, address=address) from error
         if self._is_closed:
             made.abort()
-            raise ClosedError("the client is closed: make another one")
+            raise closed()
         self._open[address] = made
         return made
 

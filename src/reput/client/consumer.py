@@ -17,6 +17,7 @@ from reput.client.core import REQUEST_S, ClientCore, check_group
 from reput.client.group_calls import MOST_TRIES, GroupCalls
 from reput.client.inbox import Inbox
 from reput.client.received import ReceivedMessage
+from reput.client.refusals import closed
 from reput.errors import ClosedError, ConfigError, NoRouteError
 from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.formats.topics.system_topics import RETRY_PREFIX
@@ -124,7 +125,7 @@ class AsyncConsumer:
             ClosedError: The consumer is closed.
         """
         if self._is_closed:
-            raise ClosedError("the consumer is closed: make another one")
+            raise closed("consumer")
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
             self._starting = asyncio.create_task(self._start())
         await asyncio.shield(self._starting)
@@ -197,7 +198,7 @@ class AsyncConsumer:
         await self.start()
         while True:
             if self._is_closed:
-                raise ClosedError("the consumer is closed: make another one")
+                raise closed("consumer")
             found = self._inbox.take(max_messages)
             left_s = None if end_s is None else end_s - loop.time()
             if found or (left_s is not None and left_s <= 0):

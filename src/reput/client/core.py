@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.client.connections import Connections, Credentials
-from reput.client.refusals import refusal
+from reput.client.refusals import closed, refusal
 from reput.client.routes import MASTER, Routes
-from reput.errors import ClientError, ClosedError, ConfigError, ReputError
+from reput.errors import ClientError, ConfigError, ReputError
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.topics.topic_names import is_group_name
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -194,7 +194,7 @@ class ClientCore:
     def refuse_if_closed(self) -> None:
         """Raise ClosedError if the client is closed."""
         if self._is_closed:
-            raise ClosedError("the client is closed: make another one")
+            raise closed()
 
     async def stop_work(self) -> None:
         """End the work in the background."""

@@ -1,10 +1,10 @@
-"""Errors of a client: each names the address, the topic, the answer's code, and what to do."""
+"""Errors of a client: each says what to do, and those of answers name the address, the topic and the code."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reput.errors import BrokerError
+from reput.errors import BrokerError, ClosedError
 from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ def code_name(code: int) -> str:
     """Return the number of a response code with its name."""
     names = ResponseCode._value2member_map_
     return f"{code} {ResponseCode(code).name}" if code in names else str(code)
+
+
+def closed(what: str = "client") -> ClosedError:
+    """Return the error for a use of what is closed: the client, or its consumer."""
+    return ClosedError(f"the {what} is closed: make another one")
 
 
 def refusal(what: str, address: str, answer: RemotingFrame, topic: str = "") -> BrokerError:
