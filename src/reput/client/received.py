@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from reput.errors import ClientError, DamagedStoreError
-from reput.formats.log import properties
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.log.property_names import KEYS, RETRY_TOPIC, TAGS, UNIQUE_KEY
-from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, HEAD, MIN_RECORD_SIZE, Record, decode_record
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, HEAD, MIN_RECORD_SIZE
+from reput.formats.log.record_view import RecordView
 from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.topics.system_topics import RETRY_PREFIX
 
@@ -22,7 +22,7 @@ _QUEUE_OFFSET_AT: Final = HEAD.offsets["queue_offset"]
 _QUEUE_OFFSET_END: Final = _QUEUE_OFFSET_AT + HEAD.sizes["queue_offset"]
 
 
-class ReceivedMessage:
+class ReceivedMessage(RecordView):
     """A message that a broker has delivered; times in ms, offsets as RocketMQ has them.
 
     Attributes:
@@ -31,24 +31,17 @@ class ReceivedMessage:
         work: The consumer's own note of its queue.
     """
 
-    __slots__ = ("__dict__", "broker_name", "raw", "work")
+    __slots__ = ("broker_name", "raw", "work")
+
+    raw: bytes
 
     def __init__(self, raw: bytes, broker_name: str) -> None:
         self.raw = raw
         self.broker_name = broker_name
         self.work: Any = None
 
-    @cached_property
-    def record(self) -> Record:
-        """All values of the record, as they are stored.
-
-        Raises:
-            ClientError: The broker has sent bytes that are no record.
-        """
-        try:
-            return decode_record(self.raw)
-        except ValueError as error:
-            raise ClientError(f"broker {self.broker_name} sent bytes that are no record: {error}") from error
+    def _no_record(self, error: ValueError) -> ClientError:
+        return ClientError(f"broker {self.broker_name} sent bytes that are no record: {error}")
 
     @cached_property
     def topic(self) -> str:
@@ -70,60 +63,10 @@ class ReceivedMessage:
                 f"{self!r}: the body cannot be decompressed: {error}. `record.body` has the stored bytes"
             ) from error
 
-    @cached_property
-    def properties(self) -> dict[str, str]:
-        """All properties."""
-        return properties.text_properties(self.record.properties)
-
-    @property
-    def tags(self) -> str | None:
-        """The tags; None if there are none."""
-        return self.properties.get(TAGS)
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys, in their order."""
-        return properties.keys_of(self.properties.get(KEYS, ""))
-
-    @property
-    def unique_key(self) -> str | None:
-        """The producer's unique key; None if there is none."""
-        return self.properties.get(UNIQUE_KEY)
-
-    @property
-    def queue_id(self) -> int:
-        """The queue within the topic, or within the retry topic."""
-        return self.record.queue_id
-
     @property
     def queue_offset(self) -> int:
         """The message's number in its queue."""
         return int.from_bytes(self.raw[_QUEUE_OFFSET_AT:_QUEUE_OFFSET_END], signed=True)
-
-    @property
-    def physical_offset(self) -> int:
-        """The log offset at which the record starts."""
-        return self.record.physical_offset
-
-    @property
-    def message_id(self) -> str:
-        """The offset message id."""
-        return self.record.message_id
-
-    @property
-    def flag(self) -> int:
-        """The application's own flag."""
-        return self.record.flag
-
-    @property
-    def born_timestamp(self) -> int:
-        """The time at which the producer made the message (ms)."""
-        return self.record.born_timestamp
-
-    @property
-    def store_timestamp(self) -> int:
-        """The time at which the broker stored the message (ms)."""
-        return self.record.store_timestamp
 
     @property
     def reconsume_times(self) -> int:

@@ -7,42 +7,34 @@ from functools import cached_property
 
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
-from reput.formats.log import properties
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
-from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
-from reput.formats.log.record import Record, decode_record
+from reput.formats.log.record_view import RecordView
 from reput.log.read.reader import place_in
 
 
-class StoredMessage:
+class StoredMessage(RecordView):
     """A message as the log holds it; times in ms, offsets as RocketMQ has them.
 
     `raw` is a view of the mapped file, valid as long as this object or the result that it came from is kept.
     All values come from the record, so the first use of one may raise DamagedLogError.
     """
 
-    __slots__ = ("__dict__", "_place", "raw")
+    __slots__ = ("_place", "raw")
+
+    raw: memoryview
 
     def __init__(self, raw: memoryview, start: int, position: int) -> None:
         self.raw = raw
         self._place = start, position
 
-    @cached_property
-    def record(self) -> Record:
-        """All values of the record.
-
-        Raises:
-            DamagedLogError: An index leads to bytes that are no record.
-        """
-        try:
-            return decode_record(self.raw)
-        except ValueError as error:
-            raise DamagedLogError(
-                f"{self._described_place}: an "
-                "index leads there, but there is no record: its lengths do not add up. The messages after "
-                "it can be read. See what else is damaged with `reput check`; restore the file from a copy, or give "
-                "the message up with `reput rebuild --salvage`"
-            ) from error
+    def _no_record(self, error: ValueError) -> DamagedLogError:
+        del error
+        return DamagedLogError(
+            f"{self._described_place}: an "
+            "index leads there, but there is no record: its lengths do not add up. The messages after "
+            "it can be read. See what else is damaged with `reput check`; restore the file from a copy, or give "
+            "the message up with `reput rebuild --salvage`"
+        )
 
     @property
     def _described_place(self) -> str:
@@ -53,21 +45,6 @@ class StoredMessage:
     def topic(self) -> str:
         """The topic."""
         return self.record.topic.decode("utf-8", "replace")
-
-    @property
-    def queue_id(self) -> int:
-        """The queue within the topic."""
-        return self.record.queue_id
-
-    @property
-    def queue_offset(self) -> int:
-        """The message's number in its queue."""
-        return self.record.queue_offset
-
-    @property
-    def physical_offset(self) -> int:
-        """The log offset at which the record starts."""
-        return self.record.physical_offset
 
     @property
     def body(self) -> bytes:
@@ -100,46 +77,6 @@ class StoredMessage:
     def sys_flag(self) -> int:
         """RocketMQ's sysFlag bits."""
         return self.record.sys_flag
-
-    @property
-    def flag(self) -> int:
-        """The application's own flag."""
-        return self.record.flag
-
-    @property
-    def born_timestamp(self) -> int:
-        """The time at which the producer made the message (ms)."""
-        return self.record.born_timestamp
-
-    @property
-    def store_timestamp(self) -> int:
-        """The time at which the message was stored (ms)."""
-        return self.record.store_timestamp
-
-    @property
-    def message_id(self) -> str:
-        """RocketMQ's offset message id."""
-        return self.record.message_id
-
-    @cached_property
-    def properties(self) -> dict[str, str]:
-        """All properties as text."""
-        return properties.text_properties(self.record.properties)
-
-    @property
-    def tags(self) -> str | None:
-        """The tags; None if there are none."""
-        return self.properties.get(TAGS)
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys, in their order."""
-        return properties.keys_of(self.properties.get(KEYS, ""))
-
-    @property
-    def unique_key(self) -> str | None:
-        """The producer's unique key; None if there is none."""
-        return self.properties.get(UNIQUE_KEY)
 
     def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int]]:
         return _of_bytes, (bytes(self.raw), *self._place)
