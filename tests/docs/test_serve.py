@@ -159,10 +159,8 @@ def test_the_page_names_the_fixtures() -> None:
     section = PAGE.read_text("utf-8").split("## In tests")[1].split("\n## ")[0]
     fixtures = {name for name, one in vars(pytest_plugin).items() if type(one) is type(pytest_plugin.rocketmq_broker)}
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == fixtures
-    (client, example) = (
-        one for one in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "ask" in one
-    )
+    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(client.partition("\nwith ")[0] + example, names)
+    exec(example, names)
     with reput.serve(topics=["made"]) as broker:
         names["test_orders"](broker, "made")
