@@ -6,9 +6,11 @@ written under another name, synced and renamed, and its name contains its size.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +69,7 @@ def usable_archive() -> Path | None:
 
 
 def make_archive() -> Path | None:
-    """Return the archive; make it by one short Spark run if there is none. None if that fails.
+    """Return the archive; make it by one short Spark run if there is none. None if that fails or takes 3 minutes.
 
     Raises:
         AccessError: The cache folder cannot be written.
@@ -78,8 +80,7 @@ def make_archive() -> Path | None:
     fs.make_dirs(stem.parent)
     fresh = stem.with_name(f"{stem.name}.{os.getpid()}.new")
     try:
-        command = [sys.executable, "-c", _MAKER, str(fresh)]
-        subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)  # noqa: S603 - our own code
+        _run_maker(fresh)
         if not fresh.exists():
             return None
         fs.sync_path(fresh)
@@ -89,3 +90,22 @@ def make_archive() -> Path | None:
     finally:
         fs.remove_file(fresh)
     return usable_archive()
+
+
+def _run_maker(fresh: Path) -> None:
+    """Have a Spark run write the archive; nothing of the run is left afterwards, its JVM included.
+
+    Raises:
+        TimeoutExpired: It took too long.
+    """
+    command = [sys.executable, "-c", _MAKER, str(fresh)]
+    null = subprocess.DEVNULL
+    # The run is a process group of its own, which PySpark's JVM joins. A JVM that outlives the maker would write the
+    # archive after its place was cleared.
+    maker = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)  # noqa: S603 - ours
+    try:
+        maker.wait(_TIMEOUT_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(maker.pid, signal.SIGKILL)
+        maker.wait()
