@@ -12,14 +12,15 @@ Queue = TypeVar("Queue")
 
 
 def allocate_averagely(queues: Sequence[Queue], client_ids: Sequence[str], own_id: str) -> list[Queue]:
-    """Return the queues of one consumer: neighbours, and the first consumers have one more if they do not divide.
+    """Return the queues of one consumer, which follow one another.
 
-    All members of a group compute this of the same lists, so each queue has one consumer.
+    If the number of queues cannot be divided by that of the members, the first members have one queue more. All members
+    of a group compute this from the same lists, so each queue has one consumer.
 
     Args:
         queues: the queues, in the order that all members know.
         client_ids: the ids of the members, in that order.
-        own_id: the id of this consumer; without it among the members it has no queue.
+        own_id: the id of this consumer; if it is not among the members, the consumer has no queue.
     """
     if own_id not in client_ids:
         return []

@@ -144,7 +144,7 @@ class Assignment:
 
     async def _first_offset(self, queue: QueueName) -> int:
         if queue.topic.startswith(RETRY_PREFIX) or self._start_at == "first":
-            # A queue that no longer has it says where it begins.
+            # If the queue no longer has offset 0, the answer to the first pull says where it begins.
             return 0
         if self._start_at == "last":
             return await self._calls.max_offset(queue)
@@ -176,7 +176,7 @@ class Assignment:
             self._take(work, pulled)
 
     async def _after(self, work: QueueWork, error: ClientError, pause_s: float) -> None:
-        """Wait before the next pull of a queue, and have its broker know the subscription."""
+        """Wait before the next pull of a queue; send the subscription to a broker that does not know it."""
         if work.is_dropped:
             return
         log.warning("queue %s is pulled again in %.1f s: %s", work.queue, pause_s, error)

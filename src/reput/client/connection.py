@@ -1,4 +1,4 @@
-"""One connection to a broker or a name server: requests out, answers in, by the numbers of requests."""
+"""One connection to a broker or a name server. The number of an answer says to which request it belongs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             return await answer
         finally:
-            # Also a caller that is cancelled waits no more.
+            # A caller that is cancelled waits no more, either.
             timer.cancel()
             self._pending.pop(opaque, None)
 
@@ -89,7 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self._write(RemotingFrame(code, self._opaque, IS_ONE_WAY, None, fields), body, topic)
 
     def answer(self, asked: RemotingFrame, code: int, remark: str) -> None:
-        """Answer a request of the broker; one that nobody is to answer is left."""
+        """Answer a request of the broker, unless it is one-way."""
         if self.is_open and not asked.is_one_way:
             self._write(RemotingFrame(code, asked.opaque, IS_ANSWER, remark, header_type=asked.header_type), b"")
 

@@ -162,11 +162,11 @@ class ClientCore:
         self._registered[address] = connection
 
     async def send_heartbeats(self) -> None:
-        """Send a heartbeat to each broker: to masters, and of consumers to the others as well."""
+        """Send a heartbeat to each master; a client with consumers sends it to the other brokers, too."""
         await self._for_brokers(self.send_heartbeat)
 
     async def register_everywhere(self) -> None:
-        """Send one to each broker that has had none on its present connection."""
+        """Send a heartbeat to each broker that has had none on its present connection."""
         await self._for_brokers(self.register)
 
     async def _for_brokers(self, call: Callable[[str], Awaitable[None]]) -> None:

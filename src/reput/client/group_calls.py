@@ -42,7 +42,7 @@ class Pulled(NamedTuple):
         messages: The messages.
         next_offset: The offset of the next pull.
         broker_id: The id of the broker from which that is to come.
-        is_moved: True if the pull's offset is none of the queue, or the group was sent to another one.
+        is_moved: True if the queue does not have the pull's offset, or the group's offset was reset.
     """
 
     messages: list[ReceivedMessage]

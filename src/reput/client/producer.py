@@ -188,7 +188,7 @@ class AsyncProducer:
         """Return a transaction about a message, for `async with`: consumers get the message when the block ends well.
 
         The block begins when the broker has stored the half message. An error in the block rolls the message back. If
-        the end does not reach the broker, it asks `check` of a producer of the group.
+        the end does not reach the broker, the broker asks a producer of the group, which calls its `check`.
 
         Args:
             message: The message; a transaction has no delay.

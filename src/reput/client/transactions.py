@@ -1,4 +1,4 @@
-"""TransactionEnds of a producer: their ends, and answers about those whose end the broker does not know.
+"""The transactions of a producer: their ends, and its answers about those whose end the broker does not know.
 
 Source: `DefaultMQProducerImpl.sendMessageInTransaction`, `endTransaction`, `checkTransactionState`.
 """
@@ -79,7 +79,7 @@ class TransactionEnds:
         outcome: bool | None = None
         try:
             (half,) = messages_in(asked.body, "", connection.address)
-            # It may ask a database: not in the loop's thread.
+            # `check` may ask a database, so it does not run in the loop's thread.
             given = await asyncio.get_running_loop().run_in_executor(None, check, half)
             outcome = await given if inspect.isawaitable(given) else given
         except (ReputError, ValueError):
@@ -118,7 +118,7 @@ class AsyncTransaction:
     async def __aenter__(self) -> Self:
         self.result = await self._send()
         if self.result.status is not SendStatus.SEND_OK:
-            # As the Java client: what is not known to be safe is rolled back.
+            # The Java client, too, rolls back a half message that is not known to be safe.
             await self.end(False)
             words = f"transaction about topic {self.result.topic}: {self.result.status.value}: it is rolled back"
             raise ClientError(f"{words}. Try again", topic=self.result.topic)

@@ -1,8 +1,8 @@
-"""Many look-ups in one call. Each waits for memory several times, so a group of them goes on step by step together.
+"""Many look-ups in one call: those of a group take their steps in turn, so that they wait for memory together.
 
-A search by time takes its steps in turn with those of its group: it asks for an entry, then for its record, and
-finds them when it is its turn again. Of keys the first items of their chains and the records are asked for; then
-the search for a single key finds them in the cache.
+A search by time prefetches an entry in one step and its record in the next. Both are in the cache when its turn comes
+again. For keys, a call first prefetches the first items of each chain and the records that they name. Then the search
+for a single key finds them in the cache.
 
 These kernels keep the GIL, as `reput.kernels.compiled.lookup` does, so callers ask some thousand questions a call.
 
@@ -68,7 +68,7 @@ _ITEMS_AHEAD = 3
 
 @kernel
 def _ask_for_entry(queue, search):
-    """Choose the entry in the middle of a search, and ask for it; 0 as its address says that it is not in a file."""
+    """Choose the entry in the middle of a search, and prefetch it. Its address is 0 if no mapped file has it."""
     middle = (word(search, SearchAt.low) + word(search, SearchAt.high)) // 2
     if not word(search, SearchAt.files_begin) <= middle < word(search, SearchAt.files_end):
         file_entries = word(queue, QueueAt.file_entries)
@@ -85,7 +85,7 @@ def _ask_for_entry(queue, search):
 
 @kernel
 def _ask_for_record(queue, search):
-    """Read the entry in the middle of a search, and ask for its record; 0 as its address: none, or not mapped."""
+    """Read the entry in the middle of a search, and prefetch its record. The address is 0 if no mapped file has it."""
     entry, record = word(search, SearchAt.entry_at), np.int64(0)
     physical = load_be64(entry) if entry else np.int64(0)
     # Log offset 0 may be a blank entry's; the single search sees to it.

@@ -1,6 +1,6 @@
 """Many questions at once: a kernel call answers some thousand of them, and waits for the memory of several at a time.
 
-What the kernels leave open, one question by one, the single calls answer: they know all cases.
+The single calls answer the questions that the kernels leave open: they know all cases.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TimeQuestions(NamedTuple):
 
 
 def time_questions(view: StoreView, topic: str, queue_ids: object, timestamps_ms: object) -> TimeQuestions:
-    """Return the questions for queues and times, of which one may be a number for all.
+    """Return the questions for queues and times. Either may be one number for all questions.
 
     Raises:
         ConfigError: No topic or queue can have this name or id, a time is no whole number, or the numbers of queues and
@@ -105,7 +105,7 @@ def seek_times(view: StoreView, topic: str, asked: TimeQuestions, above: bool) -
 def _sought(
     view: StoreView, asked: TimeQuestions, part: slice, queues: dict[int, QueueLookup], above: bool
 ) -> NDArray[np.int64]:
-    """Return the answers of one kernel call, and of those that it takes to map the files that it needs."""
+    """Return the kernel's answers. It is called again for questions that need a file, once the file is mapped."""
     fields = np.zeros((len(asked.keys), 4), dtype=np.int64)
     for place, queue in queues.items():
         fields[place] = queue.address, queue.min_offset, queue.file_end, queue.max_offset
@@ -189,7 +189,7 @@ def find_keys(view: StoreView, topic: str, keys: list[str], max_messages: int) -
 
 
 def _found(view: StoreView, topic: TopicLookup, keys: list[str], most: int) -> list[QueryResult | None]:
-    """Return the answers of one kernel call, and of those that it takes to map files and to make more space."""
+    """Return the kernel's answers. It is called again for questions that need a file, or more space for answers."""
     found: list[QueryResult | None] = [None] * len(keys)
     left, space = list(range(len(keys))), _PLACES_EACH * len(keys)
     for _ in range(_MOST_ROUNDS):
