@@ -12,8 +12,8 @@ from reput.files import fs
 def make_durable_dir(path: Path | str, owner: fs.Owner | None = None) -> None:
     """Create a folder like `fs.make_dirs`; the names of the folder and of new ones above it are durable on return.
 
-    A folder that exists gets a durable name, too: the process that created it may have been killed before. Without
-    the right to read the folder above an existing folder, that is left to its owner.
+    A folder that exists gets a durable name, too: the process that created it may have been killed before. A
+    process that may not read the folder above an existing folder leaves that to the folder's owner.
 
     Raises:
         AccessError: The process must not create the folder.

@@ -76,7 +76,7 @@ class Watermarks:
             raise DamagedStoreError(f"{path}: this is not a watermarks file of reput. Remove it")
 
     def _is_unfinished(self) -> bool:
-        """Return True if a power cut has kept nothing of the magic number, or its first bytes."""
+        """Return True if a power cut has kept nothing of the magic number, or only its first bytes."""
         magic, found = (value.to_bytes(8, "little", signed=True) for value in (own.WATERMARKS_MAGIC, self["magic"]))
         return found != magic and magic.startswith(found.rstrip(b"\0"))
 

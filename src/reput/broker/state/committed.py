@@ -1,4 +1,4 @@
-"""The bound of committed offsets: clients commit them for any queue of a group and a topic that there are."""
+"""The bound of committed offsets: without it a client could commit one in each queue for each group."""
 
 from __future__ import annotations
 

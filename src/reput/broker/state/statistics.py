@@ -83,10 +83,10 @@ class Sample(NamedTuple):
 class Statistics:
     """Counters of a broker. One other thread, which stores batches, may count beside the loop's.
 
-    Counts by topic are those of topics that there are; those of others count in the sums alone.
+    Only topics that exist have counts of their own. Messages of other topics count in the sums alone.
 
     Args:
-        exists: returns True for a topic that there is.
+        exists: returns True for a topic that exists.
     """
 
     def __init__(self, exists: Callable[[str], bool]) -> None:

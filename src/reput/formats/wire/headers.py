@@ -27,10 +27,10 @@ SHORT_NAMES: Final = {
 LONG_NAMES: Final = {name: name for name in SHORT_NAMES}
 """The same for the first version."""
 COMMIT_FLAG: Final = 1
-"""A bit of a pull's sysFlag: it commits the offset that it has with it."""
+"""A bit of a pull's sysFlag: the pull commits the offset in its header."""
 SUSPEND_FLAG: Final = 2
-"""A bit of a pull's sysFlag: it may be held until messages arrive."""
+"""A bit of a pull's sysFlag: the broker may hold the pull until messages arrive."""
 SUBSCRIPTION_FLAG: Final = 4
-"""A bit of a pull's sysFlag: it has its subscription with it."""
+"""A bit of a pull's sysFlag: the pull's header has its subscription."""
 CLASS_FILTER_FLAG: Final = 8
-"""A bit of a pull's sysFlag: its filter is a class of Java."""
+"""A bit of a pull's sysFlag: the pull's filter is a class of Java."""

@@ -1,7 +1,8 @@
 """The signature of a request, by which a client shows that it has the secret of an access key.
 
-A client adds `AccessKey`, perhaps `SecurityToken`, and `Signature`: the base64 of HMAC-SHA1, under the secret, of the
-values of all its header fields but the signature, ordered by their names, and then the body.
+A client adds the fields `AccessKey`, perhaps `SecurityToken`, and `Signature`. The signature is an HMAC-SHA1 with the
+secret as its key, in base64. It covers the values of all other header fields, in the order of their names, and then the
+body.
 
 Source: `AclClientRPCHook`, `AclUtils.combineRequestContent`, `AclSigner`.
 """

@@ -95,9 +95,9 @@ def _deleted(check: Check, key: QueueKey, last_record: int) -> tuple[str, str] |
 
 
 def _is_known_deleted(check: Check, key: QueueKey, last_record: int) -> bool:
-    """Return True if the broker's topics show that it has deleted one.
+    """Return True if the broker's topics show that the topic of a queue was deleted.
 
-    One that keeps its topics in a database of version 2 has every topic of batches there: batches were put to no other.
+    A broker with topics in a database of version 2 keeps every topic of batches there, and puts batches to those alone.
     """
     if check.store.topics.was_deleted(key.topic):
         return True

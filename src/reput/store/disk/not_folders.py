@@ -1,4 +1,4 @@
-"""Files where a broker or reput has folders: readers go on as if nothing were there and name them, writers refuse."""
+"""Files where a broker or reput has folders. Readers name them, and go on as if they were not there; writers refuse."""
 
 from __future__ import annotations
 

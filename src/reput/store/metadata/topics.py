@@ -36,11 +36,11 @@ class Topics:
 
     @property
     def has_every_attribute(self) -> bool:
-        """True if a broker wrote the topics, so one that is not here has no attributes, such as `queue.type`.
+        """True if a broker wrote the topics. A topic that is missing then has no attributes, such as `queue.type`.
 
-        A broker has a topic of its own among all topics (`TopicConfigManager`). One that does not keep all of them
-        keeps those with attributes: only `updateTopicConfig` gives them, and that counts as a change
-        (`TopicConfigManagerV2`).
+        A broker that keeps all topics has one of its own among them (`TopicConfigManager`). A broker that does not keep
+        all (`TopicConfigManagerV2`) keeps those with attributes: only `updateTopicConfig` sets attributes, and that
+        counts as a change.
         """
         return SELF_TEST_TOPIC in self.topics if self.is_whole else self.changed_ms > 0
 

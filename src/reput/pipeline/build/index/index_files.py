@@ -109,7 +109,7 @@ def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -
     empty = ""
     for file in reversed(files):
         if file.size == 0:
-            # A task was killed, or the power failed, before the file had its length. It goes, with all after it.
+            # A task was killed, or the power failed, before the file had its length. It and all after it are removed.
             empty = ""
             continue
         if file.size != size or file.header is None:
