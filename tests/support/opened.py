@@ -14,6 +14,7 @@ from reput.config import StoreConfig
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES, PullLimits
+from support import golden
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
@@ -46,6 +47,14 @@ def pulled(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> li
         if result.next_offset == offset:
             return found
         offset = result.next_offset
+
+
+def assert_keys_found(store: reput.MessageStore, name: str) -> None:
+    """Every question by key of the golden store `name` is answered as RocketMQ answered it."""
+    for line in golden.answers(name):
+        if "key" in line:
+            found = store.query_message(*line["key"])
+            assert [message.physical_offset for message in found] == line["phys"]
 
 
 def forget_known_good(store: Path) -> None:

@@ -25,6 +25,7 @@ from reput.pipeline.split import index_keys
 from reput.store.owner import swap
 from support import golden
 from support.checked import assert_sound
+from support.opened import assert_keys_found
 from tests.formats.index.test_index_entry_keys import given_by_log
 
 if TYPE_CHECKING:
@@ -174,10 +175,7 @@ def test_a_damaged_database_is_named_and_its_remedy_works(
     # What the database of a store with IndexFiles held is not known: it holds nothing, unless a setting asks for it.
     assert families(store) == (wanted if name == ALONE else {family: {} for family in wanted})
     with reput.MessageStore.open(store, read_only=True) as opened:
-        for line in golden.answers(name):
-            if "key" in line:
-                found = opened.query_message(*line["key"])
-                assert [message.physical_offset for message in found] == line["phys"]
+        assert_keys_found(opened, name)
 
 
 @pytest.mark.golden
