@@ -9,27 +9,15 @@ import pytest
 
 from reput.formats import paths
 from reput.formats.log.record import CHECK_NONE, Verdict
-from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.files import list_log_files
 from reput.log.read.reader import end_of, find_record, next_boundary, place, record_at, written_bytes
 from reput.log.read.scan import LogRecord, LogWalk, checking
 from support import golden
 from support.records import LogBuilder
+from support.small_logs import small_log, written
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def written(log: LogBuilder, store: Path) -> LogFiles:
-    """The files of a log that was built."""
-    return list_log_files(log.write(store) / paths.COMMIT_LOG, tolerant=True)
-
-
-def small_log(messages: int = 40, file_size: int = 4096) -> LogBuilder:
-    """A log of some files."""
-    log = LogBuilder(file_size)
-    for number in range(messages):
-        log.message("orders", queue_id=number % 3, body=bytes([65 + number % 26]) * (50 + number * 7))
-    return log
 
 
 def test_a_walk_gives_every_record(tmp_path: Path) -> None:

@@ -12,23 +12,11 @@ from hypothesis import strategies as st
 
 from reput.formats import paths
 from reput.formats.log.record import CHECK_BODY, Verdict
-from reput.log.read.files import LogFiles, list_log_files
+from reput.log.read.files import list_log_files
 from reput.log.read.maps import LogMaps
 from reput.log.read.scan import Gap, Keep, LogWalk, RangeWalk, WalkState, checking
 from support.records import LogBuilder, logs
-
-
-def written(log: LogBuilder, store: Path) -> LogFiles:
-    """The files of a log that was built."""
-    return list_log_files(log.write(store) / paths.COMMIT_LOG, tolerant=True)
-
-
-def small_log(messages: int = 40, file_size: int = 4096) -> LogBuilder:
-    """A log of some files."""
-    log = LogBuilder(file_size)
-    for number in range(messages):
-        log.message("orders", queue_id=number % 3, body=bytes([65 + number % 26]) * (50 + number * 7))
-    return log
+from support.small_logs import small_log, written
 
 
 def damaged_log() -> LogBuilder:
