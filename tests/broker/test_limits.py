@@ -49,13 +49,6 @@ def broker(tmp_path: Path) -> Iterator[reput.RunningBroker]:
     assert_sound(path)
 
 
-@pytest.fixture
-def client(broker: reput.RunningBroker) -> Iterator[Client]:
-    """A connection to the broker."""
-    with Client(broker.address) as connected:
-        yield connected
-
-
 def closed(broker: reput.RunningBroker) -> dict[str, int]:
     """The connections that the broker has closed, by reason."""
     return dict(broker._broker.statistics.closed)

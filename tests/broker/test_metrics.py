@@ -39,13 +39,6 @@ def broker(tmp_path: Path) -> Iterator[reput.RunningBroker]:
         yield running
 
 
-@pytest.fixture
-def client(broker: reput.RunningBroker) -> Iterator[Client]:
-    """A connection to the broker."""
-    with Client(broker.address) as connected:
-        yield connected
-
-
 def test_messages_are_counted_by_topic_and_kind(broker: reput.RunningBroker, client: Client) -> None:
     """A stored message counts with the bytes of its record, and half and delayed messages count in their topics."""
     for size in (1, 2000):
