@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.client.assignment import Assignment, StartAt
 from reput.client.columns import record_batch_of
@@ -19,6 +18,7 @@ from reput.client.inbox import Inbox
 from reput.client.received import ReceivedMessage
 from reput.client.refusals import closed
 from reput.errors import ClosedError, ConfigError, NoRouteError
+from reput.files.closing import AsyncClosing
 from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.formats.topics.system_topics import RETRY_PREFIX
 from reput.formats.topics.topic_names import topic_fault
@@ -41,7 +41,7 @@ POLL_MESSAGES: Final = 32
 _STARTS: Final = {"first": "CONSUME_FROM_FIRST_OFFSET", "last": "CONSUME_FROM_LAST_OFFSET"}
 
 
-class AsyncConsumer:
+class AsyncConsumer(AsyncClosing):
     """A consumer, to be used in one event loop. It begins with its first poll, and is an async context manager.
 
     A message is delivered until it is committed: if the consumer ends before, another member of the group gets it. So
@@ -142,14 +142,6 @@ class AsyncConsumer:
                 await self._calls.check_filter(address, subscription)
         self._core.start()
         await self._assignment.start()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Commit what is done, leave the group, and close the connections. Messages that are not committed come again.

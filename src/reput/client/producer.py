@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.client.columns import messages_of
 from reput.client.connections import Credentials
@@ -19,6 +18,7 @@ from reput.client.refusals import refusal
 from reput.client.results import STATUSES, SendResult, results_of
 from reput.client.transactions import AsyncTransaction, TransactionCheck, TransactionEnds
 from reput.errors import ClientError, ConfigError, NoRouteError, TimedOutError, UnreachableError
+from reput.files.closing import AsyncClosing
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.encode.unique_keys import UniqueKeys
@@ -48,7 +48,7 @@ RETRIED: Final = frozenset(
 """Refusals after which a message is sent to another queue (`DefaultMQProducer.retryResponseCodes`)."""
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncClosing):
     """A producer, to be used in one event loop. It begins with its first send, and is an async context manager.
 
     A message that a broker does not take is sent again, to a queue of another broker if there is one. So a message
@@ -103,14 +103,6 @@ class AsyncProducer:
 
     def _members(self) -> dict[str, Any]:
         return {"producerDataSet": [{"groupName": self._group}]}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Leave the group, and close the connections."""

@@ -1,4 +1,4 @@
-"""The end of a `with` block as the end of what it has opened."""
+"""The end of a `with` or `async with` block as the end of what it has opened."""
 
 from __future__ import annotations
 
@@ -23,3 +23,21 @@ class Closing(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class AsyncClosing(ABC):
+    """Something that its `async with` block closes, also after an error."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release what is held."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
