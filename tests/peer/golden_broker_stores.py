@@ -9,11 +9,9 @@ each topic, queue, light queue, compression and transaction. The broker stores t
 
 from __future__ import annotations
 
-import argparse
 import base64
 import gzip
 import random
-import sys
 import tempfile
 import time
 import zlib
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from peer import peer
-from peer.golden_stores import MakingError, as_lines, pack
+from peer.golden_stores import MakingError, as_lines, make_as_asked, pack
 from peer.turns import Turn
 from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from support import golden
@@ -305,23 +303,8 @@ def make(out: Path, seed: int, count: int, names: Sequence[str] = golden.STORES_
 
 def main() -> None:
     """Make what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        description="Have a whole RocketMQ broker write golden stores and answer about them."
-    )
-    parser.add_argument("folder", type=Path, help="where NAME.tar.gz and NAME.jsonl.gz go")
-    parser.add_argument("--seed", type=int, default=1, help="other messages for another seed (default: 1)")
-    parser.add_argument("--messages", type=int, default=1500, help="messages a store (default: 1500)")
-    names = golden.STORES_55
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    asked = parser.parse_args()
-    if asked.messages < MESSAGES_MIN:
-        parser.error(f"--messages {asked.messages}: a store needs at least {MESSAGES_MIN}")
-    problem = peer.available("broker")
-    if problem is not None:
-        parser.exit(1, f"{problem}\n")
-    for name in make(asked.folder, asked.seed, asked.messages, asked.only):
-        sys.stdout.write(f"{name}\n")
-        sys.stdout.flush()
+    about, problem = "Have a whole RocketMQ broker write golden stores and answer about them.", peer.available("broker")
+    make_as_asked(make, about, golden.STORES_55, messages=1500, messages_min=MESSAGES_MIN, problem=problem)
 
 
 if __name__ == "__main__":

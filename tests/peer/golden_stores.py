@@ -29,7 +29,7 @@ from reput.formats.log.record import LOCALHOST, Host
 from support import golden, kinds, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 REBUILT = "expired-rebuilt"
 NAMES = (*golden.STORES, *golden.DAMAGED)
@@ -135,22 +135,44 @@ def pack(out: Path, name: str, store: Path, inside: Sequence[str] = ()) -> None:
     subprocess.run((*tar, "--directory", str(store.parent), *members), check=True)
 
 
-def main() -> None:
-    """Make what the command line asks for."""
-    parser = argparse.ArgumentParser(description="Have RocketMQ write golden stores and answer questions about them.")
+def make_as_asked(
+    make: Callable[[Path, int, int, Sequence[str]], Iterator[str]],
+    description: str,
+    names: Sequence[str],
+    *,
+    messages: int,
+    messages_min: int,
+    problem: str | None,
+) -> None:
+    """Make the stores that the command line asks for, and print the name of each that is done.
+
+    Args:
+        make: makes stores in a folder, with a seed and a number of messages, by their names.
+        description: the program, in a sentence.
+        names: the stores that there are.
+        messages: messages a store by default.
+        messages_min: the fewest messages that a store needs.
+        problem: why RocketMQ cannot run; None if it can.
+    """
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path, help="where NAME.tar.gz and NAME.jsonl.gz go")
     parser.add_argument("--seed", type=int, default=1, help="other messages for another seed (default: 1)")
-    parser.add_argument("--messages", type=int, default=3000, help="messages a store (default: 3000)")
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--messages", type=int, default=messages, help=f"messages a store (default: {messages})")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     asked = parser.parse_args()
-    if asked.messages < MESSAGES_MIN:
-        parser.error(f"--messages {asked.messages}: a store needs at least {MESSAGES_MIN}")
-    problem = peer.available()
+    if asked.messages < messages_min:
+        parser.error(f"--messages {asked.messages}: a store needs at least {messages_min}")
     if problem is not None:
         parser.exit(1, f"{problem}\n")
     for name in make(asked.folder, asked.seed, asked.messages, asked.only):
         sys.stdout.write(f"{name}\n")
         sys.stdout.flush()
+
+
+def main() -> None:
+    """Make what the command line asks for."""
+    about = "Have RocketMQ write golden stores and answer questions about them."
+    make_as_asked(make, about, NAMES, messages=3000, messages_min=MESSAGES_MIN, problem=peer.available())
 
 
 if __name__ == "__main__":
