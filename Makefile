@@ -78,7 +78,7 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 
 .PHONY: power-cuts
 power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put, and CALL=31 CHOICE=5 for one state again
-	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE))
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT) --at $(AT))
 
 .PHONY: peer-rounds
 peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)

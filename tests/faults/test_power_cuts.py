@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.files.watermarks import Watermarks
 from reput.formats import paths
@@ -25,7 +25,7 @@ from support.power.scenarios import SCENARIOS, SYNC
 
 SLOW = {"to rocksdb", "to file"}
 """Scenarios whose states take several times as long: each opens a database."""
-STATES, STATES_OF_SLOW = 80, 25
+STATES, STATES_OF_SLOW, FAULTY_STATES = 115, 25, 16
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
@@ -34,6 +34,13 @@ def test_power_cut_at_every_call(name: str, tmp_path: Path) -> None:
     swept = sweep.sweep(name, tmp_path, most=STATES_OF_SLOW if name in SLOW else STATES)
     assert swept.calls > 10
     assert swept.distinct >= 15
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_power_cut_after_a_fault_of_the_disk(name: str, tmp_path: Path) -> None:
+    """A sync has failed once, and the next one says nothing of it, or the disk was full: the store keeps the same."""
+    swept = sweep.sweep_faults(name, tmp_path, most=4 if name in SLOW else FAULTY_STATES)
+    assert swept.distinct >= 2
 
 
 def test_a_run_is_repeated_call_by_call(tmp_path: Path) -> None:
@@ -198,3 +205,49 @@ def test_torn_magic_of_new_watermarks(tmp_path: Path) -> None:
     path.write_bytes(b"ruput".ljust(4096, b"\0"))
     with pytest.raises(DamagedStoreError, match="not a watermarks file"):
         Watermarks(path)
+
+
+def test_ledger_of_a_sink_does_not_vanish(tmp_path: Path) -> None:
+    """Once a batch of a stream is in the log, a power cut leaves the ledger that says so: the batch comes once."""
+    recorded = sweep.record("sink", tmp_path)
+    disk = Disk(recorded.before)
+    for entry in recorded.journal:
+        disk.apply(entry)
+        if entry == Known("durable", 6):
+            break
+    assert "store/reput/sinks/stream/ledger" in disk.state(NOTHING)
+    assert "store/reput/sinks/stream/staged" in disk.state(NOTHING)
+
+
+def test_catch_up_after_one_whose_frontier_was_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sync of the frontier's name fails: the next catch-up goes on there, and removes no IndexFile below it."""
+    config = scenarios.ASYNC
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        put(store, 9, keys="k")
+        with monkeypatch.context() as patch:
+            true_sync = fs.sync_path
+
+            def failing(path: Path | str) -> None:
+                if Path(path).name == paths.REPUT and (tmp_path / "s" / paths.REPUT / own.FRONTIER_NAME).exists():
+                    raise ReputError(f"{path}: cannot sync")
+                true_sync(path)
+
+            patch.setattr(fs, "sync_path", failing)
+            with pytest.raises(ReputError, match="cannot sync"):
+                store.reput(spark=False)
+        before = sorted((tmp_path / "s" / paths.INDEX).iterdir())
+        put(store, 2, keys="k")
+        store.reput(spark=False)
+        assert sorted((tmp_path / "s" / paths.INDEX).iterdir())[: len(before)] == before
+        assert len(store.query_message("t", "k", 100)) == 11
+    assert_sound(tmp_path / "s", config)
+
+
+def test_failed_sync_of_watermarks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that refuses to sync the watermarks is an error with the file's name, not a bare one of the system."""
+    recorder = Recorder(tmp_path, failing_sync=1)
+    with recorder:
+        marks = Watermarks(tmp_path / "watermarks")
+        with pytest.raises(ReputError, match="watermarks: cannot sync"):
+            marks.sync()
+        marks.close()

@@ -44,6 +44,7 @@ class Watermarks:
     """
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
+        self._path = path
         if read_only:
             array = fs.map_file(path, own.WATERMARKS_FILE_SIZE)
             self._memory: mmap.mmap | None = None
@@ -113,7 +114,8 @@ class Watermarks:
     def sync(self) -> None:
         """Make the page durable."""
         if self._memory is not None:
-            self._memory.flush()
+            with fs.errors_named(self._path, "sync"):
+                self._memory.flush()
 
     def close(self) -> None:
         """Drop the map."""

@@ -11,6 +11,9 @@ from pathlib import Path
 from support.power import sweep
 from support.power.scenarios import SCENARIOS
 
+_SHARE_OF_FAULTS = 5
+"""One state in five is one after a fault of the disk."""
+
 
 def main() -> None:
     """Try states of one scenario or of all; or one state again."""
@@ -20,22 +23,30 @@ def main() -> None:
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="this one only")
     parser.add_argument("--call", type=int, help="with --choice: one state again")
     parser.add_argument("--choice", type=int, default=0)
+    parser.add_argument("--fault", choices=("failing_sync", "full_from"), help="with --at: in a run with this fault")
+    parser.add_argument("--at", type=int, default=1)
     given = parser.parse_args()
     names = [given.scenario] if given.scenario else list(SCENARIOS)
     with tempfile.TemporaryDirectory(prefix="reput-power-") as folder:
         if given.call is not None:
-            recorded = sweep.record(names[0], Path(folder, "run"))
-            sweep.try_state(names[0], recorded, sweep.State(given.call, given.choice), Path(folder))
+            fault = sweep.Fault(given.fault, given.at) if given.fault else None
+            recorded = sweep.record(names[0], Path(folder, "run"), fault)
+            sweep.try_state(names[0], recorded, sweep.State(given.call, given.choice, fault), Path(folder))
             _say("the store keeps its promises in this state")
             return
         _say(f"seed {given.seed}")
         tried = broken = 0
         left = given.states
         for at, name in enumerate(names):
-            most = left // (len(names) - at)
-            swept = sweep.sweep(name, Path(folder, f"{at}"), most=most, seed=given.seed, report=_report)
-            _say(f"{name:14} {swept.calls:5} calls {swept.distinct:7} states {swept.broken:4} broken")
-            tried, broken, left = tried + swept.distinct, broken + swept.broken, left - swept.distinct
+            most, wanted = left // (len(names) - at), {"seed": given.seed, "report": _report}
+            faulty = sweep.sweep_faults(name, Path(folder, f"{at}"), most=most // _SHARE_OF_FAULTS, **wanted)
+            swept = sweep.sweep(name, Path(folder, f"{at}"), most=most - faulty.distinct, **wanted)
+            _say(
+                f"{name:14} {swept.calls:5} calls {swept.distinct:7} states, {faulty.calls:5} faults "
+                f"{faulty.distinct:6} states {swept.broken + faulty.broken:4} broken"
+            )
+            here = swept.distinct + faulty.distinct
+            tried, broken, left = tried + here, broken + swept.broken + faulty.broken, left - here
         _say(f"{'all':14} {tried:19} states {broken:4} broken")
     sys.exit(broken > 0)
 

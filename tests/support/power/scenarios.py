@@ -10,12 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 import reput
 from reput.config import StoreConfig
+from reput.connect.sink.columns import message_columns
+from reput.connect.sink.ledger import BEGUN, Ledger
+from reput.connect.sink.sink import commit_batch
+from reput.connect.sink.staging import Stager
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from reput.log.encode.message import PutManyResult, PutResult
+    from reput.store.message_store import LocalStore
 
 ASYNC = StoreConfig(
     mapped_file_size_commit_log=1 << 12,
@@ -31,14 +40,26 @@ WITH_CRC = replace(SYNC, enabled_append_prop_crc=True, force_verify_prop_crc=Tru
 """Properties have a CRC, too."""
 TOPICS = ("a", "b")
 GROUP = "g"
+_BATCHES, _IN_BATCH = 3, 6
+"""Batches of a stream, and messages in each."""
+_BORN_MS = 1_700_000_000_000
 
 
 class Scenario(NamedTuple):
-    """A program: `prepare` makes the store before the recorder looks, `work` is what it looks at."""
+    """A program: `prepare` makes the store before the recorder looks, `work` is what it looks at.
+
+    `again`: what the program does with a store after a crash, given how many messages were durable; it returns how many
+    there must be then.
+    """
 
     work: Callable[[Path, Callable[[str, int], None]], None]
     prepare: Callable[[Path, Callable[[str, int], None]], None] | None = None
     config: StoreConfig = SYNC
+    again: Callable[[reput.MessageStore, int], int] | None = None
+
+
+class NotStoredError(Exception):
+    """A put was refused, as on a full disk: the program ends."""
 
 
 def message(number: int, size: int = 0) -> reput.Message:
@@ -50,15 +71,24 @@ def _put(store: reput.MessageStore, note: Callable[[str, int], None], numbers: r
     """Put messages one by one into a store with sync flush."""
     for number in numbers:
         note("begun", number + 1)
-        assert store.put_message(message(number, size)).status is reput.PutStatus.PUT_OK
+        _store(store, number, size)
         note("durable", number + 1)
+
+
+def _store(store: reput.MessageStore, number: int, size: int = 0) -> None:
+    _stored(store.put_message(message(number, size)))
+
+
+def _stored(result: PutResult | PutManyResult) -> None:
+    if result.status is not reput.PutStatus.PUT_OK:
+        raise NotStoredError(f"{result.status}: {result.reason}")
 
 
 def _put_unflushed(store: reput.MessageStore, note: Callable[[str, int], None], numbers: range, size: int = 0) -> None:
     """Put messages into a store with async flush. What makes them durable follows, and notes it."""
     note("begun", numbers.stop)
     for number in numbers:
-        assert store.put_message(message(number, size)).status is reput.PutStatus.PUT_OK
+        _store(store, number, size)
 
 
 def put(path: Path, note: Callable[[str, int], None]) -> None:
@@ -87,8 +117,7 @@ def batch(path: Path, note: Callable[[str, int], None]) -> None:
     with reput.MessageStore.open(path, SYNC, create=True) as store:
         for begin in range(0, 36, 6):
             note("begun", begin + 6)
-            result = store.put_messages([message(number) for number in range(begin, begin + 6)])
-            assert result.status is reput.PutStatus.PUT_OK
+            _stored(store.put_messages([message(number) for number in range(begin, begin + 6)]))
             note("durable", begin + 6)
         store.close(reput=False)
 
@@ -99,7 +128,7 @@ def put_async(path: Path, note: Callable[[str, int], None]) -> None:
         for begin in range(0, 12, 4):
             note("begun", begin + 4)
             for future in [store.put_message_async(message(number)) for number in range(begin, begin + 4)]:
-                future.result()
+                _stored(future.result())
             note("durable", begin + 4)
         store.close(reput=False)
 
@@ -228,6 +257,37 @@ def export(path: Path, note: Callable[[str, int], None]) -> None:
     note("exported", 24)
 
 
+def sink(path: Path, note: Callable[[str, int], None]) -> None:
+    """Append the batches of a stream, as Spark's driver does."""
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
+        for number in range(_BATCHES):
+            note("begun", (number + 1) * _IN_BATCH)
+            _commit(store, number)
+            note("durable", (number + 1) * _IN_BATCH)
+        store.close(reput=False)
+
+
+def sink_again(store: reput.MessageStore, durable: int) -> int:
+    """Append the batch again that Spark does not know to be done."""
+    number = min(durable // _IN_BATCH, _BATCHES - 1)
+    _commit(store, number)
+    return (number + 1) * _IN_BATCH
+
+
+def _commit(store: LocalStore, number: int) -> None:
+    folder = store.layout.own("sinks") / "stream"
+    messages = [message(one) for one in range(number * _IN_BATCH, (number + 1) * _IN_BATCH)]
+    columns = {
+        "topic": [one.topic for one in messages],
+        "body": [one.body for one in messages],
+        "keys": [one.keys for one in messages],
+    }
+    stager = Stager(folder / "staged", store.layout, store.config)
+    stager.add(message_columns(pa.record_batch(columns), None, _BORN_MS))
+    stager.flush()
+    commit_batch(store, folder, Ledger("query", number, BEGUN, stager.files))
+
+
 def delete_topic(path: Path, note: Callable[[str, int], None]) -> None:
     """Delete the queues of a topic."""
     note("topic may go", 1)
@@ -252,6 +312,7 @@ SCENARIOS = {
     "delete topic": Scenario(delete_topic, _filled, ASYNC),
     "recovery": Scenario(recovery, _torn),
     "export": Scenario(export, _filled, ASYNC),
+    "sink": Scenario(sink, again=sink_again),
     "to rocksdb": Scenario(to_rocksdb, _filled, ASYNC),
     "to file": Scenario(to_file, _filled_database, ASYNC),
 }

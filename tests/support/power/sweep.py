@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import random
 import shutil
+import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from reput.connect.sink import staging
+from reput.errors import ReputError
 from reput.log.append import append
 from reput.store import message_store
-from support.power.disk import Disk, write_tree
+from support.power.disk import EVERYTHING, NOTHING, Disk, write_tree
 from support.power.journal import Known
 from support.power.recorder import Recorder
-from support.power.scenarios import SCENARIOS
+from support.power.scenarios import SCENARIOS, NotStoredError
 from support.power.verdict import Promises, assert_kept
 
 if TYPE_CHECKING:
@@ -26,27 +30,47 @@ if TYPE_CHECKING:
     from support.power.journal import Entry
 
 _CHOICES, _TURNS_MOST, _FEW = 4, 400, 3
+_STATES_OF_FAULT = 4
+"""Least states after each fault."""
 """States drawn after each entry in a turn, besides the two extremes; turns; fewer new states in one end the search."""
 FIRST_MS = 1_700_000_000_000
 
 
+class Fault(NamedTuple):
+    """A fault of the disk in a run, as `Recorder` has it: `failing_sync` or `full_from`, and at which sync or call."""
+
+    kind: str
+    at: int
+
+
 class State(NamedTuple):
-    """A state of the disk: after how many entries of the journal, and which of its choices."""
+    """A state of the disk: after how many entries of the journal, and which of its choices; `fault`: in that run."""
 
     call: int
     choice: int
+    fault: Fault | None = None
 
 
 class Recorded(NamedTuple):
-    """A run of a scenario: the files before, the facts before, and the journal."""
+    """A run of a scenario: the files before, the facts before, the journal, its syncs, and calls that take room."""
 
     before: Tree
     known: list[Entry]
     journal: list[Entry]
+    syncs: int
+    takes: int
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The faults that a run like this may meet: each sync fails once, and the disk is full from each call on."""
+        return [
+            *(Fault("failing_sync", at) for at in range(1, self.syncs + 1)),
+            *(Fault("full_from", at) for at in range(1, self.takes + 1)),
+        ]
 
 
 class Swept(NamedTuple):
-    """The numbers of a sweep: entries of the journal, states drawn, those tried, and those that broke a promise.
+    """The numbers of a sweep: entries of the journal or faults, states drawn, those tried, those that broke a promise.
 
     All that are tried differ.
     """
@@ -57,8 +81,8 @@ class Swept(NamedTuple):
     broken: int
 
 
-def record(name: str, folder: Path, **faults: int) -> Recorded:
-    """Run a scenario in a new folder; each run makes the same calls."""
+def record(name: str, folder: Path, fault: Fault | None = None) -> Recorded:
+    """Run a scenario in a new folder; each run makes the same calls. After a fault the program ends with an error."""
     scenario = SCENARIOS[name]
     known: list[Entry] = []
     disk = folder / "disk"
@@ -70,10 +94,13 @@ def record(name: str, folder: Path, **faults: int) -> Recorded:
         patch.setattr(message_store, "_TICK_S", 1000.0)
         if scenario.prepare is not None:
             scenario.prepare(disk / "store", lambda what, value: known.append(Known(what, value)))
-        recorder = Recorder(disk, **faults)
-        with recorder:
+        # The names of staged files, too, are the same in each run.
+        names = (uuid.UUID(int=number) for number in itertools.count())
+        patch.setattr(staging.uuid, "uuid4", lambda: next(names))
+        recorder = Recorder(disk, **({fault.kind: fault.at} if fault else {}))
+        with recorder, contextlib.suppress(*((ReputError, NotStoredError) if fault else ())):
             scenario.work(disk / "store", recorder.note)
-    return Recorded(recorder.before, known, recorder.journal)
+    return Recorded(recorder.before, known, recorder.journal, recorder.syncs, recorder.takes)
 
 
 def states(recorded: Recorded, choices: int, seed: int) -> Iterator[tuple[State, Tree, Promises]]:
@@ -137,6 +164,55 @@ def sweep(
     return Swept(len(recorded.journal), drawn, len(wanted), broken)
 
 
+def sweep_faults(
+    name: str,
+    folder: Path,
+    *,
+    most: int,
+    seed: int = 0,
+    report: Callable[[AssertionError], None] | None = None,
+) -> Swept:
+    """Try `most` states after a fault of the disk: some after each fault of a run, or after as many as there are.
+
+    Raises:
+        AssertionError: A state breaks a promise; with `report` that gets each, and the sweep goes on.
+    """
+    chance = random.Random(f"{name} {seed}")
+    faults = record(name, folder / "run").faults
+    shutil.rmtree(folder / "run")
+    each = max(_STATES_OF_FAULT, most // max(len(faults), 1))
+    if len(faults) * each > most:
+        faults = sorted(chance.sample(faults, max(1, most // each)))
+    drawn = broken = 0
+    found: set[bytes] = set()
+    for fault in faults:
+        recorded = record(name, folder / "run", fault)
+        shutil.rmtree(folder / "run")
+        for one in _states_of(recorded, fault, each, chance):
+            drawn += 1
+            digest = _digest(*state(recorded, one))
+            if digest in found:
+                continue
+            found.add(digest)
+            try:
+                try_state(name, recorded, one, folder)
+            except AssertionError as error:
+                if report is None:
+                    raise
+                broken += 1
+                report(error)
+    return Swept(len(faults), drawn, len(found), broken)
+
+
+def _states_of(recorded: Recorded, fault: Fault, count: int, chance: random.Random) -> Iterator[State]:
+    """Yield states of a run: the two extremes at its end, then others after any of its last calls."""
+    end = len(recorded.journal)
+    yield State(end, NOTHING, fault)
+    yield State(end, EVERYTHING, fault)
+    for _ in range(count - 2):
+        yield State(chance.randrange(end // 2, end + 1), chance.randrange(2, 1 << 32), fault)
+
+
 def _digest(tree: Tree, promises: Promises) -> bytes:
     digest = hashlib.blake2b(repr(promises).encode())
     for path, found in sorted(tree.items()):
@@ -151,12 +227,17 @@ def try_state(name: str, recorded: Recorded, one: State, folder: Path) -> None:
     tree, promises = state(recorded, one)
     write_tree(tree, folder / "cut")
     try:
-        assert_kept(folder / "cut" / "store", promises, SCENARIOS[name].config)
+        assert_kept(folder / "cut" / "store", promises, SCENARIOS[name])
     except Exception as error:
         last = recorded.journal[one.call - 1] if one.call else "the begin"
         raise AssertionError(
-            f"{name}: power cut after call {one.call} ({last!r:.120}), choice {one.choice}: {error}\n"
+            f"{name}: power cut after call {one.call} ({last!r:.120}), choice {one.choice}{_after(one)}: {error}\n"
             f"again: make power-cuts SCENARIO='{name}' CALL={one.call} CHOICE={one.choice}"
+            + (f" FAULT={one.fault.kind} AT={one.fault.at}" if one.fault else "")
         ) from error
     finally:
         shutil.rmtree(folder / "cut", ignore_errors=True)
+
+
+def _after(one: State) -> str:
+    return f", with {one.fault.kind} at {one.fault.at}" if one.fault else ""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from reput.config import StoreConfig
     from support.power.journal import Entry
+    from support.power.scenarios import Scenario
 
 
 class Promises:
@@ -39,8 +39,9 @@ class Promises:
         return self._known.get(what, 0)
 
 
-def assert_kept(path: Path, promises: Promises, config: StoreConfig) -> None:
+def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
     """Fail unless the store keeps what was promised, can be opened, written, indexed and closed, and is sound then."""
+    config = scenario.config
     try:
         store = reput.MessageStore.open(path, config)
     except NotAStoreError:
@@ -70,6 +71,10 @@ def assert_kept(path: Path, promises: Promises, config: StoreConfig) -> None:
         for queue_id in range(2):
             offset = max(store.query_offset(GROUP, "a", queue_id), 0)
             assert promises.last("kept") <= offset <= promises.last("committed"), f"progress {offset}"
+        if scenario.again is not None:
+            end = scenario.again(store, promises.last("durable"))
+            found = _content(store)
+            assert [int(body.split()[0]) for body in found] == list(range(end)), f"run again: {found}"
         more = store.put_message(reput.Message("a", b"%d more" % (first + end)))
         assert more.status is reput.PutStatus.PUT_OK, more.reason
     assert_sound(path, config)

@@ -32,6 +32,7 @@ from reput.connect.sink.ledger import BEGUN, DONE, Ledger, append_staged, read_l
 from reput.connect.sink.staging import Stager, staged_messages
 from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
 from reput.files import fs
+from reput.files.folders import make_durable_dir
 from reput.formats.own import files as own
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
@@ -200,7 +201,9 @@ def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
         known = replace(known, state=DONE)
     if known is not None and known.batch == batch.batch:
         return appended
-    fs.make_dirs(folder, owner)
+    for above in (folder.parent, folder, folder / "staged"):
+        # A ledger whose folder a power cut takes away, or whose files it does, would let the batch come twice or never.
+        make_durable_dir(above, owner)
     write_ledger(folder, replace(batch, offset=store.view.confirmed()), owner)
     appended += append_staged(store, folder / "staged", batch.files)
     _end_batch(folder, batch, owner)

@@ -170,6 +170,7 @@ class StoreWriter:
         # A killed follower has left its process id here.
         owned.watermarks["follower"] = 0
         self.take_over_frontier()
+        self._take_over_published()
         owned.take_back()
         view.follower.follow_confirmed(end)
         with view.follower.lock:
@@ -187,6 +188,17 @@ class StoreWriter:
         visible = self._owned.watermarks["frontier_offset"]
         if visible > self.view.frontiers.both:
             self.view.advance(Frontiers.at(visible))
+
+    def _take_over_published(self) -> None:
+        """Go on after a catch-up that failed once its frontier had its name, as the file says and a crash may keep it.
+
+        Another catch-up from below would remove IndexFiles that this frontier calls complete.
+        """
+        published = read_frontier(self.layout)
+        if published is not None and published.epoch == self._owned.epoch:
+            frontiers = Frontiers.of(published)
+            if frontiers.both > self.view.frontiers.both:
+                self.view.advance(frontiers)
 
     def durable_frontier(self) -> int:
         """Return the log offset below which indexes are durable, after a look at what a follower has done."""
