@@ -194,6 +194,8 @@ class MessageStore(message_store.LocalStore):
     def close(self, *, reput: bool = True) -> None:
         """Catch up in this process, make everything durable and release the store; a second call does nothing.
 
+        The call waits for a `reput` of another thread.
+
         Args:
             reput: False does not catch up the indexes. The file `abort` then stays, so that RocketMQ, and the next
                 open, recover.
@@ -202,11 +204,13 @@ class MessageStore(message_store.LocalStore):
             if self.follower is not None:
                 follower, self.follower = self.follower, None
                 follower.stop()
-            if reput and self.is_writing and not self.is_followed:
-                # Messages in a write buffer, or waiting for a sync, have no index entries either.
-                self.flush()
-                if self.behind_bytes:
-                    self.reput(spark=False)
+            if reput and self.is_writing:
+                self._writer().await_catch_ups()
+                if not self.is_followed:
+                    # Messages in a write buffer, or waiting for a sync, have no index entries either.
+                    self.flush()
+                    if self.behind_bytes:
+                        self.reput(spark=False)
         finally:
             super().close()
 

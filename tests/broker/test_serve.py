@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from click.testing import CliRunner
 import reput
 from broker.remoting import Client, send_fields
 from broker.test_broker import batch
-from reput.broker import serve
+from reput.broker import serve, server
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
 from reput.cli.main import cli
 from reput.formats.wire.bodies import QueueName
@@ -26,6 +28,7 @@ from reput.pipeline.spark.listener import ProgressListener
 from reput.store.metadata.tables import Table
 from support import golden, stores
 from support.checked import assert_sound
+from support.growing import CatchUpThatWaits
 from support.metadata import metadata_of
 
 
@@ -39,6 +42,30 @@ def test_a_temporary_store_goes_with_its_broker() -> None:
     broker.close()
     broker.close()
     assert not path.exists()
+
+
+def test_a_broker_left_the_indexes_that_it_was_building_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A close waits for the indexes that are being built, builds the rest, and leaves no thread, error or `abort`."""
+    monkeypatch.setattr(server, "INDEX_BYTES", 0)
+    monkeypatch.setattr(server, "_SWEEP_S", 0.01)
+    build = CatchUpThatWaits(monkeypatch)
+    broker = reput.serve(tmp_path / "store", topics=["orders"])
+    with Client(broker.address) as client:
+        assert client.put("orders").code == ResponseCode.SUCCESS
+        build.has_begun.wait()
+        assert client.put("orders").code == ResponseCode.SUCCESS
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(broker.close)
+        with pytest.raises(TimeoutError):
+            closing.result(1)
+        build.may_go_on.set()
+        closing.result()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("reput-broker-indexes")]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    assert not (tmp_path / "store" / "abort").exists()
+    assert_sound(tmp_path / "store")
 
 
 def test_nothing_heavy_is_loaded_before_it_listens(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import queue
 import shutil
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +33,14 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.log.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.formats.own import files as own
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.pipeline.spark.engine import LoopEngine
+from reput.pipeline.spark.listener import ProgressListener
 from reput.store import message_store as room
 from reput.store.disk.checkpoint import read_checkpoint
 from support import stores
 from support.checked import assert_sound
+from support.growing import CatchUpThatWaits
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
@@ -263,6 +269,45 @@ def test_closed(tmp_path: Path) -> None:
     for call in calls.values():
         with pytest.raises(ClosedError):
             call()
+
+
+def test_a_close_left_the_catch_up_of_another_thread_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close waits for a catch-up that is under way, and indexes what came after it."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
+    put(store, 3)
+    catch_up = CatchUpThatWaits(monkeypatch)
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(store.reput, spark=False)
+        catch_up.has_begun.wait()
+        second = threads.submit(store._writer().catch_up_with, SparkIndexer(LoopEngine()))
+        put(store, 2)
+        closing = threads.submit(store.close)
+        with pytest.raises(TimeoutError):
+            closing.result(0.3)
+        catch_up.may_go_on.set()
+        closing.result()
+        assert first.result().messages == 3
+        # It may come before the close's own catch-up, or find the store closed.
+        assert isinstance(second.exception(), ClosedError | None)
+    assert not store.layout.abort.exists()
+    assert_sound(tmp_path / "s", CONFIG)
+
+
+def test_a_close_in_the_thread_of_a_catch_up_does_not_wait_for_it(tmp_path: Path) -> None:
+    """A listener, or the handler of a signal, may close the store: the catch-up ends with an error, or completes."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
+    put(store, 3)
+
+    class Closing(ProgressListener):
+        def stage(self, *_: object, **__: object) -> None:
+            store.close(reput=False)
+
+    with contextlib.suppress(ReputError):
+        store.reput(spark=False, listener=Closing())
+    assert not store.is_writing
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        assert len(bodies(store)) == 3
+    assert_sound(tmp_path / "s", CONFIG)
 
 
 def test_a_close_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

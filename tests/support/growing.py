@@ -2,11 +2,13 @@
 
 done = catch_up(store)                          as an open store does it
 many_splits(monkeypatch, 700)                   every range is decoded by several tasks, of 700 bytes each
+waits = CatchUpThatWaits(monkeypatch)           the first catch-up waits until waits.may_go_on is set
 rocksdb_by_tables(monkeypatch)                  RocksDB gets tables, not one batch, however few entries there are
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from reput.pipeline.build.grow import grow
@@ -50,6 +52,27 @@ def many_splits(
     monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", split_bytes)
     if range_bytes is not None:
         monkeypatch.setattr(grow, "_RANGE_BYTES", range_bytes)
+
+
+class CatchUpThatWaits:
+    """The first catch-up of any store waits.
+
+    Attributes:
+        has_begun: Set when it waits.
+        may_go_on: To be set, so that it goes on.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
+        catch_up = SparkIndexer.catch_up
+
+        def waiting(indexer: SparkIndexer, task: CatchUpTask) -> CatchUp:
+            if not self.has_begun.is_set():
+                self.has_begun.set()
+                assert self.may_go_on.wait(60)
+            return catch_up(indexer, task)
+
+        monkeypatch.setattr(SparkIndexer, "catch_up", waiting)
 
 
 def rocksdb_by_tables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,7 @@ class RunningBroker(Closing):
             self._broker = Broker(self._store, own_host, self._loop)
             counts = metrics_listener is not None
             self._server = BrokerServer(self._broker, self._loop, access_keys, counts_answers=counts)
+            self._resources.callback(self._server.end_builds)
             self._stop = asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
             self._ready: Future[None] = Future()
@@ -212,6 +213,8 @@ class RunningBroker(Closing):
         await pages.stop()
         await self._server.stop()
         await _end_tasks()
+        # What the tasks above have begun in other threads reads the store.
+        await self._loop.shutdown_default_executor()
 
     def close(self) -> None:
         """Answer what was asked, close all connections, and close the store; a second call does nothing."""

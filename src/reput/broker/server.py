@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_sends
@@ -80,6 +81,7 @@ class BrokerServer:
         self._is_stopping = False
         self.input_bytes = 0
         self._sweeper: asyncio.Task[None] | None = None
+        self._builder = ThreadPoolExecutor(1, "reput-broker-indexes")
 
     # --- connections ---------------------------------------------------------------------------
 
@@ -251,7 +253,7 @@ class BrokerServer:
         await self._loop.run_in_executor(None, broker.persist)
         if broker.wants_indexes or broker.store.behind_bytes > INDEX_BYTES:
             broker.wants_indexes = False
-            await self._loop.run_in_executor(None, self._build_indexes)
+            await self._loop.run_in_executor(self._builder, self._build_indexes)
 
     def _build_indexes(self) -> None:
         if self._broker.store.is_followed:
@@ -260,6 +262,10 @@ class BrokerServer:
             self._broker.store.reput(spark=False)
         except ReputError as error:
             log.error("the indexes are not up to date: %s", error)  # noqa: TRY400 - the text says it all
+
+    def end_builds(self) -> None:
+        """Wait for the indexes that are being built, and begin no more; not in the loop's thread."""
+        self._builder.shutdown(cancel_futures=True)
 
     async def stop(self) -> None:
         """Answer held pulls, send what waits, and close all connections."""

@@ -387,7 +387,7 @@ class LocalStore(ProgressCalls, Reading):
 
     @property
     def is_followed(self) -> bool:
-        """True if a process follows this store now and builds its indexes."""
+        """True if a process follows this store now and builds its indexes: also this one, during a catch-up."""
         return locks.owner_is_live(self.layout.own(own.FOLLOWER_NAME))
 
     def lag(self) -> Lag:
@@ -569,6 +569,8 @@ class LocalStore(ProgressCalls, Reading):
                 self._reopening.close()
             if self._housekeeper is not None:
                 self._housekeeper.join()
+            if self._writing is not None:
+                self._writing.end_catch_ups()
         finally:
             # Also after an interrupt: nothing else would ever end the flushing thread.
             if self._writing is not None:

@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 from reput.config import StoreConfig, deletion_properties, parse_properties
 from reput.errors import DamagedStoreError
@@ -88,7 +88,7 @@ class Expiry:
         config: StoreConfig,
         view: StoreView,
         appender: LogAppender,
-        reputting: Lock,
+        reputting: RLock,
         notes: list[str],
     ) -> None:
         self._layout, self._view, self._appender, self._reputting = layout, view, appender, reputting

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
 
 from reput.config import StoreConfig
+from reput.errors import ClosedError
 from reput.files import forks, fs
 from reput.formats.own import files as own
 from reput.log.append.append import Flushed, LogAppender, LogStart
@@ -59,7 +61,8 @@ class StoreWriter:
         self.config = with_own_settings(layout, config)
         self._flushed, self._flushed_to_ms = flushed, 0
         self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
-        self._reputting = Lock()
+        # A listener of a catch-up, or a signal's handler, may close the store in the catch-up's own thread.
+        self._reputting, self._ends = RLock(), False
         owner = fs.owner_of(layout.root)
         notes += self._clean_up(opened, owner)
         fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
@@ -155,13 +158,35 @@ class StoreWriter:
 
     def refuse_catch_up(self) -> None:
         """Refuse what `catch_up_with` would refuse now; wait for another catch-up of this process."""
-        with self._reputting:
+        with self._alone():
             refuse_followed(self.layout, _DOES_THE_SAME)
 
     def catch_up_with(self, indexer: Indexer) -> CatchUp:
         """Have an indexer bring the durable indexes up to what is confirmed now."""
-        with self._reputting, follower_lock(self.layout, _DOES_THE_SAME):
+        with self._alone(), follower_lock(self.layout, _DOES_THE_SAME):
             return self._index(indexer)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait for the catch-ups and deletions of other threads, and keep them waiting.
+
+        Raises:
+            ClosedError: the store has been closed meanwhile.
+        """
+        with self._reputting:
+            if self._ends:
+                raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
+            yield
+
+    def await_catch_ups(self) -> None:
+        """Wait for the catch-ups and deletions of other threads. They hold the lock of a follower, too."""
+        with self._reputting:
+            pass
+
+    def end_catch_ups(self) -> None:
+        """Wait for the catch-ups and deletions of other threads, and begin no more."""
+        with self._reputting:
+            self._ends = True
 
     def _index(self, indexer: Indexer, *, keep_frontier: bool = False) -> CatchUp:
         """Do the work of `catch_up_with`, under its locks."""
@@ -215,7 +240,7 @@ class StoreWriter:
         """Delete a topic's queues, or one of them; return their ids."""
         key = self.view.key_of(topic, queue_id or 0)
         remedy = "It may be at these queues: end it first, then delete them"
-        with self._reputting, follower_lock(self.layout, remedy):
+        with self._alone(), follower_lock(self.layout, remedy):
             # Entries that are not indexed yet would come back after the deletion. Without a frontier the next opening
             # would take the end of the remaining queues for the frontier, and read the deleted messages after it.
             self._index(indexer, keep_frontier=True)
