@@ -22,7 +22,7 @@ from reput.broker.wire import pages
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.prometheus import CONTENT_TYPE
-from reput.formats.wire.remoting import IS_ONE_WAY
+from reput.formats.wire.remoting import IS_ONE_WAY, RemotingFrame, encode
 from support.metrics import Page
 
 if TYPE_CHECKING:
@@ -199,10 +199,10 @@ def test_without_a_port_there_are_no_metrics(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "status"),
-    [(b"GET / HTTP/1.1", 404), (b"POST /metrics HTTP/1.1", 405), (b"\x00\x01", 405), (b"GET", 404)],
+    [(b"GET / HTTP/1.1", 404), (b"POST /metrics HTTP/1.1", 405), (b"PRI * HTTP/2.0", 405), (b"GET", 404)],
 )
 def test_another_request_is_refused(broker: reput.RunningBroker, asked: bytes, status: int) -> None:
-    """Another path, another method and what is no HTTP have their status."""
+    """Another path, another method, HTTP/2 and a request without a path have their status."""
     with _connected(broker) as connection:
         connection.sendall(asked + b"\r\n\r\n")
         assert connection.recv(1 << 16).startswith(f"HTTP/1.1 {status} ".encode())
@@ -227,15 +227,28 @@ def test_a_request_that_never_ends_is_closed(broker: reput.RunningBroker, monkey
     assert Page.of(broker).value("reput_connections") == 0
 
 
-def test_tls_is_closed_at_once(broker: reput.RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """A client that speaks TLS to the page is closed before it says all, and the first one has a line that says so."""
+@pytest.mark.parametrize(
+    ("sent", "named", "remedy"),
+    [
+        (b"\x16\x03\x01", "it sent TLS", "ask for http://"),
+        (encode(RemotingFrame(R.HEART_BEAT)), "it sent a frame of the remoting protocol", "the broker's own address"),
+        (b"\x05\x01\x00", "it sent what is no request of HTTP", "the port of /metrics"),
+    ],
+    ids=["TLS", "remoting", "other"],
+)
+def test_another_protocol_is_closed_at_once(
+    broker: reput.RunningBroker, caplog: pytest.LogCaptureFixture, sent: bytes, named: str, remedy: str
+) -> None:
+    """A client that speaks another protocol to the page is closed before it says all; the first one has a line."""
     for _ in range(2):
         with _connected(broker) as connection:
-            connection.sendall(b"\x16\x03\x01")
+            connection.sendall(sent)
             with pytest.raises(ConnectionResetError):
                 _read_to_end(connection)
-    (line,) = [record for record in caplog.records if "TLS" in record.getMessage()]
-    assert (line.name, line.levelname, "http://" in line.getMessage()) == ("reput.broker", "WARNING", True)
+    (line,) = [record for record in caplog.records if "closed: " in record.getMessage()]
+    assert (line.name, line.levelname) == ("reput.broker", "WARNING")
+    assert named in line.getMessage()
+    assert remedy in line.getMessage()
     assert Page.of(broker).value("reput_connections") == 0
 
 

@@ -21,6 +21,9 @@ MAX_REQUEST: Final = 8192
 """The most bytes of a request's head."""
 PAGE_TIME_OUT_S: Final = 10.0
 """The time from a connection's begin to its end."""
+_TLS: Final = "TLS, and %s is plain HTTP; ask for http://"
+_REMOTING: Final = "a frame of the remoting protocol, and this is the port of %s; give clients the broker's own address"
+_NO_REQUEST: Final = "what is no request of HTTP, and this is the port of %s"
 
 
 class PageServer:
@@ -38,7 +41,7 @@ class PageServer:
         self._page = page
         self._served: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._has_met_tls = False
+        self._met: set[str] = set()
 
     async def start(self, listener: socket.socket) -> None:
         """Begin to serve."""
@@ -70,8 +73,8 @@ class PageServer:
             async with asyncio.timeout(PAGE_TIME_OUT_S):
                 if not is_one_too_many:
                     first = await reader.readexactly(1)
-                    if is_tls(first):
-                        self._note_tls(writer)
+                    if (other := _other_protocol(first)) is not None:
+                        self._note_other(writer, other)
                         return
                     writer.write(await self._answer(first + await reader.readuntil(b"\r\n\r\n")))
                 writer.close()
@@ -79,12 +82,12 @@ class PageServer:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a connection for %s has ended: %r", self._path, error)
 
-    def _note_tls(self, writer: asyncio.StreamWriter) -> None:
-        """Log a client that speaks TLS, once: a scraper comes again and again."""
-        if not self._has_met_tls:
-            self._has_met_tls = True
+    def _note_other(self, writer: asyncio.StreamWriter, sent: str) -> None:
+        """Log a client that speaks another protocol, once for each: it comes again and again."""
+        if sent not in self._met:
+            self._met.add(sent)
             remote = "{}:{}".format(*writer.get_extra_info("peername")[:2])
-            words = "%s: closed: it sent TLS, and %s is plain HTTP; ask for http://. Further ones are not logged"
+            words = f"%s: closed: it sent {sent}. Further ones are not logged"
             log.warning(words, remote, self._path, extra={"connection": None, "remote": remote, "code": None})
 
     async def _answer(self, head: bytes) -> bytes:
@@ -99,6 +102,16 @@ class PageServer:
             log.exception("%s: the page cannot be made", self._path)
             return _response(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"the broker's log has the error\n")
         return _response(HTTPStatus.OK, self._content_type, page, is_head=method == b"HEAD")
+
+
+def _other_protocol(first: bytes) -> str | None:
+    """Return what a client has sent, by its first byte; None for a request of HTTP."""
+    if is_tls(first):
+        return _TLS
+    if first == b"\x00":
+        # The length of a frame, which is below 16 MiB.
+        return _REMOTING
+    return None if first.isalpha() else _NO_REQUEST
 
 
 def _response(status: HTTPStatus, content_type: str, body: bytes, *, is_head: bool = False) -> bytes:
