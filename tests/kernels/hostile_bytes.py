@@ -34,9 +34,10 @@ from reput.kernels import (
     line_kernels,
     lookup_kernels,
 )
+from reput.kernels.compiled.client_batch import split_columns
 from reput.kernels.compiled.tools.crc import crc32
 from reput.kernels.layouts.batch import BatchAt
-from reput.kernels.layouts.client_batch import SPLIT_LAYOUT, most_rows
+from reput.kernels.layouts.client_batch import column_sizes, most_rows
 from reput.kernels.layouts.columns import (
     IN_QUEUE,
     Columns,
@@ -382,22 +383,15 @@ def run_split(chance: Random, place: Callable[[bytes], NDArray[np.uint8]]) -> No
         at = chance.randrange(len(data))
         data[at : at + 4] = chance.choice(LENGTHS).to_bytes(4)
     whole = bytes(data[: chance.choice((len(data), chance.randrange(len(data) + 1)))])
-    rows, body = most_rows(len(whole)), place(whole)
-    body_offsets, text_offsets = (guarded_array(rows + 1, np.int64) for _ in range(2))
-    bodies, texts = (guarded_array(len(whole), np.uint8) for _ in range(2))
-    flags = guarded_array(rows, np.int32)
-    split = vector_of(
-        SPLIT_LAYOUT,
-        data_at=address_of(body),
-        size=len(whole),
-        rows=0,
-        body_offsets_at=address_of(body_offsets),
-        bodies_at=address_of(bodies),
-        property_offsets_at=address_of(text_offsets),
-        properties_at=address_of(texts),
-        flags_at=address_of(flags),
-    )
-    client_kernels("compiled").split_batch(address_of(split))
+    body, topic = place(whole), place(chance.randbytes(chance.randrange(9)))
+    columns = [guarded_array(size, np.uint8) for size in column_sizes(len(whole), len(topic)).values()]
+    record = np.array([address_of(column) for column in columns], dtype=np.int64)
+    at, topic_at = address_of(body), address_of(topic)
+    rows = split_columns(address_of(record), at, at + len(whole), topic_at, len(topic), 3, 4)
+    assert rows <= most_rows(len(whole))
+    offsets, host = place(bytes(8 * max(rows, 0))), chance.randbytes(8)
+    out = guarded_array(max(rows * (2 * (len(host) + 8) + 1) - 1, 0), np.uint8)
+    client_kernels("compiled").join_ids(host, address_of(offsets), rows, address_of(out))
 
 
 def bend(chance: Random, offsets: NDArray[np.integer[Any]], often: float) -> None:

@@ -12,7 +12,7 @@ from reput import kernels
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import Host
-from reput.log.encode import client_batch, laid_out, queue_directory
+from reput.log.encode import client_batch, queue_directory
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log
@@ -35,9 +35,8 @@ MESSAGES = st.builds(
 @pytest.fixture(params=TWINS)
 def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The twin whose kernels the batches take."""
-    for module in (laid_out, queue_directory):
-        monkeypatch.setattr(module, "encode_kernels", lambda: kernels.encode_kernels(request.param))
-    monkeypatch.setattr(client_batch, "client_kernels", lambda: kernels.client_kernels(request.param))
+    monkeypatch.setattr(queue_directory, "encode_kernels", lambda: kernels.encode_kernels(request.param))
+    monkeypatch.setattr(client_batch, "lasting_kind", lambda: request.param)
     return str(request.param)
 
 

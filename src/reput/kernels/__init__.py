@@ -237,15 +237,21 @@ def encode_kernels(kind: str) -> EncodeKernels:
 
 
 class ClientKernels(NamedTuple):
-    """The kernel that splits clients' batches; its signature is in `reput.kernels.reference.client_batch`."""
+    """The kernels of clients' batches; signatures are in `reput.kernels.reference.client_batch`."""
 
-    split_batch: Callable[[int], int]
+    split_batch: Callable[[int, bytes, bytes, int, int], int]
+    join_ids: Callable[[bytes, int, int, int], int]
 
 
 @_KernelChoice
 def client_kernels(kind: str) -> ClientKernels:
-    """Return the kernel of clients' batches of that kind."""
-    return _all_of(ClientKernels, "client_batch", kind)
+    """Return the kernels of clients' batches of that kind."""
+    found = _all_of(ClientKernels, "client_batch", kind)
+    if kind == COMPILED:
+        from reput.kernels.compiled.tools.jit import entry_point
+
+        return ClientKernels(*map(entry_point, found))
+    return found
 
 
 class LookupKernels(NamedTuple):

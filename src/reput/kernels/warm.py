@@ -21,7 +21,6 @@ from reput.kernels import (
     table_kernels,
 )
 from reput.kernels.layouts.batch import BATCH_LAYOUT, BatchAt
-from reput.kernels.layouts.client_batch import SPLIT_LAYOUT
 from reput.kernels.layouts.columns import Columns, DecodeRules, ItemRange, PullRules
 from reput.kernels.layouts.fields import (
     COUNT_PAIRS,
@@ -37,7 +36,7 @@ from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
 from reput.kernels.layouts.lines import LineProgram, line_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.records import address_of, vector_of
+from reput.kernels.layouts.records import address_of
 from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlockAt, TableStateAt
 from reput.kernels.pack import pack_entries
 
@@ -125,12 +124,8 @@ def warm_encode_kernels() -> None:
 
 
 def warm_client_kernels() -> None:
-    """Call the kernel of clients' batches once, with a batch of no messages."""
-    offsets = np.zeros((2, 1), dtype=np.int64)
-    at = address_of(offsets)
-    fields = {"body_offsets_at": at, "property_offsets_at": at + offsets.itemsize}
-    split = vector_of(SPLIT_LAYOUT, **dict.fromkeys(SPLIT_LAYOUT.offsets, 0) | fields)
-    client_kernels().split_batch(address_of(split))
+    """Load the kernels of clients' batches: they are compiled as they are loaded."""
+    client_kernels()
 
 
 def warm_field_kernels() -> None:

@@ -6,7 +6,6 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from reput.formats.log.record import (
     Verdict,
     decode_message_id,
     decode_record,
-    encode_message_ids,
     encode_record,
     examine,
 )
@@ -195,9 +193,6 @@ def test_hosts_and_message_ids_as_text() -> None:
     assert (len(v4.message_id), len(v6.message_id)) == (32, 56)
     for record in (v4, v6):
         assert decode_message_id(record.message_id) == (record.store_host, record.physical_offset)
-        many = [record._replace(physical_offset=offset) for offset in (0, 0xABC, 1 << 62)]
-        places = np.array([one.physical_offset for one in many])
-        assert encode_message_ids(record.store_host.encode(), places).split(",") == [one.message_id for one in many]
     for other in ("", "0A", v4.message_id[1:], v4.message_id + "00", "Z" * 32, " " * 32):
         assert decode_message_id(other) is None
 

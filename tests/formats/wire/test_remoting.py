@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import pytest
@@ -56,6 +57,15 @@ def test_frames_come_back_however_they_are_cut(sent: list[RemotingFrame], data: 
         got += reader.feed(whole[begin:end])
     assert got == sent
     assert len(reader._rest) == 0
+
+
+@pytest.mark.parametrize(
+    "text", [",".join(["7F0000010000271A"] * 99), '"' * 300, "\\\n\x00" * 99, "é" * 300, "\x7f" * 300]
+)
+def test_a_long_field_is_json(text: str) -> None:
+    """Ids of a batch, and texts with characters to escape, come back from any reader of JSON."""
+    header = encode(RemotingFrame(0, fields={"msgId": text, "short": "x"}))[8:]
+    assert json.loads(header)["extFields"] == {"msgId": text, "short": "x"}
 
 
 @given(st.binary(max_size=200))

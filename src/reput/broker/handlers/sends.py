@@ -149,8 +149,11 @@ def _store_batch(broker: Broker, request: Request, header: SendHeader) -> Answer
         result = broker.store.put_messages(_messages_of(request, header), header.queue_id)
     if not result.status.is_stored:
         return _refusal(broker, result.status, result.reason)
-    broker.statistics.put(header.topic, MessageKind.NORMAL, len(result.sizes), int(result.sizes.sum()))
-    ids = broker.message_ids(result.physical_offsets)
+    places, sizes = result.physical_offsets, result.sizes
+    # One follows the other. Sums of numpy take ten times as long for so few.
+    size = int(places[-1]) - int(places[0]) + int(sizes[-1])
+    broker.statistics.put(header.topic, MessageKind.NORMAL, len(sizes), size)
+    ids = broker.message_ids(places)
     return _stored(result.status, ids, header.queue_id, int(result.queue_offsets[0]))
 
 

@@ -24,10 +24,11 @@ from reput.broker.wire.client_calls import ClientCalls
 from reput.broker.wire.connection import about
 from reput.broker.wire.refusals import RefusedError, refuse_as_busy
 from reput.errors import ReputError
-from reput.formats.log.record import encode_message_id, encode_message_ids
+from reput.formats.log.record import encode_message_id
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import FrameError
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
+from reput.log.encode.client_batch import join_message_ids
 from reput.log.encode.unique_keys import UniqueKeys
 from reput.store.metadata.tables import Table
 
@@ -112,7 +113,7 @@ class BrokerState:
 
     def message_ids(self, offsets: NDArray[np.int64]) -> str:
         """Return the ids of the messages at log offsets, with commas between."""
-        return encode_message_ids(self._host, offsets)
+        return join_message_ids(self._host, offsets)
 
     # --- work ----------------------------------------------------------------------------------
 

@@ -15,16 +15,12 @@ import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from reput.formats.layout import Field, Layout
 from reput.formats.log import properties as props
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.topics.system_topics import RETRY_PREFIX, SCHEDULE_TOPIC_UTF8, SYSTEM_PREFIX
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MAGIC_V1 = 0xDAA320A7 - (1 << 32)
 MAGIC_V2 = 0xDAA320AB - (1 << 32)
@@ -291,16 +287,6 @@ class Record(NamedTuple):
 def encode_message_id(store_host: bytes, physical_offset: int) -> str:
     """Return an offset message id: a record's store host and log offset (`MessageDecoder.createMessageId`)."""
     return (store_host + _LONG.pack(physical_offset)).hex().upper()
-
-
-def encode_message_ids(store_host: bytes, physical_offsets: NDArray[np.int64]) -> str:
-    """Return the ids of messages that have one store host, with commas between."""
-    import numpy as np
-
-    ends = physical_offsets.astype(HEAD.dtype["physical_offset"]).view(np.uint8).reshape(-1, _LONG.size)
-    ids = np.empty((len(ends), len(store_host) + _LONG.size), dtype=np.uint8)
-    ids[:, : len(store_host)], ids[:, len(store_host) :] = np.frombuffer(store_host, dtype=np.uint8), ends
-    return ids.tobytes().hex(",", ids.shape[1]).upper()
 
 
 def decode_message_id(text: str) -> tuple[Host, int] | None:

@@ -5,12 +5,15 @@ A layout (`reput.formats.layout`) gives each field its word, so no kernel and no
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.layout import Layout
+
+_first_byte: Any = c_char.from_buffer
 
 
 def words_of(layout: Layout, **fields: int) -> list[int]:
@@ -32,4 +35,9 @@ def vector_of(layout: Layout, **fields: int) -> NDArray[np.int64]:
 
 def address_of(array: NDArray[Any]) -> int:
     """Return the address of an array's first element; keep the array as long as the address is in use."""
-    return int(array.__array_interface__["data"][0])
+    try:
+        # numpy's own ways take five times as long.
+        return addressof(_first_byte(array))
+    except (TypeError, ValueError):
+        # No bytes, or bytes that cannot be written.
+        return int(array.__array_interface__["data"][0])

@@ -1,4 +1,4 @@
-"""The kernel of clients' batches in plain Python: the specification of `reput.kernels.compiled.client_batch`."""
+"""The kernels of clients' batches in plain Python: the specification of `reput.kernels.compiled.client_batch`."""
 
 from __future__ import annotations
 
@@ -8,42 +8,53 @@ from itertools import accumulate
 from reput.formats.layout import WORD_SIZE
 from reput.formats.log import properties as props
 from reput.formats.log.client_batch import decode_messages
+from reput.formats.log.record import encode_message_id
 from reput.kernels.layouts.client_batch import (
     BEGINNING,
     BROKEN,
-    SPLIT,
-    SPLIT_LAYOUT,
+    COLUMNS_LAYOUT,
     UNUSUAL,
     UNUSUAL_BEGINNINGS,
-    SplitAt,
+    ColumnsAt,
 )
 
 
-def split_batch(split: int) -> int:
-    """Split the body of a client's batch into columns; see `SPLIT_LAYOUT`.
+def split_batch(columns: int, body: bytes, topic: bytes, queue_id: int, born: int) -> int:
+    """Split the body of a client's batch into columns (`COLUMNS_LAYOUT`), with one topic, queue and time for all.
 
-    Properties get a separator after the last one. UNUSUAL: a property has no name or no value, or a name that may
-    change how the message is stored; then the columns are of no use.
+    Returns the number of messages, BROKEN or UNUSUAL. Properties get a separator after the last one. UNUSUAL: a
+    property has no name or no value, or a name that may change how the message is stored; then the columns are of no
+    use.
     """
-    fields = type(SplitAt)(*(_int64s(split, number)[0] for number in range(SPLIT_LAYOUT.word_count)))
-    messages = decode_messages(ctypes.string_at(fields.data_at, fields.size))
+    at = type(ColumnsAt)(*(_int64s(columns, number)[0] for number in range(COLUMNS_LAYOUT.word_count)))
+    messages = decode_messages(body)
     if messages is None:
         return BROKEN
     if not all(map(_are_usual, (message.properties for message in messages))):
         return UNUSUAL
-    texts = [_ended(message.properties) for message in messages]
-    columns = (
-        (fields.body_offsets_at, fields.bodies_at, [message.body for message in messages]),
-        (fields.property_offsets_at, fields.properties_at, texts),
+    texts = (
+        (at.body_offsets_at, at.bodies_at, [message.body for message in messages]),
+        (at.property_offsets_at, at.properties_at, [_ended(message.properties) for message in messages]),
+        (at.topic_offsets_at, at.topics_at, [topic] * len(messages)),
     )
-    for offsets_at, data_at, pieces in columns:
+    for offsets_at, data_at, pieces in texts:
         for row, offset in enumerate(accumulate(map(len, pieces), initial=0)):
             _int64s(offsets_at, row)[0] = offset
         ctypes.memmove(data_at, b"".join(pieces), sum(map(len, pieces)))
     for row, message in enumerate(messages):
-        ctypes.c_int32.from_address(fields.flags_at + 4 * row).value = message.flag
-    _int64s(split, SplitAt.rows)[0] = len(messages)
-    return SPLIT
+        ctypes.c_int32.from_address(at.flags_at + 4 * row).value = message.flag
+        _int64s(at.queue_ids_at, row)[0], _int64s(at.born_at, row)[0] = queue_id, born
+    return len(messages)
+
+
+def join_ids(host: bytes, offsets: int, rows: int, out: int) -> int:
+    """Write the ids of messages that have one store host to the address `out`, with commas between.
+
+    `offsets` is the address of their log offsets, int64. Returns the bytes written.
+    """
+    text = ",".join(encode_message_id(host, _int64s(offsets, row)[0]) for row in range(rows)).encode()
+    ctypes.memmove(out, text, len(text))
+    return len(text)
 
 
 def _int64s(address: int, place: int) -> ctypes.Array[ctypes.c_int64]:

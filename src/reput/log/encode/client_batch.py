@@ -13,17 +13,24 @@ import numpy as np
 
 from reput.formats.layout import WORD_SIZE
 from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
-from reput.kernels import client_kernels
+from reput.formats.paths import MAX_TOPIC_BYTES
+from reput.kernels import EncodeKernels, client_kernels, encode_kernels, lasting_kind
 from reput.kernels.layouts.batch import BatchAt, TextsAt
-from reput.kernels.layouts.client_batch import SPLIT, SPLIT_LAYOUT, SplitAt, most_rows
+from reput.kernels.layouts.client_batch import COLUMNS_LAYOUT, column_sizes
 from reput.kernels.layouts.records import address_of, vector_of
 from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from reput.formats.log.record import Host
+    from reput.log.encode.batch import Write
+    from reput.log.encode.message import PutManyResult
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+_KEPT_SIZE = 64 << 10
+"""The longest body for which columns are kept."""
 
 
 class SentBatch(NamedTuple):
@@ -47,64 +54,91 @@ class SentBatch(NamedTuple):
 
 
 class SplitColumns:
-    """The columns that a body is split into, in one buffer."""
+    """The columns that a body is split into, in one buffer.
 
-    def __init__(self, body: bytes) -> None:
-        rows = most_rows(len(body))
-        self._body = np.frombuffer(body, dtype=np.uint8)
-        offsets_size = WORD_SIZE * (rows + 1)
-        sizes = (offsets_size, offsets_size, 4 * rows, len(body), len(body))
-        self._buffer = np.empty(sum(sizes), dtype=np.uint8)
-        places = accumulate((address_of(self._buffer), *sizes))  # np.cumsum takes ten times as long for so few
-        self.body_offsets_at, self.property_offsets_at, self.flags_at, self.bodies_at, self.properties_at, _ = places
-        self._split = vector_of(
-            SPLIT_LAYOUT,
-            data_at=address_of(self._body),
-            size=len(body),
-            rows=0,
-            body_offsets_at=self.body_offsets_at,
-            bodies_at=self.bodies_at,
-            property_offsets_at=self.property_offsets_at,
-            properties_at=self.properties_at,
-            flags_at=self.flags_at,
-        )
-        self.are_split = client_kernels().split_batch(address_of(self._split)) == SPLIT
-        self.rows = int(self._split[SplitAt.rows])
+    Args:
+        size: the most bytes of a body.
+        topic_size: the most bytes of a topic.
+
+    Attributes:
+        at: The address of their record (`COLUMNS_LAYOUT`).
+        fields: The fields of a batch that lead to them; the batch fills in the others.
+    """
+
+    def __init__(self, size: int, topic_size: int) -> None:
+        self.size, self.topic_size = size, topic_size
+        sizes = column_sizes(size, topic_size)
+        # They cost no memory until they are filled.
+        self._buffer = np.empty(sum(sizes.values()), dtype=np.uint8)
+        # np.cumsum takes ten times as long for so few.
+        places = dict(zip(sizes, accumulate(sizes.values(), initial=address_of(self._buffer)), strict=False))
+        self._record = vector_of(COLUMNS_LAYOUT, **places)
+        self.at = address_of(self._record)
+        self.fields = fields = [0] * CALL_FIELDS
+        for place, offsets, data in (
+            (BatchAt.topic, "topic_offsets_at", "topics_at"),
+            (BatchAt.body, "body_offsets_at", "bodies_at"),
+            (BatchAt.properties, "property_offsets_at", "properties_at"),
+        ):
+            fields[place + TextsAt.offsets_at], fields[place + TextsAt.width] = places[offsets], WORD_SIZE
+            fields[place + TextsAt.data_at], fields[place + TextsAt.data_size] = places[data], sizes[data]
+        fields[BatchAt.queue_id_at], fields[BatchAt.queue_id_width] = places["queue_ids_at"], WORD_SIZE
+        fields[BatchAt.born_at], fields[BatchAt.flag_at] = places["born_at"], places["flags_at"]
+
+
+class BornHost(NamedTuple):
+    """A host as records hold it, in memory that kernels read."""
+
+    host: Host | None
+    memory: NDArray[np.uint8]
+    address: int
+
+    @classmethod
+    def of(cls, host: Host) -> BornHost:
+        """Return a host's."""
+        memory = np.frombuffer(host.encode(), dtype=np.uint8)
+        return cls(host, memory, address_of(memory))
 
 
 class ClientBatch(LaidOutBatch):
-    """A batch of a client, split into columns."""
+    """A batch of a client, split into columns.
 
-    def __init__(self, directory: QueueDirectory, sent: SentBatch, columns: SplitColumns) -> None:
-        topic, rows = sent.topic.encode(), columns.rows
-        size = len(sent.body)
-        self._sent, self._columns = sent, columns
-        self._topics = np.frombuffer(topic * rows, dtype=np.uint8)
-        self._topic_offsets = np.arange(0, len(topic) * rows + 1, len(topic), dtype=np.int64)
-        # The queue ids, and the times.
-        self._shared = np.empty((2, rows), dtype=np.int64)
-        self._shared[0], self._shared[1] = sent.queue_id, sent.born_timestamp
-        self._host = np.frombuffer(sent.born_host.encode(), dtype=np.uint8)
-        fields = [0] * CALL_FIELDS
+    Args:
+        directory: the queues of the log's writer.
+        kernels: the encode kernels.
+        sent: the batch.
+        columns: its columns, which have `rows` messages.
+        host: the host that created them.
+        free: gets the columns once the batch is stored.
+    """
+
+    def __init__(
+        self,
+        directory: QueueDirectory,
+        kernels: EncodeKernels,
+        sent: SentBatch,
+        columns: SplitColumns,
+        rows: int,
+        host: BornHost,
+        free: list[SplitColumns],
+    ) -> None:
+        self._sent, self._columns, self._host, self._free = sent, columns, host, free
+        fields = columns.fields
         fields[BatchAt.rows] = rows
-        for place, offsets_at, data_at, data_size in (
-            (BatchAt.topic, address_of(self._topic_offsets), address_of(self._topics), len(self._topics)),
-            (BatchAt.body, columns.body_offsets_at, columns.bodies_at, size),
-            (BatchAt.properties, columns.property_offsets_at, columns.properties_at, size),
-        ):
-            fields[place + TextsAt.offsets_at], fields[place + TextsAt.width] = offsets_at, WORD_SIZE
-            fields[place + TextsAt.data_at], fields[place + TextsAt.data_size] = data_at, data_size
-        shared_at = address_of(self._shared)
-        fields[BatchAt.queue_id_at], fields[BatchAt.queue_id_width] = shared_at, WORD_SIZE
-        fields[BatchAt.born_at] = shared_at + WORD_SIZE * rows
-        fields[BatchAt.flag_at] = columns.flags_at
         fields[BatchAt.sys_flag] = sent.sys_flag & ~_HOST_BITS | directory.host_bits & FLAG_STORE_HOST_V6
-        fields[BatchAt.born_host_at], fields[BatchAt.born_host_size] = address_of(self._host), len(self._host)
+        fields[BatchAt.born_host_at], fields[BatchAt.born_host_size] = host.address, len(host.memory)
         results = np.empty((3, rows), dtype=np.int64)
-        super().__init__(directory, fields, results, address_of(results))
+        super().__init__(directory, fields, results, address_of(results), kernels)
 
     def _queue_of(self, row: int) -> tuple[bytes, int]:  # noqa: ARG002 - all rows have one queue
         return self._sent.topic.encode(), self._sent.queue_id
+
+    def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
+        """Write the records and number them; see `CheckedBatch`."""
+        result = super().encode(write, position, offset, now_ms)
+        if self._columns.size == _KEPT_SIZE:
+            self._free.append(self._columns)
+        return result
 
 
 class ClientBatches:
@@ -112,6 +146,10 @@ class ClientBatches:
 
     def __init__(self, directory: QueueDirectory) -> None:
         self._directory = directory
+        kind = lasting_kind()
+        self._split, self._kernels = client_kernels(kind).split_batch, encode_kernels(kind)
+        self._free: list[SplitColumns] = []
+        self._last_host = BornHost(None, np.empty(0, dtype=np.uint8), 0)
 
     def batch(self, sent: SentBatch) -> ClientBatch | None:
         """Return the batch, checked and measured; None if it must be looked at message by message.
@@ -122,13 +160,40 @@ class ClientBatches:
         Raises:
             MessageRefusedError: One of the messages cannot be stored; the reason says which.
         """
-        columns = SplitColumns(sent.body)
-        if not columns.are_split:
+        topic = sent.topic.encode()
+        columns = self._columns(len(sent.body), len(topic))
+        rows = self._split(columns.at, sent.body, topic, sent.queue_id, sent.born_timestamp)
+        if rows <= 0:
             return None
-        batch = ClientBatch(self._directory, sent, columns)
+        batch = self._batch(sent, columns, rows)
         if not batch.lay_out():
             # An empty directory has room for the queue.
             self._directory = self._directory.fresh(1)
-            batch = ClientBatch(self._directory, sent, columns)
+            batch = self._batch(sent, columns, rows)
             batch.lay_out()
         return batch
+
+    def _columns(self, size: int, topic_size: int) -> SplitColumns:
+        """Return columns that no other batch has: kept ones, which are in the processor's cache, if they suffice."""
+        if size > _KEPT_SIZE or topic_size > MAX_TOPIC_BYTES:
+            return SplitColumns(size, topic_size)
+        try:
+            return self._free.pop()
+        except IndexError:
+            return SplitColumns(_KEPT_SIZE, MAX_TOPIC_BYTES)
+
+    def _batch(self, sent: SentBatch, columns: SplitColumns, rows: int) -> ClientBatch:
+        # A connection has one host for all its batches. Another thread may put another one in.
+        host = self._last_host
+        if host.host is not sent.born_host:
+            self._last_host = host = BornHost.of(sent.born_host)
+        return ClientBatch(self._directory, self._kernels, sent, columns, rows, host, self._free)
+
+
+def join_message_ids(store_host: bytes, physical_offsets: NDArray[np.int64]) -> str:
+    """Return the ids of messages that have one store host (as a record holds it), with commas between."""
+    rows, id_size = len(physical_offsets), 2 * (len(store_host) + WORD_SIZE)
+    out = np.empty((id_size + 1) * rows, dtype=np.uint8)
+    offsets = np.ascontiguousarray(physical_offsets, dtype=np.int64)
+    size = client_kernels().join_ids(store_host, address_of(offsets), rows, address_of(out))
+    return str(out.data[:size], "ascii")

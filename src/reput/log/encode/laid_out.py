@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reput.formats.log import properties as props
 from reput.formats.paths import MAX_QUEUE_ID
-from reput.kernels import encode_kernels
+from reput.kernels import EncodeKernels, encode_kernels
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal
 from reput.log.encode.batch import Write, numbers_of, raise_numbers
 from reput.log.encode.message import MessageRefusedError, PutManyResult, PutStatus, illegal
@@ -41,12 +41,20 @@ class LaidOutBatch(ABC):
         fields: the fields of the record that are the batch's own (`BATCH_LAYOUT`). Without a born host its messages
             are born where they are stored.
         results: three rows of int64 for each message, which the batch fills, and their address.
+        kernels: the encode kernels; None for those that suit the work.
     """
 
-    def __init__(self, directory: QueueDirectory, fields: list[int], results: NDArray[np.int64], at: int) -> None:
+    def __init__(
+        self,
+        directory: QueueDirectory,
+        fields: list[int],
+        results: NDArray[np.int64],
+        at: int,
+        kernels: EncodeKernels | None = None,
+    ) -> None:
         self.size = 0
         self._directory = directory
-        self._kernels = encode_kernels()
+        self._kernels = kernels or encode_kernels()
         self._rows = rows = fields[BatchAt.rows]
         self._scratch: BatchScratch = directory.scratch(rows)
         self._sizes, self._places, self._numbers = results
@@ -107,10 +115,10 @@ class LaidOutBatch(ABC):
         following = before
         if NO_OFFSET in before:
             following = [directory.topics.next_offset(topic, queue_id, offset) for topic, queue_id in queues]
-        directory.next_offsets[touched] = following
+        directory.set_next(touched, following)
         self._write(write, position, offset, now_ms)
         result = PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
-        numbers = directory.next_offsets[touched].tolist()
+        numbers = directory.next_of(touched)
         scratch.leave()
         raise_numbers(queues, numbers, before)
         return result

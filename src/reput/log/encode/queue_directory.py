@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from itertools import count
 from threading import Lock
 from typing import NamedTuple
@@ -113,6 +114,18 @@ class QueueDirectory:
         except IndexError:
             return BatchScratch(self, rows)
         return scratch if rows <= scratch.rows else BatchScratch(self, rows)
+
+    def set_next(self, rows: NDArray[np.int32], offsets: Sequence[int]) -> None:
+        """Set the next queue offsets of these rows."""
+        if len(rows) == 1:
+            # In a twentieth of the time.
+            self.next_offsets[rows[0]] = offsets[0]
+        else:
+            self.next_offsets[rows] = offsets
+
+    def next_of(self, rows: NDArray[np.int32]) -> list[int]:
+        """Return the next queue offsets of these rows."""
+        return [int(self.next_offsets[rows[0]])] if len(rows) == 1 else self.next_offsets[rows].tolist()
 
     def add(self, name: str, queue_id: int) -> bool:
         """Give a queue a row; return False if no row is left.
