@@ -56,6 +56,7 @@ fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
 nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
 	$(MAKE) --no-print-directory power-cuts
+	$(MAKE) --no-print-directory mutations
 	$(MAKE) --no-print-directory test-clients
 	$(MAKE) --no-print-directory fuzz
 
@@ -79,6 +80,10 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 .PHONY: power-cuts
 power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put, and CALL=31 CHOICE=5 for one state again
 	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT) --at $(AT))
+
+.PHONY: mutations
+mutations: setup  ## break promises in a copy of the source, see the tests find each, and write the table of docs/reliability.md; ONLY=stitch for some
+	$(WITH_JAVA) $(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.mutations $(if $(ONLY),--only "$(ONLY)")
 
 .PHONY: peer-rounds
 peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at random: ROUNDS=200 SEED=7 KIND=double PEER=broker (needs Maven)

@@ -230,6 +230,27 @@ def test_a_log_that_lost_its_end_is_told(tmp_path: Path) -> None:
         assert len(bodies(store)) == 15
 
 
+def test_a_log_that_another_writer_changed_below_the_frontier(tmp_path: Path) -> None:
+    """A broker cuts the log and writes other records of the same size: what it wrote is read, not what was indexed."""
+    path, cut = tmp_path / "s", tmp_path / "cut"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 10)
+    stores.copy(path, cut)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 10)
+    queues = stores.copy(cut / paths.CONSUME_QUEUE, tmp_path / "queues")
+    with reput.MessageStore.open(cut, CONFIG) as store:
+        put(store, 10, queue_id=1)
+        store.close(reput=False)
+    for name, changed in ((paths.COMMIT_LOG, cut / paths.COMMIT_LOG), (paths.CONSUME_QUEUE, queues)):
+        shutil.rmtree(path / name)
+        stores.copy(changed, path / name)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert [len(bodies(store, queue_id=queue_id)) for queue_id in (0, 1)] == [10, 10]
+        assert put(store, 1)
+    assert_sound(path, CONFIG)
+
+
 def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
     """A bad record that the checkpoint calls durable keeps the store from being written, and nothing changes."""
     path = tmp_path / "s"

@@ -1,0 +1,198 @@
+"""The list of mutations: a promise, the place in the source that keeps it, and the tests that fail without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCE = ROOT / "src" / "reput"
+
+
+class MutationError(Exception):
+    """A mutation does not fit the source any more; the text names both."""
+
+
+class Mutation(NamedTuple):
+    """One broken promise.
+
+    Attributes:
+        title: what is broken, in a few words.
+        promise: what the store promises.
+        file: the module below src/reput.
+        old: its text, which is there exactly once.
+        new: the text that breaks the promise.
+        tests: the tests that fail then, by file and function, also by case; at least one case of each fails.
+    """
+
+    title: str
+    promise: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def applied(self, source: str) -> str:
+        """Return the changed source.
+
+        Raises:
+            MutationError: the old text is not there exactly once.
+        """
+        found = source.count(self.old)
+        if found != 1:
+            raise MutationError(
+                f"{self.title}: src/reput/{self.file} has this text {found} times, and not once:\n{self.old}\n"
+                "The source has changed: give the mutation in tests/support/mutations/promises.py the new text"
+            )
+        return source.replace(self.old, self.new)
+
+
+MUTATIONS = (
+    Mutation(
+        "skip the sync of the log",
+        "With sync flush a put returns once its message is on the disk.",
+        "log/append/append_file.py",
+        "            fs.sync_data(self.descriptor)",
+        "            pass",
+        (
+            "faults/test_power_cuts.py::test_power_cut_at_every_call[put]",
+            "log/test_append_faults.py::test_a_flush_syncs_full_files_new_names_and_no_more",
+        ),
+    ),
+    Mutation(
+        "skip the sync of the log's folder",
+        "A message in a new file of the log is durable, its file's name included.",
+        "log/append/append.py",
+        "                    fs.sync_path(self.folder)",
+        "                    pass",
+        (
+            "faults/test_power_cuts.py::test_power_cut_at_every_call[roll]",
+            "log/test_append_faults.py::test_a_flush_syncs_full_files_new_names_and_no_more",
+        ),
+    ),
+    Mutation(
+        "forget a failed sync",
+        "After a sync has failed the log takes no more puts: what the disk has kept is unknown.",
+        "log/append/append.py",
+        "        self._stopped = self._stopped or stopped\n        self._end.shut()",
+        "        pass",
+        ("log/test_append_faults.py::test_a_failed_flush_is_never_forgotten",),
+    ),
+    Mutation(
+        "confirm before the flush",
+        "With sync flush readers see a message once it is durable.",
+        "log/append/append.py",
+        "self._confirm_writes = not settings.sync_flush and not buffered",
+        "self._confirm_writes = not buffered",
+        ("log/test_append.py::test_positions",),
+    ),
+    Mutation(
+        "leave out the blank record",
+        "A file of the log that is full ends with a blank record.",
+        "log/append/rolling.py",
+        "        file.memory[position : position + BLANK_SIZE] = encode_blank(left)",
+        "        pass",
+        ("log/test_append.py::test_a_file_ends_with_a_blank_record",),
+    ),
+    Mutation(
+        "leave the bytes after a cut",
+        "A cut log has zeros after its end: a stale record there would look like a new one.",
+        "store/write/cut.py",
+        "            zero(path, log.file_size, owner, max(0, end - start), min(log.file_size, end + written - start))",
+        "            pass",
+        ("store/test_recovery.py::test_torn_tail_is_cut",),
+    ),
+    Mutation(
+        "cut what was durable",
+        "A bad record that was once durable is damage, and never a reason to cut the log.",
+        "store/recover/recovery.py",
+        "    if known:\n        raise DamagedLogError(",
+        "    if False:\n        raise DamagedLogError(",
+        ("store/test_recovery.py::test_what_was_flushed_is_never_cut",),
+    ),
+    Mutation(
+        "rename before the sync",
+        "A small file is replaced whole: the old bytes or the new ones are there after a crash.",
+        "files/fs.py",
+        "            pwrite(descriptor, data, 0)\n            sync(descriptor)",
+        "            pwrite(descriptor, data, 0)",
+        ("faults/test_power_cuts.py::test_power_cut_at_every_call[progress]",),
+    ),
+    Mutation(
+        "swap without a sync of staging",
+        "New indexes go live once they are durable.",
+        "store/owner/swap.py",
+        "    fs.sync_tree(layout.staging(epoch))\n",
+        "",
+        ("faults/test_power_cuts.py::test_power_cut_at_every_call[rebuild]",),
+    ),
+    Mutation(
+        "write the intent after the renames",
+        "A rebuild that dies in its swap leaves the old indexes or the new ones, never a mix.",
+        "store/owner/swap.py",
+        "        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))\n"
+        "        _swap_all(layout, intent)",
+        "        _swap_all(layout, intent)\n"
+        "        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))",
+        ("faults/test_killed.py::test_killed_at_every_call[rename-kill]",),
+    ),
+    Mutation(
+        "believe any intent",
+        "An intent names parts of the store only: it cannot move files of others.",
+        "formats/own/files.py",
+        "        if not isinstance(part, str) or not is_swap_part(part):",
+        "        if not isinstance(part, str):",
+        ("faults/test_owners.py::test_hostile_intent",),
+    ),
+    Mutation(
+        "put the frontier one byte too far",
+        "The frontier is the end of the last indexed record, and reading goes on there.",
+        "pipeline/build/publish.py",
+        "        queue_offset=reached.end,",
+        "        queue_offset=reached.end + 1,",
+        ("faults/test_power_cuts.py::test_power_cut_at_every_call[reput]",),
+    ),
+    Mutation(
+        "trim one entry too many",
+        "A message is in the indexes or in the tail: always in one of them.",
+        "queue/tail.py",
+        "        if physical_offset < frontier_offset:",
+        "        if physical_offset <= frontier_offset:",
+        ("pipeline/follow/test_follow.py::test_steps_beside_a_writer",),
+    ),
+    Mutation(
+        "write the frontier before the indexes are durable",
+        "Indexes below the durable frontier are durable, and the log below them.",
+        "pipeline/build/publish.py",
+        "    layout.sync_log()\n    fs.sync_tree(layout.root)\n    last = reached.last",
+        "    last = reached.last",
+        ("faults/test_power_cuts.py::test_power_cut_at_every_call[reput]",),
+    ),
+    Mutation(
+        "call the log durable without a sync",
+        "The checkpoint calls a log durable that is durable.",
+        "pipeline/build/publish.py",
+        "        sync_log(log)\n",
+        "",
+        ("faults/test_swap.py::test_the_log_is_durable_before_the_checkpoint_that_says_so",),
+    ),
+    Mutation(
+        "write a checkpoint that is too new",
+        "The checkpoint has the time of the last record, so that RocketMQ keeps what is sound and cuts what is not.",
+        "pipeline/build/rebuild/new_state.py",
+        "new._replace(physic_msg_timestamp=last.last_store_timestamp,",
+        "new._replace(physic_msg_timestamp=last.last_store_timestamp + 1000,",
+        ("pipeline/build/rebuild/test_golden_rebuild.py::test_checkpoint_says_what_is_there",),
+    ),
+    Mutation(
+        "join splits without a proof",
+        "A parallel decoding equals one pass in order, also if a body imitates a record.",
+        "pipeline/split/stitch.py",
+        "    if not covered and result.first_record == expected:",
+        "    if not covered and result.first_record >= 0:",
+        (
+            "pipeline/split/test_imitation.py::test_any_border",
+            "pipeline/build/rebuild/test_parts_of_a_rebuild.py::test_stitch_decodes_a_wrong_split_again",
+        ),
+    ),
+)
