@@ -95,6 +95,26 @@ def test_a_rebuild_is_foretold(store: Path) -> None:
 
 
 @pytest.mark.golden
+@pytest.mark.parametrize("name", ["json", "lmq-rocksdb", "index-rocksdb"])
+def test_estimates_counted_the_zeros_of_the_last_file(name: str, tmp_path: Path) -> None:
+    """Counts are near those of the rebuild also if the last file is full of written zeros.
+
+    Light queues have entries, and messages that are rolled back have none.
+    """
+    store = golden.unpack(name, tmp_path)
+    for path in (store / "commitlog").iterdir():
+        path.write_bytes(path.read_bytes())
+    config = ["--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}"]
+    reported: dict[str, Any] = json.loads(call("rebuild", store, *config, "--dry-run", "--json").stdout)
+    report = reput.rebuild(store, spark=False, config=reput.StoreConfig(mapped_file_size_consume_queue=6000))
+    assert reported["log_bytes"] == pytest.approx(report.log_max_offset - report.log_min_offset, rel=0.01)
+    assert reported["messages"] == pytest.approx(report.messages, rel=0.1)
+    assert reported["queue_entries"] == pytest.approx(report.queue_entries, rel=0.1)
+    assert reported["index_items"] == pytest.approx(report.index_items, rel=0.1)
+    assert reported["index_entries"] == pytest.approx(report.index_entries, rel=0.1)
+
+
+@pytest.mark.golden
 def test_a_deletion_is_foretold(store: Path) -> None:
     """The queues and folders that a dry run names are gone after the deletion."""
     reported = json.loads(call("delete", store, "-t", "orders", "--dry-run", "--json").stdout)

@@ -136,7 +136,10 @@ def show_dry_run(
         output.say_lines("assumed", run.assumed)
         output.say_lines("note", run.notes)
     output.say_lines("warning", run.warnings)
-    output.say("dry run: nothing was changed. The log is not decoded, so damage in it would still stop the run")
+    output.say(
+        "dry run: nothing was changed. Counts are estimates from the first records of the newest log file; the rest of "
+        "the log is not decoded, so damage in it would still stop the run"
+    )
     return 0
 
 

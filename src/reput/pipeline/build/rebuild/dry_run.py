@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reput.config import StoreConfig
+from reput.dispatch.batch import group_by_queue
 from reput.files import fs
 from reput.formats.index import index_file
 from reput.formats.index.index_kinds import INDEX_DATABASE, INDEX_FILES
-from reput.formats.log import properties as props
+from reput.formats.log.record import CHECK_NONE
 from reput.formats.queue.consume_queue import ENTRY_SIZE
-from reput.log.read.files import LogFiles
-from reput.log.read.reader import first_records, mean_size
+from reput.kernels.layouts.columns import Columns
+from reput.log.read.files import LogFiles, written_end
+from reput.log.read.scan import LogWalk, WalkRules
 from reput.pipeline.build.rebuild.options import INDEX, QUEUES, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import PreparedRebuild, choose_source, find_buildable, prepare
 from reput.store.disk.folder_sizes import Replaced, measured
@@ -22,7 +25,7 @@ from reput.store.disk.placement import placement_settings
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 
-_SAMPLE_RECORDS = 1000
+_SAMPLE_BYTES = 1 << 19
 _PARTS_BYTES_A_MESSAGE, _PARTS_BYTES_AN_ITEM = 25, 4
 """Largest size of the parts that a rebuild leaves for its later stages while it runs."""
 _BYTES_A_DATABASE_ENTRY = 160
@@ -81,17 +84,17 @@ def dry_rebuild(root: Path | str, config: StoreConfig, options: RebuildOptions) 
 
 def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOptions) -> DryRun:
     log, settings = found.log, found.settings
-    log_bytes = sum(min(file.data_end, file.end) - file.start for file in log.files)
-    size, items_each = _sample(log, found.tag_items or INDEX_DATABASE in found.indexes)
-    messages = log_bytes // size if size else 0
+    log_bytes, sample = _bytes_written(log), _sample(found)
+    messages = round(log_bytes * sample.messages)
     of_queues, of_index = options.only != INDEX, INDEX_FILES in found.indexes
-    entries = messages * len(found.message_kinds) if of_queues else 0
-    items = int(messages * items_each) if of_index else 0
+    entries = round(log_bytes * sample.entries) if of_queues else 0
+    stored = round(log_bytes * sample.stored) if of_queues else 0
+    items = round(log_bytes * sample.items) if of_index else 0
     files = -(-items // max(1, settings.index_items - 1))
     index_bytes = files * index_file.file_size(settings.index_slots, settings.index_items)
-    database_entries = int(messages * items_each) if INDEX_DATABASE in found.indexes else 0
+    database_entries = round(log_bytes * sample.items) if INDEX_DATABASE in found.indexes else 0
     needed = (
-        entries * ENTRY_SIZE + index_bytes + database_entries * _BYTES_A_DATABASE_ENTRY + items * _PARTS_BYTES_AN_ITEM
+        stored * ENTRY_SIZE + index_bytes + database_entries * _BYTES_A_DATABASE_ENTRY + items * _PARTS_BYTES_AN_ITEM
     )
     needed += messages * _PARTS_BYTES_A_MESSAGE if of_queues else 0
     folders = [found.store.indexes[name].folder for name in (*found.indexes, *found.emptied)]
@@ -113,20 +116,53 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     return run
 
 
-def _sample(log: LogFiles, tag_items: bool) -> tuple[int, float]:
-    """Return the mean bytes of a record and its mean index items, of the first records of the newest file with any."""
-    records = first_records(log, _SAMPLE_RECORDS)
-    if not records:
-        return 0, 0.0
-    return mean_size(records), sum(_items_of(record.decode().properties, tag_items) for record in records) / len(
-        records
-    )
+def _bytes_written(log: LogFiles) -> int:
+    """Return the bytes of log up to the last one that is not zero: a broker makes files in full length, also ahead."""
+    written = 0
+    for file in reversed(log.files):
+        written += written_end(file.path, 0, file.size) if not written else file.size
+    return written
 
 
-def _items_of(properties: bytes, tag_items: bool) -> int:
-    named = props.decode_properties(properties)
-    return (
-        len(props.keys_of(named.get(props.KEYS, b"")))
-        + (props.UNIQUE_KEY in named)
-        + (tag_items and props.TAGS in named)
-    )
+class _LogYield(NamedTuple):
+    """The messages, queue entries and index items that a byte of log gives on average.
+
+    `stored` counts an entry once for each kind of queues that gets it.
+    """
+
+    messages: float = 0
+    entries: float = 0
+    stored: float = 0
+    items: float = 0
+
+
+def _sample(found: PreparedRebuild) -> _LogYield:
+    """Decode the first records of the newest file that has any, as the rebuild would."""
+    decode = found.settings.decoding(found.tag_items or INDEX_DATABASE in found.indexes)._replace(crc_check=CHECK_NONE)
+    rules = WalkRules(decode, _SAMPLE_BYTES, further=True)
+    for file in reversed(found.log.files):
+        records = entries = stored = items = size = 0
+        for piece in LogWalk(found.log, file.start, rules).pieces():
+            records += piece.columns.records
+            for count, kinds in _entries_of(found, piece.columns):
+                entries += count
+                stored += count * kinds
+            items += piece.columns.items
+            size += piece.offset - piece.begin
+            if size >= _SAMPLE_BYTES:
+                break
+        if records:
+            return _LogYield(records / size, entries / size, stored / size, items / size)
+    return _LogYield()
+
+
+def _entries_of(found: PreparedRebuild, columns: Columns) -> Iterator[tuple[int, int]]:
+    """Yield the entries that decoded records get in each queue, and how many of the kinds that are built get them."""
+    batch = group_by_queue(columns, found.settings.types)
+    kinds = [kind.name for kind in found.message_kinds]
+    placement = found.store.placement.of_kinds(kinds)
+    for row, key in batch.queues():
+        if getting := sum(placement.holds(kind, key.topic) for kind in kinds):
+            yield len(batch.queue_entries(row)) // ENTRY_SIZE, getting
+    if found.from_log:
+        yield sum(map(len, batch.batches.entries.values())), 1
