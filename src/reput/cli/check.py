@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from reput.pipeline.check.report import CheckReport
 
 DAMAGE = "damage"
+_WRONG_TYPES = {
+    "not-a-folder": "a file is where a folder belongs",
+    "not-a-file": "a folder is where a file belongs",
+}
 
 
 @click.command()
@@ -87,8 +91,9 @@ def _verdict_on_files(report: CheckReport) -> str:
             "not sound: the log has no record, and the indexes have. Is its disk mounted, and does storePathCommitLog "
             "name another folder? Where it is meant, `reput rebuild --empty-log` makes the indexes empty, too"
         )
-    if any(one.rule == "not-a-folder" for one in damage):
-        return "not sound: a file is where a folder belongs. Move it away, and check again"
+    for rule, words in _WRONG_TYPES.items():
+        if any(one.rule == rule for one in damage):
+            return f"not sound: {words}. Move it away, and check again"
     if all(one.rule.startswith("metadata-") for one in damage):
         return "not sound: topics, groups or offsets cannot be read; the log and its indexes agree, so do not rebuild"
     if not in_log:

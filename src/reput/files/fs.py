@@ -130,8 +130,11 @@ def size_of(path: Path | str) -> int:
 
 
 def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
-    """Return at most `limit` bytes of a file from `offset`; None if it does not exist."""
-    with errors_named(path, "read"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    """Return at most `limit` bytes of a file from `offset`; None if it does not exist, or is a folder."""
+    with (
+        errors_named(path, "read"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
+    ):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             pieces = []
@@ -568,9 +571,10 @@ def disk_use(path: Path | str) -> DiskUse:
 
 
 def modified_ms(path: Path | str) -> int | None:
-    """Return the time (ms) of a file's last change; None if it does not exist."""
+    """Return the time (ms) of a file's last change; None if it does not exist, or is a folder."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return os.stat(path).st_mtime_ns // 1_000_000
+        status = os.stat(path)
+        return None if stat.S_ISDIR(status.st_mode) else status.st_mtime_ns // 1_000_000
     return None
 
 

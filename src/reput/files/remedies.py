@@ -1,8 +1,9 @@
-"""Remedies for errors of the operating system, by error number."""
+"""Remedies for errors of the operating system, by error number, and for names of another type than a broker has."""
 
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 _RIGHTS = "Run as the user that owns the store (here {owner}), or give this user, {us}, the rights"
 NO_ACCESS = {
@@ -25,3 +26,13 @@ REMEDIES = {
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
 }
 """Other errors with a known remedy."""
+
+
+def not_a_file(path: Path) -> str:
+    """Return a sentence on a folder that is in the place of a file, with what helps."""
+    return f"{path}: not a file. {REMEDIES[errno.EISDIR]}"
+
+
+def not_a_folder(path: Path) -> str:
+    """Return a sentence on a file that is in the place of a folder, with what helps."""
+    return f"{path}: not a folder. {REMEDIES[errno.ENOTDIR]}"

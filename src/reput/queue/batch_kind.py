@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files.remedies import not_a_file
 from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue import queue_kinds
@@ -80,7 +81,8 @@ class BatchQueueFiles(QueueInFiles[BatchEntry]):
     def oddities(self, file_size: int | None = None) -> QueueOddities:  # noqa: ARG002 - as AnyQueue has it
         """Return the files with a wrong length or place; an empty last one is right."""
         files = self.folder.files
-        damage = [
+        damage = [not_a_file(path) for path in self.folder.not_files]
+        damage += [
             f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
             f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
             "Run `reput rebuild --only queue`"

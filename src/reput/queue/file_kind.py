@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.files import names as folder_names
 from reput.files.maps import MapCache
+from reput.files.remedies import not_a_file
 from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue import queue_kinds
@@ -84,7 +85,8 @@ class FileQueue(QueueInFiles[Entry]):
 
     def oddities(self, file_size: int | None = None) -> QueueOddities:
         """Return its files with a wrong length or place."""
-        notes, damage, empty, files = [], [], [], self.folder.files
+        notes, empty, files = [], [], self.folder.files
+        damage = [not_a_file(path) for path in self.folder.not_files]
         expected = file_size or next((file.size for file in files), 0)
         for number, file in enumerate(files):
             if file.size == 0 and number == len(files) - 1:

@@ -44,12 +44,16 @@ class QueueFile:
 
 @dataclass(frozen=True, slots=True)
 class QueueFolder:
-    """A queue on disk: its topic (as the folder is named), its id, and its files in order."""
+    """A queue on disk: its topic (as the folder is named), its id, and its files in order.
+
+    `not_files` are folders that have names of files.
+    """
 
     topic: str
     queue_id: int
     path: Path
     files: tuple[QueueFile, ...]
+    not_files: tuple[Path, ...] = ()
 
     @property
     def key(self) -> QueueKey:
@@ -111,14 +115,14 @@ def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
             ids.append(queue_id)
     for queue_id in sorted(ids):
         path = folder / str(queue_id)
-        yield QueueFolder(folder.name, queue_id, path, list_queue_files(path))
+        yield QueueFolder(folder.name, queue_id, path, *listed_files(path))
 
 
 def queue_folder(folder: Path, key: QueueKey) -> QueueFolder:
     """Return the folder of one queue, whether it exists or not; its topic must be a possible name of a folder."""
     topic = os.fsdecode(key.topic)
     path = folder / topic / str(key.queue_id)
-    return QueueFolder(topic, key.queue_id, path, list_queue_files(path))
+    return QueueFolder(topic, key.queue_id, path, *listed_files(path))
 
 
 def owns_queue_file(names: Sequence[str]) -> bool:
@@ -161,12 +165,21 @@ def zero(path: Path, size: int, owner: fs.Owner, begin: int, end: int) -> None:
 
 def list_queue_files(folder: Path) -> tuple[QueueFile, ...]:
     """Return the files of one queue, in order."""
-    files = []
+    return listed_files(folder)[0]
+
+
+def listed_files(folder: Path) -> tuple[tuple[QueueFile, ...], tuple[Path, ...]]:
+    """Return the files of one queue, in order, and the folders that have names of files."""
+    files, not_files = [], []
     for entry in fs.list_dir(folder):
-        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
-        if start is not None:
+        start = paths.parse_offset_name(entry.name)
+        if start is None:
+            continue
+        if entry.is_dir:
+            not_files.append(folder / entry.name)
+        else:
             files.append(QueueFile(folder / entry.name, start, entry.size))
-    return tuple(files)
+    return tuple(files), tuple(not_files)
 
 
 def valid_entries(data: bytes) -> int:

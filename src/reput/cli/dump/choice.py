@@ -16,7 +16,7 @@ chosen_queue_option = stores.queue_option("Only the queues with this id.")
 
 
 def log_of(store: StoreOnDisk) -> LogFiles:
-    """Return the files of the log, and show notes about them, and about files in the place of folders."""
-    for note in (*store.log.notes, *store.not_folders.values()):
+    """Return the files of the log, and show notes about them, and about names of another type."""
+    for note in (*store.log.notes, *store.wrong_type_texts):
         output.say(f"note: {note}")
     return store.log

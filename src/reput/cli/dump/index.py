@@ -57,7 +57,7 @@ def index(
         raise click.UsageError("-k and -t go together: the index has each key with its topic")
     config = options.config_of(config_path, assignments, store)
     on_disk = StoreOnDisk.find(store, config, Purpose.LOOK)
-    output.say_lines("note", [*on_disk.not_folders.values()])
+    output.say_lines("note", on_disk.wrong_type_texts)
     layout, files = on_disk.layout, on_disk.index_files
     frontier = None if files or file_name is not None else on_disk.frontier
     if frontier is not None and needs_no_index_file(frontier.index_offset, frontier.index_file):

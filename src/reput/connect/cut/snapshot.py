@@ -120,7 +120,7 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     has_queues = any(kind.is_present() for kind in store.kinds)
     queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if store.index_read.is_present else begin
-    notes = [*store.log.notes, *store.not_folders.values()]
+    notes = [*store.log.notes, *store.wrong_type_texts]
     return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=notes)
 
 

@@ -107,6 +107,10 @@ INTENT_NAME = "intent"
 EXPIRY_NAME = "expiry.conf"
 DELETED_NAME = "deleted"
 SINKS_NAME = "sinks"
+FILE_NAMES = (
+    *(WATERMARKS_NAME, FRONTIER_NAME, LOCK_NAME, FENCE_NAME, FOLLOWER_NAME, INTENT_NAME, EXPIRY_NAME, DELETED_NAME),
+)
+"""Our files that lie in the folder itself."""
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20

@@ -19,7 +19,7 @@ from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, note_out_of_order, outside_finding
 from reput.pipeline.check.judge import JudgeOfFiles, LackingQueue
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.queues import Mismatch, file_findings
+from reput.pipeline.check.queues import Mismatch, file_findings, not_file_findings
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
@@ -202,8 +202,9 @@ def _file_findings(check: Check, queue: BatchQueueFiles, log_end: int) -> None:
     size, files = check.job.batch_queue_file_size, queue.folder.files
     # A process that holds the store may be making the last file.
     is_made = bool(files) and check.job.judged_to is not None and files[-1].size != size
-    for found in file_findings(files, size, files[-1].start if is_made else None):
-        outside_finding(check, found, log_end)
+    found = file_findings(files, size, files[-1].start if is_made else None)
+    for one in (*found, *not_file_findings(queue.folder.not_files)):
+        outside_finding(check, one, log_end)
 
 
 def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[QueueOutcome]) -> None:

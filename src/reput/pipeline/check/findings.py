@@ -27,13 +27,15 @@ from reput.store.recover.known_good import why_known_good
 
 
 def folder_findings(check: Check) -> None:
-    """Report files in the place of folders, a second database of queues, and one that was copied in part.
+    """Report files in the place of folders and the reverse, and databases of queues that are two or copied in part.
 
     RocketMQ does not start with two databases.
     """
     layout = check.layout
-    for path, why in check.store.not_folders.items():
-        check.report.damage("not-a-folder", path, None, 1, why)
+    for one in check.store.wrong_types:
+        if one.is_of_queue:
+            continue
+        check.report.damage(one.rule, str(one.path), None, 1, one.text)
     if why := misplaced_database(layout):
         check.report.damage("two-databases", str(layout.other_queue_database), None, 1, why)
     if why := check.store.partial_database:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files.remedies import not_a_file
 from reput.formats.paths import offset_name
 from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey, QueueRange
 from reput.pipeline.check import ext as check_ext
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
 from reput.queue.compare import Compared
-from reput.queue.files import QueueFile, list_queue_files
+from reput.queue.files import QueueFile, list_queue_files, listed_files
 from reput.store.compare.queue_rules import entries_after, entries_before
 
 
@@ -52,7 +53,9 @@ def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck])
     found: list[QueueFinding] = []
     for queue in queues:
         made_to = queue.records.end * ENTRY_SIZE if job.judged_to is not None else None
-        found += file_findings(list_queue_files(Path(queue.folder)), job.queue_file_size, made_to)
+        files, not_files = listed_files(Path(queue.folder))
+        found += file_findings(files, job.queue_file_size, made_to)
+        found += not_file_findings(not_files)
         found += _outside_findings(job, log_min_offset, queue)
         found += check_ext.unit_findings(job, queue.records.key, queue.records.first, queue.records.end)
     return found
@@ -75,6 +78,11 @@ def file_findings(files: Sequence[QueueFile], file_size: int, made_to: int | Non
         if number and file.start != files[number - 1].start + file_size:
             detail = f"a file is missing between {files[number - 1].path.name} and this one"
             yield QueueFinding("queue-file-missing", place, None, 1, -1, detail)
+
+
+def not_file_findings(not_files: Sequence[Path]) -> Iterator[QueueFinding]:
+    """Yield the folders that have names of a queue's files."""
+    return (QueueFinding("not-a-file", str(path), None, 1, -1, not_a_file(path)) for path in not_files)
 
 
 def place_in_queue(folder: str, file_size: int, position: int) -> tuple[str, int]:

@@ -19,9 +19,9 @@ from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.compare.queue_diff import QueueDifference, queue_differences
 from reput.store.disk.kinds import kinds_beside, kinds_named
 from reput.store.disk.layout import find_store
-from reput.store.disk.not_folders import not_folders
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
+from reput.store.disk.wrong_types import wrong_types
 from reput.store.info.info import store_info
 from reput.store.info.use import look_at_use
 from reput.store.owner.holders import Who
@@ -70,7 +70,7 @@ def _sides(path: Path | str, config: StoreConfig | None, *, as_read: bool = Fals
         # All topics have queues of batches.
         kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
-        first = "".join(f"{text}. " for text in store.not_folders.values())
+        first = "".join(f"{text}. " for text in store.wrong_type_texts)
         raise ConfigError(
             f"{first}{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log"
         )
@@ -103,12 +103,12 @@ def _are_in_both(left: DiffSide, right: DiffSide, key: QueueKey) -> bool:
 def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:
     """Name the processes that hold the stores of these sides, and count the messages that no queue has yet.
 
-    Files in the place of folders are named, too.
+    Files in the place of folders and the reverse are named, too.
     """
     notes: list[str] = []
     for store in dict.fromkeys(side.store for side in sides):
         layout = find_store(store, config or StoreConfig())
-        notes += not_folders(layout).values()
+        notes += [one.text for one in wrong_types(layout)]
         holder = look_at_use(layout).holder
         if holder.who is Who.NOBODY:
             continue

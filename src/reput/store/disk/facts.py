@@ -24,7 +24,6 @@ from reput.store.disk.found_queues import FoundQueues
 from reput.store.disk.index_kinds import IndexChoice, all_indexes, choose_indexes
 from reput.store.disk.index_tags import tag_items_in_use
 from reput.store.disk.kinds import KindBeside, kinds_beside, kinds_named
-from reput.store.disk.not_folders import not_folders
 from reput.store.disk.placement import (
     FoundPlacement,
     ShownPlacement,
@@ -34,6 +33,7 @@ from reput.store.disk.placement import (
 )
 from reput.store.disk.purpose import BUILDS, MAKES_QUEUES, NEEDS_PRESENT_KINDS_ONLY, Purpose
 from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.disk.wrong_types import WrongType, wrong_types
 from reput.store.metadata.metadata import Metadata
 from reput.store.metadata.tables import Table
 from reput.store.metadata.topics import Topics, topics_of
@@ -72,9 +72,14 @@ class StoreFacts(FoundQueues):
         return highest
 
     @cached_property
-    def not_folders(self) -> dict[str, str]:
-        """A sentence on each file in the place of a folder, by its path; readers go on as if it were not there."""
-        return not_folders(self.layout)
+    def wrong_types(self) -> list[WrongType]:
+        """The files in the place of folders and the reverse; readers go on as if they were not there."""
+        return wrong_types(self.layout)
+
+    @property
+    def wrong_type_texts(self) -> list[str]:
+        """A sentence on each of them."""
+        return [one.text for one in self.wrong_types]
 
     @cached_property
     def unreadable_metadata(self) -> list[DamagedStoreError]:

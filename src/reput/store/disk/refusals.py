@@ -20,7 +20,6 @@ from reput.store.disk.layout import (
     refuse_several_log_paths,
     refuse_what_we_cannot_build,
 )
-from reput.store.disk.not_folders import refuse_not_folders
 from reput.store.disk.placement import unseen_queues
 from reput.store.disk.purpose import BUILDS, CHANGES, Purpose
 from reput.store.disk.queue_refusals import (
@@ -29,6 +28,7 @@ from reput.store.disk.queue_refusals import (
     refuse_odd_queue_files,
 )
 from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
+from reput.store.disk.wrong_types import refuse_wrong_types
 
 
 class _Refusal(NamedTuple):
@@ -79,7 +79,7 @@ _EARLY = (
         _READS_OR_EXTENDS | BUILDS | {Purpose.CHECK},
         lambda store: refuse_what_we_cannot_build(store.layout, store.config),
     ),
-    _Refusal(CHANGES, lambda store: refuse_not_folders(store.layout)),
+    _Refusal(CHANGES, lambda store: refuse_wrong_types(store.layout)),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),
     _Refusal(BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
     _Refusal(_LOOKS_FOR_KINDS, _refuse_other_kinds),

@@ -77,8 +77,8 @@ def store_info(
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(store, info)
-    info.damage += filter(None, [misplaced_database(layout), store.partial_database])
-    info.damage += store.not_folders.values()
+    info.damage += [text for text in (misplaced_database(layout), store.partial_database) if text]
+    info.damage += [one.text for one in store.wrong_types if not one.is_of_queue]
     _read_deleted(layout, log, info)
     ends = Ends()
     only = _chosen_topics(store, info, topics, most_topics)

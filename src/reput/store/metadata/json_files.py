@@ -21,7 +21,7 @@ from reput.store.metadata.tables import Content, MetadataSource, Table
 
 _SIZE_LIMIT = consumer_offset.SIZE_LIMIT
 _EDGE = 256
-_FILES = {Table.TOPICS: "topics.json", Table.GROUPS: "subscriptionGroup.json"}
+CONFIGURATION_FILES = {Table.TOPICS: "topics.json", Table.GROUPS: "subscriptionGroup.json"}
 MEMBERS = {Table.TOPICS: "topicConfigTable", Table.GROUPS: "subscriptionGroupTable"}
 """The member of the file that has the table."""
 _OLDER = {
@@ -56,7 +56,7 @@ class JsonFiles(MetadataSource):
 
     def place(self, table: Table) -> Path:
         """Return the file of a table; of offsets the other file if only that one is there."""
-        return self._folder / (self._offsets_name() if table is Table.OFFSETS else _FILES[table])
+        return self._folder / (self._offsets_name() if table is Table.OFFSETS else CONFIGURATION_FILES[table])
 
     def _offsets_name(self) -> str:
         names = (consumer_offset.FILE_NAME, consumer_offset.LMQ_FILE_NAME)

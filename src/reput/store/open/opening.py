@@ -36,7 +36,7 @@ class Opened:
     `writer` wrote the store then. `seconds` were spent on decoding the tail. `last_store_timestamp` (ms) is that of the
     log's last record, 0 if unknown. `is_short`: the log ends below an offset that was once known to be durable.
     `damage`: kinds of queues that cannot be read, each with what helps; other kinds answer, or the log. So it has files
-    in the place of folders, which are read as if they were not there.
+    in the place of folders and the reverse, which are read as if they were not there.
     """
 
     view: StoreView
@@ -79,8 +79,9 @@ def open_view(
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
-    texts = (*map(str, store.unreadable.values()), store.partial_database, *store.not_folders.values())
-    damage = [text for text in texts if text]
+    damage = [
+        text for text in (*map(str, store.unreadable.values()), store.partial_database, *store.wrong_type_texts) if text
+    ]
     try:
         verdict = view.follower.follow(confirmed())
     except TailFullError as error:

@@ -74,7 +74,8 @@ def finish_swap(layout: StoreLayout) -> bool:
 
 def pending_swap(layout: StoreLayout) -> bool:
     """Return True if a killed job left a swap for the next owner to finish."""
-    return fs.exists(layout.own(own.INTENT_NAME))
+    intent = layout.own(own.INTENT_NAME)
+    return fs.exists(intent) and not fs.is_dir(intent)
 
 
 def remove_leftovers(layout: StoreLayout) -> list[str]:

@@ -1,0 +1,114 @@
+"""Files where a broker or reput has folders, and folders where it has files.
+
+Readers go on as if nothing were there and name them, writers refuse. Queues may be very many: the first ones are looked
+at here, and `info` and `check` ask each queue (`QueueOddities`). RocksDB names those of its databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.files import names as folder_names
+from reput.files.backed_up import backup_of
+from reput.files.remedies import not_a_file, not_a_folder
+from reput.formats import paths
+from reput.formats.config import consumer_filter, consumer_offset, delay_offset, metadata_v1, metadata_v2
+from reput.formats.index.index_file import is_index_name
+from reput.formats.own import files as own
+from reput.formats.pending import order_info, pop_database, timer_checkpoint, timer_log, timer_wheel
+from reput.queue.files import QUEUES_ASKED, some_queues
+from reput.store.disk.layout import StoreLayout
+from reput.store.metadata.json_files import CONFIGURATION_FILES
+
+_FOLDERS_IN_CONFIG = (
+    metadata_v2.FOLDER,
+    metadata_v1.SINGLE_FOLDER,
+    *(place.folder for place in (metadata_v1.TOPICS, metadata_v1.GROUPS, metadata_v1.OFFSETS)),
+)
+_FOLDERS = (
+    *paths.QUEUE_FOLDERS,
+    paths.INDEX,
+    paths.INDEX_DATABASE,
+    paths.CONFIG,
+    *(f"{paths.CONFIG}/{name}" for name in _FOLDERS_IN_CONFIG),
+    timer_log.FOLDER,
+    pop_database.FOLDER,
+    paths.REPUT,
+)
+_FILES = (paths.CHECKPOINT, paths.ABORT, paths.LOCK, timer_wheel.FILE_NAME)
+_FILES_IN_CONFIG = (
+    *CONFIGURATION_FILES.values(),
+    consumer_offset.FILE_NAME,
+    consumer_offset.LMQ_FILE_NAME,
+    consumer_filter.FILE_NAME,
+    delay_offset.FILE_NAME,
+    order_info.FILE_NAME,
+    timer_checkpoint.FILE_NAME,
+)
+
+
+class WrongType(NamedTuple):
+    """A name of a store that is not what a broker or reput has there; `is_folder`: it is a folder, and no file.
+
+    `is_of_queue`: a queue has a file there.
+    """
+
+    path: Path
+    is_folder: bool
+    is_of_queue: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return a sentence on it, with what helps."""
+        return not_a_file(self.path) if self.is_folder else not_a_folder(self.path)
+
+    @property
+    def rule(self) -> str:
+        """Return the name of the finding."""
+        return "not-a-file" if self.is_folder else "not-a-folder"
+
+
+def wrong_types(layout: StoreLayout) -> list[WrongType]:
+    """Return the files in the place of folders, and the folders in the place of files."""
+    folders = (layout.root / name for name in _FOLDERS)
+    found = [WrongType(path, is_folder=False) for path in folders if folder_names.is_file(path)]
+    found += [WrongType(path, is_folder=True) for path in _places_of_files(layout) if fs.is_dir(path)]
+    for name in paths.QUEUE_FOLDERS:
+        for queue in some_queues(layout.root / name, QUEUES_ASKED):
+            found += [WrongType(path, is_folder=True, is_of_queue=True) for path in queue.not_files]
+    return found
+
+
+def _places_of_files(layout: StoreLayout) -> Iterator[Path]:
+    """Yield the paths of a store's files, and the folders that have names of files."""
+    yield from (layout.root / name for name in _FILES)
+    for name in _FILES_IN_CONFIG:
+        path = layout.root / paths.CONFIG / name
+        yield from (path, backup_of(path))
+    yield from (layout.own(name) for name in own.FILE_NAMES)
+    for folder in layout.log_folders or (layout.commit_log,):
+        yield from _folders_named(folder, _is_offset_name)
+    yield from _folders_named(layout.root / timer_log.FOLDER, _is_offset_name)
+    yield from _folders_named(layout.index, is_index_name)
+
+
+def _is_offset_name(name: str) -> bool:
+    return paths.parse_offset_name(name) is not None
+
+
+def _folders_named(folder: Path, is_name: Callable[[str], bool]) -> Iterator[Path]:
+    return (folder / name for name in sorted(folder_names.sub_folders(folder)) if is_name(name))
+
+
+def refuse_wrong_types(layout: StoreLayout) -> None:
+    """Refuse a store with a file in the place of a folder, or a folder in the place of a file.
+
+    Raises:
+        DamagedStoreError: there is one.
+    """
+    if found := [one.text for one in wrong_types(layout)]:
+        raise DamagedStoreError(f"{'; '.join(found)}. Nothing was changed")
