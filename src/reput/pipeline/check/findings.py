@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reput.files import fs
-from reput.formats.log.record import Verdict
+from reput.formats.log.record import Verdict, decode_record
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
-from reput.log.read.reader import confirmed_damage, file_of, written_bytes
+from reput.log.read.reader import confirmed_damage, file_of, good_record, written_bytes
 from reput.nearest import FEW, some
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
@@ -17,7 +17,7 @@ from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncov
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
-from reput.pipeline.split.stitch import Stitched
+from reput.pipeline.split.stitch import Stitched, time_regressions
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.frontier import Frontiers, marks_of
@@ -68,9 +68,31 @@ def log_findings(check: Check, stitched: Stitched) -> None:
             report.damage("log-record", *place, 1, f"{detail}; {known}, and a crash does not leave such an end")
         else:
             report.after_crash("log-torn-tail", *place, 1, detail)
+    if found := time_regressions(stitched.results):
+        report.remark(NOTE, "log-times", log_place(log, found.first)[0], found.times, found.text)
+    if not report.closed_cleanly:
+        _note_torn_properties(check, stitched)
     empty = [file for file in log.files if file.data_end == file.start]
     if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
         report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
+
+
+def _note_torn_properties(check: Check, stitched: Stitched) -> None:
+    """Note a last record whose properties end with zeros: a crash may have taken them.
+
+    The CRC of a record covers its body, so RocketMQ takes such a record for a good one.
+    """
+    last = next((one for one in reversed(stitched.results) if one.records), None)
+    if last is None:
+        return
+    record = good_record(check.log, last.last_record)
+    if record is not None and decode_record(record.data).properties.endswith(b"\0"):
+        file, _ = log_place(check.log, last.last_record)
+        detail = (
+            f"the properties of the last record, at log offset {last.last_record}, end with zeros: the crash may have "
+            "taken its tags and keys, which its CRC does not cover"
+        )
+        check.report.remark(NOTE, "log-torn-properties", file, 1, detail)
 
 
 def log_place(log: LogFiles, offset: int) -> tuple[str, int]:

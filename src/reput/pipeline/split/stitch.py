@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from reput.formats.log.record import Verdict
 from reput.formats.queue.consume_queue import QueueKey
@@ -32,6 +33,37 @@ class Stitched:
     decoded_again: list[int] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
     tainted: list[QueueKey] = field(default_factory=list)
+
+
+class TimeRegressions(NamedTuple):
+    """Records whose store time is below that of the record before: their number, and the log offset of the first."""
+
+    times: int
+    first: int
+
+    @property
+    def text(self) -> str:
+        """One sentence for people."""
+        return (
+            f"store times run backwards {self.times} times, first at log offset {self.first}: a clock was set back, or "
+            "stale records follow a shorter new tail"
+        )
+
+
+def time_regressions(results: Iterable[SplitResult]) -> TimeRegressions | None:
+    """Find where store times run backwards, inside splits and between two; None if they do not."""
+    newest, count, first = -1, 0, -1
+    for result in results:
+        if not result.records:
+            continue
+        inside = result.oddities.first_time_regression
+        count += result.oddities.time_regressions
+        if newest > result.first_store_timestamp:
+            count += 1
+            inside = result.first_record
+        first = inside if first < 0 else first
+        newest = result.last_store_timestamp
+    return TimeRegressions(count, first) if count else None
 
 
 def inferred_topics(results: Iterable[SplitResult]) -> frozenset[bytes]:

@@ -24,7 +24,7 @@ from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.build.stages.state import RangeQueues
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
-from reput.pipeline.split.stitch import Stitched
+from reput.pipeline.split.stitch import Stitched, time_regressions
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.retained import Retained, Shortened
 from reput.store.recover.known_good import why_known_good
@@ -148,23 +148,9 @@ def fill_report(
 
 
 def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:
-    newest = -1
-    for result in results:
-        if not result.records:
-            continue
-        first = result.oddities.first_time_regression
-        report.time_regressions += result.oddities.time_regressions
-        if newest > result.first_store_timestamp:
-            report.time_regressions += 1
-            first = result.first_record
-        if first >= 0 and report.first_time_regression is None:
-            report.first_time_regression = first
-        newest = result.last_store_timestamp
-    if report.time_regressions:
-        report.warnings.append(
-            f"store times run backwards {report.time_regressions} times, first at log offset "
-            f"{report.first_time_regression}: a clock was set back, or stale records follow a shorter new tail"
-        )
+    if found := time_regressions(results):
+        report.time_regressions, report.first_time_regression = found
+        report.warnings.append(found.text)
 
 
 def files_of(indexes: Sequence[IndexBuilt]) -> list[IndexFileResult] | None:
