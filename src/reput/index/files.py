@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.index import index_file
 from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
@@ -44,6 +45,13 @@ def read_header(path: Path) -> Header | None:
 def items_at(slots: int, number: int = 0) -> int:
     """Return the byte offset of item `number` in a file with `slots` slots."""
     return HEADER_SIZE + slots * SLOT_SIZE + number * ITEM_SIZE
+
+
+def chain_damage(path: Path, at: int, number: int, previous: int) -> DamagedStoreError:
+    """Return the error for item `number`, at byte `at`, whose link does not lead to an older item."""
+    return DamagedStoreError(
+        f"{path} at {at}: item {number} links to item {previous}, which is not older. Run `reput rebuild --only index`"
+    )
 
 
 def read_items(path: Path, slots: int, first: int, count: int) -> np.ndarray:

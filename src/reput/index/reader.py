@@ -20,7 +20,7 @@ from reput.formats.index.index_file import (
     file_size,
 )
 from reput.formats.java.hashing import index_key_hash
-from reput.index.files import IndexFileOnDisk, found_slots_and_items, items_at
+from reput.index.files import IndexFileOnDisk, chain_damage, found_slots_and_items, items_at
 
 _READ_ITEMS = 1 << 14
 
@@ -92,10 +92,7 @@ class IndexReader:
             yield found[0]
             previous = found[0].previous_item
             if previous >= number:
-                raise DamagedStoreError(
-                    f"{self.file.path} at {items_at(self.slots, number)}: item {number} links to item {previous}, "
-                    "which is not older. Run `reput rebuild --only index`"
-                )
+                raise chain_damage(self.file.path, items_at(self.slots, number), number, previous)
             number = previous
 
 

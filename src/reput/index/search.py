@@ -33,7 +33,7 @@ from reput.formats.index.index_file import (
 from reput.formats.index.index_kinds import INDEX_FILES
 from reput.formats.java.hashing import index_key_hash
 from reput.formats.log.record import Record
-from reput.index.files import IndexFileOnDisk, items_at, list_index_files
+from reput.index.files import IndexFileOnDisk, chain_damage, items_at, list_index_files
 from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
 _WORDS = "IndexFiles"
@@ -159,13 +159,17 @@ class FileIndexSearch:
 
         Items of records at or above log offset `below` do not count: the tail has them. `exact`: the first item of a
         file has the file's begin as its time. Its own time counts from the end of the file before, so RocketMQ reads it
-        too late by the time between the files, and leaves it out of ranges that it belongs to.
+        too late by the time between the files, and leaves it out of ranges that it belongs to. An end in the header
+        before the last item's time does not count either.
+
+        Raises:
+            DamagedStoreError: with `exact`: a chain of items does not lead to older ones, so some would not be found.
         """
         for path in reversed(self._paths):
             data = self._map(path).data
             header = Header(*HEADER.struct.unpack_from(data, 0))
-            if _overlaps(header, begin_ms, end_ms):
-                yield from self._chain(data, header, key_hash, begin_ms, end_ms, below, exact)
+            if begin_ms <= self._end_ms(data, header, exact) and header.begin_timestamp <= end_ms:
+                yield from self._chain(path, header, key_hash, begin_ms, end_ms, below, exact)
             if header.begin_timestamp < begin_ms:
                 return
 
@@ -179,9 +183,17 @@ class FileIndexSearch:
         found = self._maps.get(path.name)
         return found if found is not None else self._maps.open(path.name, str(path), self._size)
 
+    def _end_ms(self, data: memoryview, header: Header, exact: bool) -> int:
+        """Return the time (ms) up to which a file may have items; `exact`: at least that of its last item."""
+        last = min(header.index_count, self.items) - 1
+        if not exact or last < 1:
+            return header.end_timestamp
+        _, _, diff_s, _ = ITEM.struct.unpack_from(data, items_at(self.slots, last))
+        return max(header.end_timestamp, header.begin_timestamp + (int(diff_s) + 1) * 1000)
+
     def _chain(
         self,
-        data: memoryview,
+        path: Path,
         header: Header,
         key_hash: int,
         begin_ms: int,
@@ -189,6 +201,7 @@ class FileIndexSearch:
         below: int,
         exact: bool,
     ) -> Iterator[tuple[int, int]]:
+        data = self._map(path).data
         count = min(header.index_count, self.items - 1)
         (number,) = SLOT.struct.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         base = items_at(self.slots)
@@ -199,15 +212,15 @@ class FileIndexSearch:
             time = header.begin_timestamp + (0 if exact and number == 1 else diff_s * 1000)
             if found_hash == key_hash and begin_ms <= time <= end_ms and physical_offset < below:
                 yield physical_offset, time
+            if time < begin_ms:
+                return
             # A link that does not lead to an older item would lead in circles.
-            if time < begin_ms or previous >= number:
+            if previous >= number:
+                if exact:
+                    raise chain_damage(path, items_at(self.slots, number), number, previous)
                 return
             number = previous
 
     def close(self) -> None:
         """Close the maps."""
         self._maps.clear()
-
-
-def _overlaps(header: Header, begin_ms: int, end_ms: int) -> bool:
-    return begin_ms <= header.end_timestamp and header.begin_timestamp <= end_ms

@@ -15,6 +15,7 @@ from reput.connect.cut.disk_queue import DiskQueue
 from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.snapshot import Snapshot
 from reput.connect.options.selection import NumberRange, Selection
+from reput.errors import DamagedStoreError
 from reput.formats.index.index_database import entry_keys
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import CHECK_NONE
@@ -196,6 +197,8 @@ def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> K
         for topic in topics:
             for key in selection.searched_keys:
                 found.update(index.find(IndexQuestion(_bytes(topic), _bytes(key), snapshot.frontiers.both)))
+    except DamagedStoreError as error:
+        return KeyPlaces([], str(error))
     finally:
         index.close()
     position = selection.position

@@ -375,9 +375,9 @@ def find(topic, key, key_size, key_hash, slot_at, max_messages, buffer):
                             return _BUFFER_FULL
                         _put_place(buffer, free + PLACE_WORDS * taken, physical, size)
                         taken += 1
-            # A link that does not lead to an older item would lead in circles.
+            # A link that does not lead to an older item is damage, which the general way names.
             if previous >= number:
-                break
+                return _ASK
             number = previous
     return _take(buffer, free, taken)
 

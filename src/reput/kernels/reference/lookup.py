@@ -177,6 +177,8 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
         return ASK
     for file, header in zip(files, headers, strict=True):
         for physical in _offsets_of(index, file, header, index_key_hash(topic_bytes + b"#" + name)):
+            if physical is None:
+                return ASK
             number, position = divmod(physical, file_size)
             if not 0 <= physical < below or (log := _file(_word(index, WatchAt.log_at), number)) < 0:
                 continue
@@ -194,8 +196,8 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
     return _take(buffer, list(places.items()))
 
 
-def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:
-    """Yield the log offsets of the messages whose items have a hash, newest first."""
+def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int | None]:
+    """Yield the log offsets of the messages whose items have a hash, newest first; None for a damaged chain."""
     slots, count = _word(index, IndexAt.slots), min(header.index_count, _word(index, IndexAt.items) - 1)
     number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
     base = file + HEADER_SIZE + slots * SLOT_SIZE
@@ -205,8 +207,9 @@ def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterato
             return
         if found_hash == key_hash:
             yield physical
-        # A link that does not lead to an older item would lead in circles.
+        # A link that does not lead to an older item is damage, which the general way names.
         if previous >= number:
+            yield None
             return
         number = previous
 
