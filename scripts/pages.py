@@ -108,6 +108,15 @@ def _golden(name: str, folder: Path) -> Path:
         return golden.unpack(name, folder).rename(folder / "store")
 
 
+def _exhibit(number: str, folder: Path) -> Path:
+    """The state that a public issue left, from the museum."""
+    from support import golden, museum
+
+    with mock.patch.dict(os.environ):
+        golden.use_given(False)
+        return museum.make(number, folder)
+
+
 def _lost(folder: Path) -> None:
     store = _golden("basic", folder)
     shutil.rmtree(store / "consumequeue")
@@ -144,7 +153,7 @@ def _new(folder: Path) -> None:
 STORES: dict[str, Callable[[Path], object]] = {
     **{
         name: lambda folder, name=name: _golden(name, folder)
-        for name in ("basic", "crash", "batch", "double", "ext", "pending")
+        for name in ("basic", "crash", "batch", "double", "ext", "pending", "rocksdb")
     },
     "lost": _lost,
     "damaged": _damaged,
@@ -152,6 +161,8 @@ STORES: dict[str, Callable[[Path], object]] = {
     "new": _new,
 }
 """The stores that `<!-- store: NAME -->` makes; `new` has no store yet, and a file lines.txt."""
+EXHIBIT = "issue-"
+"""`<!-- store: issue-7355 -->` makes the state of that issue, from `tests/support/museum`."""
 
 
 # --- commands --------------------------------------------------------------------------------------
@@ -191,7 +202,10 @@ class Session(contextlib.ExitStack):
         """Make a new /data/store in place of what is there."""
         for path in self.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        STORES[store](self.folder)
+        if store.startswith(EXHIBIT):
+            _exhibit(store.removeprefix(EXHIBIT), self.folder)
+        else:
+            STORES[store](self.folder)
 
     def run(self, command: str) -> str:
         """Return what a command prints, both streams in their order."""
