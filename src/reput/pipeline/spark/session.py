@@ -227,8 +227,11 @@ def settings(master: str, extra_java: str = "", use_archive: bool = True) -> dic
     if extra_java:
         java.append(extra_java)
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    # Other users of the machine reach the loopback, too. Spark makes a secret of its own where all is in one process.
+    alone = {"spark.authenticate": "true"}
     return {
         **(local if master.startswith("local") else {}),
+        **(alone if master == "local" or master.startswith("local[") else {}),
         "spark.app.name": "reput",
         "spark.master": master,
         "spark.locality.wait": "0",
