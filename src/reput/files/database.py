@@ -29,7 +29,7 @@ from reput.errors import (
     ReputError,
     StoreLockedError,
 )
-from reput.files import forks, fs
+from reput.files import forks, fs, links
 from reput.files.closing import Closing
 from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
@@ -410,6 +410,7 @@ class DatabaseOwner(Closing):
     Raises:
         StoreLockedError: Another owner has it open for writing.
         ForkedStoreError: A parent process has opened a RocksDB.
+        AccessError: A file of the database is a link.
     """
 
     def __init__(
@@ -421,6 +422,8 @@ class DatabaseOwner(Closing):
         self._remedy = remedy
         self._owner = owner
         fs.make_dirs(folder, owner)
+        # RocksDB opens its files by itself, and follows links.
+        links.refuse_links(*(folder / entry.name for entry in fs.list_dir(folder) if entry.is_link))
         fs.make_dirs(logs, owner)
         cache = rocksdict.Cache(_CACHE_BYTES)
         options = _options(cache, create=True)

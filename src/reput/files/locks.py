@@ -56,7 +56,7 @@ def broker_lock(
     if _identity(path) in _held:
         raise StoreLockedError(_in_this_process(path))
     with fs.errors_named(path, "lock"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _mode_beside(path))
     try:
         with fs.errors_named(path, "lock"):
             try:
@@ -255,12 +255,17 @@ def closed_fence(path: Path, wait_s: float = 60.0) -> Iterator[None]:
         yield
 
 
+def _mode_beside(path: Path) -> int:
+    """Return the mode of a new lock file: a folder that is closed to others gives a file that is closed to them."""
+    return fs.owner_of(path.parent).file_mode & 0o644
+
+
 @contextlib.contextmanager
 def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     process = os.getpid()
     # A child that is forked in between would keep a copy that is never closed.
     with fs.errors_named(path, "lock"), forks.noting():
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _mode_beside(path))
         _flocks.add(descriptor)
     try:
         with fs.errors_named(path, "lock"):

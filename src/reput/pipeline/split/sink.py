@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from reput.files import fs
+from reput.files import fs, links
 from reput.formats.paths import offset_name
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.pipeline.split.job import Job
@@ -42,9 +42,20 @@ def place_entries(job: Job, runs: Iterable[tuple[QueueKey, EntryRun]]) -> list[Q
     return refused
 
 
+def refuse_linked_queue(job: Job, folder: str) -> None:
+    """Refuse to write into a live queue whose folder, or whose topic's, is a link; staging has no links.
+
+    Raises:
+        AccessError: it is one.
+    """
+    if job.live:
+        links.refuse_links(folder.rpartition("/")[0], folder)
+
+
 def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> None:
     """Write consecutive entries of a queue from queue offset `first` on."""
     folder = queue_path(job.queue_folder, key)
+    refuse_linked_queue(job, folder)
     position, file_size = first * ENTRY_SIZE, job.queue_file_size
     while entries:
         start = position // file_size * file_size

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError, NotAStoreError, ReputError, UnsupportedStoreError
-from reput.files import fs, names
+from reput.files import fs, links, names
 from reput.files.folders import make_durable_dir
 from reput.formats import paths
 from reput.formats.own import files as own
@@ -214,6 +214,17 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
         for path in _no_folders_among_queues(folder):
             if path.is_symlink() and path.is_dir():
                 raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
+
+
+def refuse_others_links(layout: StoreLayout) -> None:
+    """Refuse, as root, a store whose parts are links that another user has made; see `links.refuse_others_links`.
+
+    Raises:
+        AccessError: a part is such a link.
+    """
+    links.refuse_others_links(
+        layout.commit_log, *layout.queue_folders, layout.index, layout.index_database, layout.root / paths.CONFIG
+    )
 
 
 def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:

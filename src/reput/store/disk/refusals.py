@@ -17,6 +17,7 @@ from reput.store.disk.database_folder import misplaced_database, refuse_misplace
 from reput.store.disk.facts import StoreFacts
 from reput.store.disk.layout import (
     refuse_linked_indexes,
+    refuse_others_links,
     refuse_several_log_paths,
     refuse_what_we_cannot_build,
 )
@@ -80,6 +81,7 @@ _EARLY = (
         lambda store: refuse_what_we_cannot_build(store.layout, store.config),
     ),
     _Refusal(CHANGES, lambda store: refuse_wrong_types(store.layout)),
+    _Refusal(CHANGES, lambda store: refuse_others_links(store.layout)),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),
     _Refusal(BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
     _Refusal(_LOOKS_FOR_KINDS, _refuse_other_kinds),

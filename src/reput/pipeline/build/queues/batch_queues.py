@@ -30,7 +30,7 @@ from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.parts import BatchPart
-from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
+from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, refuse_linked_queue
 from reput.queue.batch_kind import BatchKind, order_of, take_batches
 
 
@@ -167,6 +167,7 @@ class _Builder:
             self._number += len(kept.entries)
 
     def _write(self, data: memoryview) -> None:
+        refuse_linked_queue(self._job, self.folder)
         size, position = self._job.batch_queue_file_size, self._number * BATCH_ENTRY_SIZE
         while data:
             start = position // size * size

@@ -9,7 +9,7 @@ from reput.files import fs
 from reput.formats.paths import offset_name
 from reput.formats.queue.consume_queue import BLANKS_AT_ONCE, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange, blank_end
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, write_entries
+from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, refuse_linked_queue, write_entries
 
 _QUEUES_A_TASK = 256
 
@@ -69,7 +69,9 @@ def blank_end_of_queue(job: Job, blank: QueueRange) -> int:
 def _blank_front(job: Job, blank: FrontBlank) -> int:
     in_file = job.queue_file_size // ENTRY_SIZE
     start = blank.first // in_file * in_file
-    path = f"{queue_path(job.queue_folder, blank.key)}/{offset_name(start * ENTRY_SIZE)}"
+    folder = queue_path(job.queue_folder, blank.key)
+    refuse_linked_queue(job, folder)
+    path = f"{folder}/{offset_name(start * ENTRY_SIZE)}"
     descriptor = fs.open_sized(path, job.queue_file_size, job.owner)
     try:
         with fs.errors_named(path, "write pre-blank entries"):

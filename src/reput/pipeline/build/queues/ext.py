@@ -40,7 +40,7 @@ from reput.formats.topics.lite_topics import is_light
 from reput.log.read.maps import LogMaps
 from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
+from reput.pipeline.split.sink import finish_folders, queue_path, refuse_linked_queue, write_entries
 from reput.queue.ext import ExtReader, place_units
 from reput.store.recover.ext_end import cut_units, end_of_units
 
@@ -168,6 +168,7 @@ class _QueueUnits:
         return units
 
     def _write(self, units: NDArray[np.uint8], offsets: NDArray[np.int64], ends: tuple[int, ...]) -> None:
+        refuse_linked_queue(self.job, self.folder)
         size = self.ext.file_size
         for end in ends:
             self._write_at(end // size * size, FILE_END, end % size)

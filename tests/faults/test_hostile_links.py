@@ -1,0 +1,107 @@
+"""Links in a store that somebody hands over: nothing is written or removed where they lead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import AccessError, ReputError, UnsupportedStoreError
+from reput.formats import paths
+from support import databases, golden, stores
+from support.users import NOBODY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes in stores of others")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def lead_out(store: Path, inside: str, target: Path) -> None:
+    """Move a part of a store to `target`, and let a link in its place lead there."""
+    shutil.move(store / inside, target)
+    (store / inside).symlink_to(target)
+
+
+@pytest.mark.parametrize("inside", [f"{paths.CONSUME_QUEUE}/orders", f"{paths.CONSUME_QUEUE}/orders/0"])
+def test_queues_behind_a_link_are_not_written(tmp_path: Path, inside: str) -> None:
+    """A put whose entries would go through a link is an error at the catch-up; what the link leads to stays."""
+    store = golden.unpack("basic", tmp_path)
+    lead_out(store, inside, tmp_path / "target")
+    before = content(tmp_path / "target")
+    with pytest.raises(ReputError):
+        _put_and_index(store)
+    assert content(tmp_path / "target") == before
+    for build in (reput.rebuild, lambda path, **options: reput.convert(path, to="rocksdb", **options)):
+        with pytest.raises(UnsupportedStoreError, match="a link to"):
+            build(store, spark=False)
+    assert content(tmp_path / "target") == before
+
+
+def _put_and_index(store: Path) -> None:
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True) as opened:
+        for _ in range(golden.QUEUE_FILE_ENTRIES):
+            opened.put_message(reput.Message("orders", b"body"))
+        opened.reput(spark=False)
+
+
+def test_a_deletion_does_not_follow(tmp_path: Path) -> None:
+    """The deletion of a topic whose folder is a link is refused, and no file is removed where it leads."""
+    store = golden.unpack("basic", tmp_path)
+    lead_out(store, f"{paths.CONSUME_QUEUE}/orders", tmp_path / "target")
+    before = content(tmp_path / "target")
+    with pytest.raises(ReputError), reput.MessageStore.open(store, stores.GOLDEN, create=True) as opened:
+        opened.delete_topic("orders")
+    assert content(tmp_path / "target") == before
+
+
+def test_an_expired_log_file_that_is_a_link(tmp_path: Path) -> None:
+    """An expired log file that is a link loses its name in the store; the file that it leads to stays."""
+    store = golden.unpack("basic", tmp_path)
+    first = f"{paths.COMMIT_LOG}/{paths.offset_name(0)}"
+    lead_out(store, first, tmp_path / "target")
+    os.utime(tmp_path / "target", (0, 0))
+
+    with reput.MessageStore.open(store, replace(stores.GOLDEN, file_reserved_time=1), create=True) as opened:
+        gone = opened.delete_expired(manual=True)
+    assert [name for name in gone if name.endswith(paths.offset_name(0))] != []
+    assert not (store / first).is_symlink()
+    assert (tmp_path / "target").stat().st_size == golden.LOG_FILE_SIZE
+
+
+def test_a_database_with_links_is_not_written(tmp_path: Path) -> None:
+    """RocksDB would write through a link among its files: such a database is not opened to write."""
+    store = golden.unpack("rocksdb", tmp_path)
+    folder = store / databases.rocksdb(store).folder.relative_to(store)
+    table = next(folder.glob("*.sst"))
+    lead_out(store, str(table.relative_to(store)), tmp_path / "target")
+    before = (tmp_path / "target").read_bytes()
+    with pytest.raises(AccessError, match="a link to"):
+        _put_and_index(store)
+    assert (tmp_path / "target").read_bytes() == before
+
+
+@as_root
+@pytest.mark.parametrize("part", [paths.COMMIT_LOG, paths.CONSUME_QUEUE, paths.INDEX, paths.CONFIG])
+def test_root_does_not_follow_links_of_others(tmp_path: Path, part: str) -> None:
+    """Root writes through no link that another user has made; a link of root's own is a choice of root's."""
+    store = golden.unpack("basic", tmp_path)
+    (store / part).mkdir(exist_ok=True)
+    lead_out(store, part, tmp_path / "target")
+    os.lchown(store / part, NOBODY, NOBODY)
+    before = content(tmp_path / "target")
+    with pytest.raises(AccessError, match="root writes through no link of others"):
+        reput.MessageStore.open(store, stores.GOLDEN, create=True)
+    assert content(tmp_path / "target") == before
+    os.lchown(store / part, 0, 0)
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True) as opened:
+        opened.put_message(reput.Message("orders", b"body"))
