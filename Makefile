@@ -93,6 +93,10 @@ peer-rounds: setup  ## reput and RocketMQ write one store alternately, killed at
 serve-rounds: setup  ## kill `reput serve` at random while RocketMQ's clients work with it: ROUNDS=200 SEED=7 FLUSH=SYNC_FLUSH CLIENTS=java (needs Maven and Go)
 	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m broker.clients.rounds $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH)) $(if $(CLIENTS),--clients $(CLIENTS))
 
+.PHONY: audit
+audit: setup  ## known vulnerabilities of the pinned packages, and a bill of materials in build/sbom.json
+	scripts/audit.sh $(PYTHON)
+
 .PHONY: lint
 lint: setup  ## style and types
 	$(PYTHON) -m ruff check $(SOURCES)
@@ -150,5 +154,5 @@ bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itse
 
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
-	rm -rf .venv .venv-3.* .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store site bench/work
+	rm -rf .venv .venv-3.* .venv-audit .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store site bench/work
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

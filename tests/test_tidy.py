@@ -143,6 +143,14 @@ FILES_ONLY_EXCEPT = {
     "kernels/compiled/cache.py": "numba's cache beside the source, below files/; no store is touched",
 }
 
+# Calls that would run what data says, and modules that would make objects of it: messages and files are data.
+NO_CODE_OF_DATA = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "importlib.import_module"}
+NO_CODE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "code", "jsonpickle"}
+# What may do so all the same, and why.
+CODE_EXCEPT = {
+    "pipeline/spark/engine.py": "tasks and their results, between Spark's driver and its workers",
+}
+
 # Functions that may be longer than that, how long, and why. A ratchet: lower it, never raise it.
 LONG_FUNCTIONS = {
     ("kernels/compiled/decode.py", "decode_range"): (
@@ -606,6 +614,49 @@ def test_only_files_touches_the_file_system() -> None:
 def test_forbidden_calls_are_seen(line: str, seen: bool) -> None:
     """The rule above knows writing from reading and paths from strings."""
     assert bool(list(forbidden_calls(ast.parse(line)))) == seen
+
+
+def code_of_data(tree: ast.Module) -> Iterator[str]:
+    """The places of a module that could run what data says: calls, a shell, and modules that make objects of bytes."""
+    for node in walked(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            named = [alias.name for alias in node.names]
+            module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found = NO_CODE_MODULES.intersection(name.split(".")[0] for name in named + module)
+            yield from (f"{node.lineno}: {name}" for name in sorted(found))
+        elif isinstance(node, ast.Call):
+            name = dotted(node.func)
+            if name in NO_CODE_OF_DATA:
+                yield f"{node.lineno}: {name}"
+            for word in node.keywords:
+                is_off = isinstance(word.value, ast.Constant) and word.value.value is False
+                if word.arg in ("shell", "allow_pickle") and not is_off:
+                    yield f"{node.lineno}: {name}({word.arg})"
+
+
+def test_no_data_is_run() -> None:
+    """Nothing evaluates, imports or unpickles what data says, and no shell is started, but as listed."""
+    found = {name_of(path): list(code_of_data(parsed(path))) for path in modules()}
+    assert {name for name, places in found.items() if places} == CODE_EXCEPT.keys(), found
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("eval(text)", True),
+        ("import pickle", True),
+        ("from pyspark import cloudpickle", True),
+        ("subprocess.run(words, shell=True)", True),
+        ("subprocess.run(words, shell=given)", True),
+        ("np.load(path, allow_pickle=True)", True),
+        ("subprocess.run(words, shell=False)", False),
+        ("re.compile(text)", False),
+        ("model.eval()", False),
+    ],
+)
+def test_code_of_data_is_seen(line: str, seen: bool) -> None:
+    """The rule above knows built-in calls from methods of the same name."""
+    assert bool(list(code_of_data(ast.parse(line)))) == seen
 
 
 def test_kinds_of_queues_are_not_named() -> None:
