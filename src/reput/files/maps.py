@@ -11,7 +11,9 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.errors import ReputError
 from reput.files import fs
+from reput.files.descriptors import has_more_files
 from reput.files.holes import Holes
 from reput.kernels.layouts.lookup import FIRST_FILE, FileTableAt
 from reput.kernels.layouts.records import address_of
@@ -37,7 +39,12 @@ class MapCache:
         Raises:
             ReputError: The file is missing, or shorter.
         """
-        array = fs.map_file(path, size, self._holes)
+        try:
+            array = fs.map_file(path, size, self._holes)
+        except ReputError as error:
+            if not has_more_files(error):
+                raise
+            array = fs.map_file(path, size, self._holes)
         with self._lock:
             self._maps[key] = array
             while len(self._maps) > self.most:

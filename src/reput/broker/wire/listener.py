@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import ipaddress
 import resource
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from reput.errors import ConfigError
+from reput.files.descriptors import raise_limit
 
 LOCALHOST = "127.0.0.1"
 SPARE_HANDLES: Final = 256
@@ -71,13 +71,7 @@ def _remedy(error: OSError) -> str:
 
 def raise_handle_limit(connections: int) -> None:
     """Let this process open files for a number of connections, and for the store, if the system allows it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _FOR_STORE
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    raise_limit(connections + _FOR_STORE)
 
 
 def leaves_handles(handle: int) -> bool:
