@@ -27,9 +27,10 @@ say "build/sbom.json has $(grep -c '"bom-ref"' build/sbom.json) components"
 
 status=0
 said=$("$TOOLS/bin/pip-audit" --requirement constraints.txt --no-deps --disable-pip --progress-spinner off 2>&1) || status=$?
-printf '%s\n' "$said"
-if [ "$status" != 0 ] && ! grep -q '^Found [0-9]* known vulnerabilit' <<<"$said"; then
+if [ "$(grep -c 'could not be audited' <<<"$said")" -ge "$(grep -c == constraints.txt)" ] ||
+    { [ "$status" != 0 ] && ! grep -q '^Found [0-9]* known vulnerabilit' <<<"$said"; }; then
     say "the vulnerabilities were not looked up: their data cannot be had here"
     exit 0
 fi
+printf '%s\n' "$said"
 exit "$status"
