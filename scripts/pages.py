@@ -53,6 +53,9 @@ _CHANGING = re.compile(
 )
 
 
+_OF_SLOW_MACHINES = re.compile(r"note: decoding .* took ")
+
+
 def main(names: list[str]) -> None:
     """Bring the named pages, or all and the picture, up to date."""
     for page in [Path(name).resolve() for name in names] or pages():
@@ -91,9 +94,9 @@ def without_changing(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Output without colours, and without blanks at the ends of lines."""
+    """Output without colours, blanks at the ends of lines, and notes that only a slow machine has."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return "".join(f"{line.rstrip()}\n" for line in lines if not _OF_SLOW_MACHINES.match(line))
 
 
 # --- stores ----------------------------------------------------------------------------------------

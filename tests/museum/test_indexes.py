@@ -12,12 +12,21 @@ from reput.errors import DamagedStoreError
 from reput.formats.index.index_file import decode_header
 from reput.formats.java.hashing import index_key_hash
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.kernels import SWITCH, kernels
 from support import golden, museum, opened, stores
 from support.checked import assert_sound, rules_of
 from support.records import START_TIME_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _chosen_again() -> Iterator[None]:
+    """Forget the chosen kernels after a test."""
+    yield
+    kernels.cache_clear()
 
 
 def found_keys(store: Path, **options: object) -> dict[str, list[int]]:
@@ -64,8 +73,11 @@ def test_10656_an_end_time_that_is_the_begin_time(tmp_path: Path) -> None:
             assert [int(one.body) for one in found] == list(range(first, len(stored)))
 
 
-def test_2144_a_chain_that_turns_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["compiled", "reference"])
+def test_2144_a_chain_that_turns_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """A chain that leads to itself is an error, unless nothing was to be found after that item: no answer lacks any."""
+    monkeypatch.setenv(SWITCH, kind)
+    kernels.cache_clear()
     store = museum.make("2144", tmp_path)
     assert ("damage", "index-chain") in rules_of(store)
     wanted = found_keys(golden.shared("basic"))

@@ -1,0 +1,114 @@
+"""Bytes, names and values that formats refuse, each with its sentence: the branches that no store here takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from reput.errors import DamagedStoreError
+from reput.formats.layout import Field, Layout
+from reput.formats.own import files as own
+from reput.formats.own.part_file import PartKind, decode_head, encode_head
+from reput.formats.pending.order_info import decode_order_info
+from reput.formats.queue.batch_consume_queue import BatchEntry
+from reput.formats.queue.consume_queue import Entry
+from reput.formats.topics.topic_names import topic_fault
+from reput.formats.wire.bodies import QueueName, queues_of, write_queue_table
+
+KIND = PartKind("test", {"a": "i8", "b": "i4"}, {"c": "u1"})
+
+
+def test_columns_of_a_part_are_equally_long() -> None:
+    """Columns of rows that differ in length are refused; others may have any length."""
+    with pytest.raises(ValueError, match="equally long"):
+        encode_head(KIND, [3, 4, 1])
+    assert decode_head(KIND, encode_head(KIND, [3, 3, 5]), KIND.places([3, 3, 5])["c"].end + 7 & ~7)["c"].length == 5
+
+
+@pytest.mark.parametrize(
+    ("head", "size", "said"),
+    [
+        (b"", 0, "ends at byte 0"),
+        (bytes(KIND.head_size), 1000, "is not the head of a part of kind test"),
+        (encode_head(KIND, [3, 3, 5]), 1000, "its head says"),
+        (encode_head(KIND, [3, 3, 2000]), 1000, "is not the head of a part"),
+    ],
+)
+def test_no_part(head: bytes, size: int, said: str) -> None:
+    """Bytes that are no part, or not a whole one, say why."""
+    with pytest.raises(ValueError, match=said):
+        decode_head(KIND, head, size)
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        (" ", "is blank"),
+        ("a b", "contains illegal characters"),
+        ("t" * 128, "topic: " + "t" * 128),
+        ("%DLQ%" + "g" * 300, "DLQ or Retry topic"),
+        ("orders", None),
+        ("%RETRY%group", None),
+    ],
+)
+def test_names_of_topics(topic: str, said: str | None) -> None:
+    """A name that brokers refuse has RocketMQ's words, and others have none."""
+    fault = topic_fault(topic)
+    assert fault is None if said is None else fault is not None and said in fault
+
+
+def test_queues_of_a_client() -> None:
+    """Queues in a client's JSON are taken; what is no queue is left out, and keys of tables are written as queues."""
+    good = {"brokerName": "b", "queueId": 1, "topic": "t"}
+    assert queues_of([good, 1, {**good, "queueId": "1"}, {**good, "topic": None}]) == [QueueName("b", 1, "t")]
+    assert queues_of("no list") == []
+    written = write_queue_table({"table": {QueueName("b", 1, "t"): 7}})
+    assert written == b'{"table":{{"brokerName":"b","queueId":1,"topic":"t"}:7}}'
+
+
+def test_words_are_whole() -> None:
+    """Fields that do not begin at a word have no number of a word."""
+    with pytest.raises(ValueError, match="whole words"):
+        _ = Layout("odd", "here", [Field("a", "i", ""), Field("b", "q", "")]).words
+
+
+def test_values_of_entries() -> None:
+    """Entries of both kinds say what their tags codes mean."""
+    assert Entry(0, 91, -(1 << 40)).values() == {
+        "physical_offset": 0,
+        "size": 91,
+        "tags_code": -(1 << 40),
+        "pre_blank": False,
+        "ext": True,
+    }
+    batch = BatchEntry(0, 91, 5, 1, 10, 3)
+    assert (batch.is_pre_blank, batch.is_ext) == (False, False)
+    assert "base_offset" not in batch.values()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[]", "table of pops"),
+        (b'{"table": [1]}', "table of pops"),
+        (b'{"table": {"t@g": {"x": {}}}}', "is not a pop"),
+        (b'{"table": {"t@g": {"0": {"o": 1}}}}', "is not a pop"),
+        (b'{"table": {"t@g": {"0": {"popTime": "x"}}}}', "is not a pop"),
+    ],
+)
+def test_no_pops(data: bytes, said: str) -> None:
+    """Bytes that are no file of pops are damage, which names its place."""
+    with pytest.raises(DamagedStoreError, match=f"here: damaged.*{said}"):
+        list(decode_order_info(data, "here"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version": 99, "queues": []}',
+        b'{"version": 1, "queues": [{"topic": 1, "queue_id": 0, "offset": 0, "done": true}]}',
+    ],
+)
+def test_no_deleted_queues(data: bytes) -> None:
+    """A list of deleted queues of another version, or with other values, is damage."""
+    with pytest.raises(DamagedStoreError, match="deleted"):
+        own.decode_deleted(data, "reput/deleted")
