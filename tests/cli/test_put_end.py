@@ -26,7 +26,7 @@ from reput.errors import AccessError, ConfigError, FlushError, NoSpaceError, Sto
 from reput.files import locks
 from reput.formats import paths
 from reput.formats.own import files as own
-from reput.store import message_store
+from reput.store import putting
 from support import disks
 from support.checked import assert_sound
 from support.disks import spoiled_disk
@@ -76,7 +76,7 @@ def skip_of(text: str) -> int:
 @contextlib.contextmanager
 def a_follower(path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """A follower that holds the indexes, and does not get on."""
-    patch.setattr(message_store, "TAIL_WAIT_S", 0.1)
+    patch.setattr(putting, "TAIL_WAIT_S", 0.1)
     put_messages = reput.MessageStore.put_messages
 
     def put_after_a_full_tail(store: reput.MessageStore, *arguments: Any) -> Any:

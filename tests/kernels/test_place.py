@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
+import sys
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,9 +15,10 @@ from reput import kernels
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE
 from reput.formats.log.record import Host, Record, decode_record, encode_record
-from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST
+from reput.kernels.layouts.place import OWN_HOST
 from reput.log.append.log_end import LogEnd
 from reput.log.encode.encode import RecordEncoder, number_of_host
+from reput.log.encode.message import PutResult, PutStatus
 from reput.log.encode.topics import NO_OFFSET, TopicState, TopicTable
 from support.twins import TWINS
 
@@ -24,32 +27,78 @@ BORN_NUMBER = int.from_bytes(BORN.encode(), "big", signed=True)
 V4, V6 = Host(b"\x7f\0\0\1", 10911), Host(bytes(range(16)), -1)
 FILE_START, ROOM, MAX_BODY = 1 << 33, 2000, 700
 NUMBERS = (5, NO_OFFSET, (1 << 40) + 1)
+PROPERTIES = "a\x01b\x02TAGS\x01sch\u00f6n\x02KEYS\x01k\x02UNIQ_KEY\x01u\x02".encode()
 TOPICS = ("orders", "订单" * 30)
+
+
+class Name(str):
+    """A text of a class of its own, as enums of texts are."""
+
+    __slots__ = ()
 
 
 class Put(NamedTuple):
     """The arguments of a call, but for addresses."""
 
     topic: int
-    queue_id: int
-    flag: int
-    born: int
+    queue_id: Any
+    flag: Any
+    born: Any
     now_ms: int
-    body: bytes
-    properties: bytes
+    body: Any
+    tags: Any = None
+    keys: Any = None
+    unique_key: Any = None
+    properties: Any = None
     born_host: int = OWN_HOST
 
 
+texts = st.sampled_from(
+    (
+        None,
+        None,
+        "t",
+        "tag",
+        "sch\u00f6n",
+        "\u8ba2\u5355" * 9,
+        "",
+        "a b",
+        "a\x01",
+        "\x02",
+        "x" * 70 + "\x01",
+        "\udc80",
+        5,
+        b"t",
+        ("k",),
+    )
+) | st.text(max_size=80)
 puts = st.builds(
     Put,
     st.integers(0, 1),
-    st.sampled_from((0, 0, 1, 2, 3, -1, 1 << 62)),
-    st.sampled_from((0, 7, -(1 << 31), (1 << 31) - 1, 1 << 31)),
-    st.sampled_from((NOW, 0, -1, (1 << 63) - 1)),
+    st.sampled_from((0, 0, 0, 1, 2, 3, -1, 1 << 62, 1 << 64, True, "0", None)),
+    st.sampled_from((0, 0, 7, -(1 << 31), (1 << 31) - 1, 1 << 31, 1 << 80, -(1 << 63), False, 1.0)),
+    st.sampled_from((None, None, 0, -1, (1 << 63) - 1, 1 << 63, -(1 << 63), True, "now")),
     st.integers(1000, 1003),
-    st.binary(max_size=60) | st.sampled_from((bytes(MAX_BODY), bytes(MAX_BODY + 1))),
-    st.sampled_from((b"", b"a\x01b\x02", bytes(MAX_PROPERTIES_SIZE + 1))),
+    st.binary(max_size=60) | st.sampled_from((bytes(MAX_BODY), bytes(MAX_BODY + 1), bytearray(b"x"), "text", None)),
+    texts,
+    texts,
+    texts,
+    st.sampled_from((None, None, b"", b"a\x01b\x02", bytes(MAX_PROPERTIES_SIZE + 1), "a", {})),
     st.sampled_from((OWN_HOST, OWN_HOST, BORN_NUMBER, 0, -1, (1 << 63) - 1)),
+)
+ordinary_puts = st.builds(
+    Put,
+    st.integers(0, 1),
+    st.just(0),
+    st.just(0),
+    st.none() | st.integers(0, 1 << 40),
+    st.integers(1000, 1003),
+    st.binary(max_size=60),
+    st.none() | st.text("abc\u00e9\u8ba2 ", max_size=70),
+    st.none() | st.text("abc\u00e9\u8ba2", min_size=1, max_size=70),
+    st.none() | st.text("abc\u00e9\u8ba2 ", min_size=1, max_size=70),
+    st.sampled_from((None, b"a\x01b\x02")),
+    st.just(OWN_HOST),
 )
 
 
@@ -57,7 +106,7 @@ class Log:
     """The end of a log of one file, with two topics."""
 
     def __init__(self, twin: str, host: Host, publishes: bool = True) -> None:
-        self.place = kernels.encode_kernels(twin).place_record
+        self.place = kernels.place_kernels(twin).place_record
         self.records = RecordEncoder(host)
         self.end = LogEnd(FILE_START + 100, 1001, self.records, MAX_BODY)
         self.memory = mmap.mmap(-1, 4096)
@@ -70,11 +119,13 @@ class Log:
             for queue_id, number in enumerate(NUMBERS):
                 topic.go_on_at(queue_id, number)
 
-    def put(self, given: Put) -> tuple[int, int, int, int]:
+    def put(self, given: Put) -> PutResult | None:
         """Call the kernel."""
-        topic, queue_id, flag, born, now_ms, body, properties, host = given
-        now_ns = now_ms * 1_000_000 + 999_999
-        return self.place(self.end.at, self.topics[topic].at, queue_id, flag, born, host, now_ns, body, properties)
+        now_ns = given.now_ms * 1_000_000 + 999_999
+        return self.place(
+            self.end.at, self.topics[given.topic].at, given.queue_id, given.flag, given.born, given.born_host, now_ns,
+            given.body, given.tags, given.keys, given.unique_key, given.properties,
+        )  # fmt: skip
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -84,7 +135,7 @@ class Log:
         return self.memory[:], end.offset, end.last_ms, end.steps_back, end.room_end, numbers, marks
 
 
-@given(st.lists(puts, max_size=12), st.sampled_from((V4, V6)), st.booleans())
+@given(st.lists(puts | ordinary_puts, max_size=12), st.sampled_from((V4, V6)), st.booleans())
 def test_the_twins_place_the_same_records(given_puts: list[Put], host: Host, publishes: bool) -> None:
     """Any puts leave the same bytes, numbers, times and positions, and get the same answers."""
     one, other = (Log(twin, host, publishes) for twin in TWINS)
@@ -93,7 +144,8 @@ def test_the_twins_place_the_same_records(given_puts: list[Put], host: Host, pub
         answer = one.put(each)
         assert answer == other.put(each)
         assert one.state == other.state
-        if answer[0] == NOT_PLACED:
+        assert type(answer) in {PutResult, type(None)}
+        if answer is None:
             assert one.state == before
     assert not any(one.memory[ROOM:])
     assert not any(one.memory[:100])
@@ -108,13 +160,18 @@ def test_a_placed_record_is_the_one_that_the_format_says(
 ) -> None:
     """The record is that of `encode_record`, and all positions and numbers follow it."""
     log = Log(twin, own_host)
-    offset, size, number, now_ms = log.put(Put(1, 2, -7, NOW, 900, b"body", b"a\x01b\x02", born_number))
+    placed = log.put(
+        Put(1, 2, -7, None, 900, b"body", "sch\u00f6n", "k", "u", properties=b"a\x01b\x02", born_host=born_number)
+    )
+    assert placed is not None
+    status, offset, size, number, now_ms, reason = placed
+    assert (status, reason) == (PutStatus.PUT_OK, "")
     assert (offset, number, now_ms, log.end.steps_back) == (FILE_START + 100, (1 << 40) + 1, 1001, 1)
     data = log.memory[100 : 100 + size]
     record = decode_record(data)
     assert encode_record(record) == data
     expected = Record(
-        TOPICS[1].encode(), b"body", b"a\x01b\x02", queue_id=2, flag=-7, queue_offset=number, physical_offset=offset,
+        TOPICS[1].encode(), b"body", PROPERTIES, queue_id=2, flag=-7, queue_offset=number, physical_offset=offset,
         sys_flag=log.records.host_bits, born_timestamp=1001, born_host=born_host, store_timestamp=1001,
         store_host=own_host,
         magic=log.topics[1].magic,
@@ -131,10 +188,46 @@ def test_numbers_that_move_are_found_at_their_new_place(twin: str) -> None:
     topic: TopicState = log.topics[0]
     for queue_id in range(3, 1000):
         topic.go_on_at(queue_id, queue_id * 10)
-    assert log.put(Put(0, 999, 0, 0, 2000, b"x", b""))[2] == 9990
+    placed = log.put(Put(0, 999, 0, 0, 2000, b"x"))
+    assert placed is not None
+    assert placed.queue_offset == 9990
     assert topic.numbers[999] == 9991
     log.end.shut()
-    assert log.put(Put(0, 999, 0, 0, 2000, b"x", b""))[0] == NOT_PLACED
+    assert log.put(Put(0, 999, 0, 0, 2000, b"x")) is None
+
+
+def references() -> int:
+    """Return the number of references to what all answers share; an assert would keep one of its own."""
+    gc.collect()
+    return sys.getrefcount(PutStatus.PUT_OK)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_answers_are_independent_objects(twin: str) -> None:
+    """An answer keeps nothing alive, and the ends of other answers leave it as it is; the collector knows it."""
+    log = Log(twin, V4)
+    first, second = log.put(Put(0, 0, 0, 0, 2000, b"x")), log.put(Put(0, 0, 0, 0, 2000, b"y", Name("tag")))
+    assert second is None
+    counts = [references()]
+    others = [log.put(Put(0, 0, 0, 0, 2000, b"x")) for _ in range(10)]
+    counts.append(references())
+    assert [other.queue_offset for other in others if other is not None] == list(range(6, 16))
+    del others
+    counts.append(references())
+    assert counts == [counts[0], counts[0] + 10, counts[0]]
+    assert gc.is_tracked(first)
+    assert first == PutResult(PutStatus.PUT_OK, FILE_START + 100, 98, 5, 2000)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_arguments_are_given_back(twin: str) -> None:
+    """A call keeps none of its arguments, placed or not."""
+    log = Log(twin, V4)
+    for tags in ("tag-of-a-test", "bad\x01tag"):
+        body, keys = bytes(300), "k" * 300
+        counts = [sys.getrefcount(one) for one in (body, tags, keys)]
+        log.put(Put(0, 0, 0, 0, 2000, body, tags, keys))
+        assert [sys.getrefcount(one) for one in (body, tags, keys)] == counts
 
 
 @pytest.mark.parametrize(

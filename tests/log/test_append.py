@@ -367,12 +367,16 @@ def test_queue_ids_match_the_batch(ids: list[int], tmp_path: Path) -> None:
 
 def test_the_clock_never_runs_backwards_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that was set back leaves the last time standing, and is counted; also across an open."""
-    clock = iter([5000, 4000, 3000, 6000])
-    monkeypatch.setattr(append_module, "_time_ns", lambda: next(clock) * 1_000_000)
+    now_ms, times = [0], []
+    monkeypatch.setattr(append_module, "_time_ns", lambda: now_ms[0] * 1_000_000)
     with open_log(tmp_path, last_store_timestamp=4500) as log:
-        times = [log.append(one()).store_timestamp for _ in range(2)]
-        times.append(log.append_many([one()]).store_timestamp)
-        times.append(log.append(one()).store_timestamp)
+        for now_ms[0], put in (
+            (5000, log.append),
+            (4000, log.append),
+            (3000, lambda message: log.append_many([message])),
+            (6000, log.append),
+        ):
+            times.append(put(one()).store_timestamp)
         assert (times, log.clock_steps_back) == ([5000, 5000, 5000, 6000], 2)
 
 

@@ -16,8 +16,9 @@ from reput.errors import ClosedError, FlushError
 from reput.files import fs
 from reput.files.watermarks import WatermarkCell
 from reput.log.append import append
-from reput.log.append.append import Flushed, LogAppender
+from reput.log.append.append import LogAppender
 from reput.log.append.flush import FlushService, is_due
+from reput.log.append.positions import Flushed
 from reput.log.append.settings import FlushDiskType
 from reput.log.encode.message import Message, PutStatus
 from support.appends import open_log, read_log

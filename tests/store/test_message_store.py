@@ -36,7 +36,7 @@ from reput.formats.own import files as own
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store import message_store as room
+from reput.store import message_store, putting
 from reput.store.disk.checkpoint import read_checkpoint
 from support import stores
 from support.checked import assert_sound
@@ -361,7 +361,7 @@ def test_a_mistyped_path_makes_no_store(tmp_path: Path) -> None:
 
 def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A put fails with both ways out if too much waits for its indexes, and works again once there is room."""
-    monkeypatch.setattr(room, "TAIL_WAIT_S", 0.05)
+    monkeypatch.setattr(putting, "TAIL_WAIT_S", 0.05)
     config = StoreConfig(tail_max_entries=10, mapped_file_size_commit_log=1 << 16)
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 10)
@@ -632,7 +632,7 @@ def test_an_event_loop_puts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_who_waits_hears_of_what_was_under_way(flush: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiter is called as soon as a message is visible, not by the thread that flushes: it may put, too."""
-    monkeypatch.setattr(room, "_TICK_S", 3600)
+    monkeypatch.setattr(message_store, "_TICK_S", 3600)
     config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
     heard = queue.SimpleQueue[reput.PutResult]()
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:

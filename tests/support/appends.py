@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reput.formats.log.record import CHECK_BODY, Record, Verdict
-from reput.log.append.append import LogAppender, LogStart
+from reput.log.append.append import LogAppender
+from reput.log.append.positions import LogStart
 from reput.log.append.settings import LogSettings
 from reput.log.read.files import list_log_files
 from reput.log.read.reader import end_of

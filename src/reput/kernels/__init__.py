@@ -212,9 +212,6 @@ def kernels(kind: str) -> Kernels:
     return Kernels(**{name: getattr(_twin(module, kind), name) for name, module in _KERNELS.items()})
 
 
-PlaceRecord = Callable[[int, int, int, int, int, int, int, bytes, bytes], tuple[int, int, int, int]]
-
-
 class EncodeKernels(NamedTuple):
     """The kernels that write records; signatures are in `reput.kernels.reference.encode`."""
 
@@ -222,7 +219,6 @@ class EncodeKernels(NamedTuple):
     write_records: Callable[[int, int, int, int, int, int], int]
     add_queue: Callable[[int, int, int, int, int], int]
     body_crc: Callable[[bytes], int]
-    place_record: PlaceRecord
 
 
 @_KernelChoice
@@ -232,7 +228,27 @@ def encode_kernels(kind: str) -> EncodeKernels:
     if kind == COMPILED:
         from reput.kernels.compiled.tools.jit import entry_point
 
-        return found._replace(body_crc=entry_point(found.body_crc), place_record=entry_point(found.place_record))
+        return found._replace(body_crc=entry_point(found.body_crc))
+    return found
+
+
+PlaceRecord = Callable[..., Any]
+
+
+class PlaceKernels(NamedTuple):
+    """The kernel of a single put; its signature is in `reput.kernels.reference.place`."""
+
+    place_record: PlaceRecord
+
+
+@_KernelChoice
+def place_kernels(kind: str) -> PlaceKernels:
+    """Return the kernel of a single put of that kind."""
+    found = _all_of(PlaceKernels, "place", kind)
+    if kind == COMPILED:
+        from reput.kernels.compiled.tools.jit import entry_point
+
+        return PlaceKernels(*map(entry_point, found))
     return found
 
 

@@ -18,6 +18,7 @@ from reput.kernels import (
     line_kernels,
     lookup_kernels,
     many_kernels,
+    place_kernels,
     table_kernels,
 )
 from reput.kernels.layouts.batch import BATCH_LAYOUT, BatchAt
@@ -121,6 +122,7 @@ def warm_encode_kernels() -> None:
     run.add_queue(at, 0, at, 0, 0)
     run.lay_out(at)
     run.write_records(at, 0, 0, 0, 0, at)
+    place_kernels()
 
 
 def warm_client_kernels() -> None:

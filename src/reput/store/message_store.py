@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
-from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
+from reput.errors import AccessError, ClosedError, ConfigError, ReputError
 from reput.files import forks, fs, locks
 from reput.formats.own import files as own
 from reput.store.disk.frontier import durable_offset
@@ -34,6 +32,7 @@ from reput.store.disk.store import StoreOnDisk
 from reput.store.open.opening import open_view
 from reput.store.open.reopening import Reopening
 from reput.store.progress.calls import ProgressCalls
+from reput.store.putting import Putting
 from reput.store.read.arrivals import Arrivals, Waiter
 from reput.store.read.follower import TAIL_MAX_ENTRIES
 from reput.store.read.reading import Reading
@@ -41,12 +40,8 @@ from reput.store.read.view import number_of
 from reput.times import now_ms
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
     from reput.log.append.append import LogAppender
-    from reput.log.append.flush import FlushService, PutFuture
-    from reput.log.encode.client_batch import SentBatch
-    from reput.log.encode.message import Message, PutManyResult, PutResult
+    from reput.log.append.flush import FlushService
     from reput.store.disk.layout import StoreLayout
     from reput.store.metadata.homes import MetadataHomes
     from reput.store.open.opening import Opened
@@ -59,7 +54,6 @@ if TYPE_CHECKING:
     from reput.store.read.view import StoreView
     from reput.store.write.writing import StoreWriter
 
-TAIL_WAIT_S = 5.0
 _TICK_S = 0.1
 _LOOK_OUT_S = 0.02
 
@@ -72,7 +66,7 @@ class Lag(NamedTuple):
     ms: int
 
 
-class LocalStore(ProgressCalls, Reading):
+class LocalStore(ProgressCalls, Putting, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     `open` makes one. `notes` lists the findings and repairs of the open. `damage` lists the queues that cannot be read:
@@ -249,98 +243,6 @@ class LocalStore(ProgressCalls, Reading):
 
     # --- writing -------------------------------------------------------------------------------
 
-    def put_message(self, message: Message, queue_id: int = 0) -> PutResult:
-        """Store one message in a queue of its topic; with SYNC_FLUSH it is durable when this returns.
-
-        A rejected put does not raise: it returns a `status` and a `reason`.
-
-        Raises:
-            AccessError: The store is open read-only.
-            ClosedError: The store is closed.
-            TailFullError: Too many messages are not indexed yet.
-            FlushError: The disk refuses to make the message durable; open the store again.
-        """
-        if self._tail.entries >= self._tail_max:
-            self._wait_for_tail()
-        appender = self._appender or self._writer().appender
-        result = appender.append(message, queue_id)
-        if self._sync_flush and self._flush:
-            result = self._flush.settle(result, message.waits_for_flush)
-        if self._waiting and self._arrivals.waits(message.topic, queue_id):
-            self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
-        return result
-
-    def put_message_async(self, message: Message, queue_id: int = 0) -> PutFuture:
-        """Store one message without waiting; the future has the result that `put_message` returns.
-
-        With SYNC_FLUSH the future is done when the message is durable. All pending messages share a sync, so one
-        thread, or an event loop (`await asyncio.wrap_future(...)`), replaces many threads that wait. With ASYNC_FLUSH,
-        and if nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: use the time-out of the
-        future. Callbacks run in the thread that flushes. They block it, and can neither wait for another put nor close
-        the store.
-
-        The future fails with a FlushError if the disk refuses the message; `close` first keeps what it can. The call
-        raises the errors of `put_message`, and waits if too many messages are not indexed yet.
-        """
-        if self._tail.entries >= self._tail_max:
-            self._wait_for_tail()
-        appender = self._appender or self._writer().appender
-        result = appender.append(message, queue_id)
-        assert self._flush is not None
-        promised = self._flush.promise(result, message.waits_for_flush)
-        # With sync flush the message becomes visible later: the flush wakes the housekeeper, which notifies.
-        if not self._sync_flush and self._waiting and self._arrivals.waits(message.topic, queue_id):
-            self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
-        return promised
-
-    def put_messages(
-        self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
-    ) -> PutManyResult:
-        """Store messages in order in one file of the log, all or none.
-
-        Args:
-            messages: `Message`s, or Arrow columns, which a kernel encodes; see `reput.log.encode.columns` for names
-                and types.
-            queue_id: One queue for all messages, or one for each.
-
-        The call raises the errors of `put_message`.
-        """
-        appender = self._writer().appender
-        if self.is_tail_full:
-            self._wait_for_tail()
-        if hasattr(messages, "schema"):
-            return self._settled(appender.append_columns(messages), self._arrivals.queues())
-        if isinstance(messages, Iterator):  # they are looked at twice
-            messages = list(messages)
-        result = appender.append_many(messages, queue_id)
-        ids = repeat(queue_id) if isinstance(queue_id, int) else queue_id
-        return self._settled(result, ((one.topic, own) for one, own in zip(messages, ids, strict=False)))
-
-    def put_client_batch(self, sent: SentBatch) -> PutManyResult | None:
-        """Store a batch as a RocketMQ client has sent it, in order in one file of the log, all or none.
-
-        Returns:
-            The answer; None, and nothing is stored, if the batch must be looked at message by message: its body does
-            not hold whole messages, or a property may change how a message is stored.
-
-        The call raises the errors of `put_message`.
-        """
-        appender = self._writer().appender
-        if self.is_tail_full:
-            self._wait_for_tail()
-        result = appender.append_client_batch(sent)
-        return None if result is None else self._settled(result, {(sent.topic, sent.queue_id)})
-
-    def _settled(self, result: PutManyResult, queues: Iterable[tuple[str, int]]) -> PutManyResult:
-        """Return the answer to a put to these queues when it is durable, if it must be; wake who waits for them."""
-        if self._sync_flush and self._flush:
-            result = self._flush.settle(result)
-        if self._waiting and result.status.is_stored:
-            for topic, queue_id in set(queues):
-                if self._arrivals.waits(topic, queue_id):
-                    self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
-        return result
-
     def _writer(self) -> StoreWriter:
         self._check_open(to_write=True)
         assert self._writing is not None
@@ -351,16 +253,6 @@ class LocalStore(ProgressCalls, Reading):
             raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
         if to_write and self._writing is None:
             raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
-
-    def _wait_for_tail(self) -> None:
-        deadline = time.monotonic() + TAIL_WAIT_S
-        while self.is_tail_full:
-            if time.monotonic() >= deadline:
-                raise TailFullError(
-                    f"{self.layout.root}: {self.view.queues_table.tail.entries} entries are not in durable indexes yet "
-                    f"(tail_max_entries {self._tail_max}). Call store.reput(), or keep `reput follow` running on it"
-                )
-            time.sleep(_TICK_S)
 
     def flush(self) -> int:
         """Make all messages durable; return the log offset up to which they are."""
@@ -412,11 +304,6 @@ class LocalStore(ProgressCalls, Reading):
     def is_writing(self) -> bool:
         """True if messages can be put: the store is open, and not read-only."""
         return self._writing is not None and not self._closed
-
-    @property
-    def is_tail_full(self) -> bool:
-        """True if too many messages wait for their indexes: puts then fail, and the store cannot be opened again."""
-        return self.view.queues_table.tail.entries >= self._tail_max
 
     @property
     def flushed_offset(self) -> int:

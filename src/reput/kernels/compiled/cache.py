@@ -24,6 +24,7 @@ _NEEDED: Final = (
     "select.select_entries",
     "backlog.take_chains",
     "encode.write_records",
+    "place.place_record",
     "client_batch.split_batch",
     "lookup.find_key",
     "many.find_keys",

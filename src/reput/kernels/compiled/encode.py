@@ -13,15 +13,13 @@ from reput.formats.log import record as fmt
 from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.formats.paths import MAX_QUEUE_ID
 from reput.kernels.compiled.tools.crc import body_crc, crc32_at
-from reput.kernels.compiled.tools.jit import BYTES, INT, INTS_4, entry_kernel, kernel
+from reput.kernels.compiled.tools.jit import kernel
 from reput.kernels.compiled.tools.memory import (
-    address_of,
     byte_at,
     copy_bytes,
     int32_at,
     load_le64,
     ones_64,
-    publish_64,
     separators_64,
     spaces_64,
     store_8,
@@ -34,9 +32,8 @@ from reput.kernels.compiled.tools.memory import (
 )
 from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal, TextsAt
-from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST, TOPIC_LAYOUT, EndAt, TopicAt
 
-__all__ = ["add_queue", "body_crc", "lay_out", "place_record", "write_records"]
+__all__ = ["add_queue", "body_crc", "lay_out", "write_records"]
 
 _AT = fmt.HEAD.offsets
 _MAGIC_AT, _CRC_AT, _QUEUE_ID_AT, _FLAG_AT = (_AT[name] for name in ("magic", "body_crc", "queue_id", "flag"))
@@ -45,7 +42,6 @@ _QUEUE_OFFSET_AT, _PHYSICAL_AT, _SYS_FLAG_AT, _BORN_AT = (
 )
 _HEAD_SIZE, _TIME_SIZE = fmt.HEAD_SIZE, fmt.BEFORE_BODY_V4.sizes["store_timestamp"]
 _BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = fmt.BODY_LENGTH_SIZE, fmt.PROPERTIES_LENGTH.size
-_HOST_V4_SIZE, _BORN_HOST_V6 = fmt.HOST_V4_SIZE, fmt.FLAG_BORN_HOST_V6
 _MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PROPERTY_SIZE, fmt.CRC_DIGITS
 _NONE, _BAD_OFFSETS, _BAD_QUEUE_ID = (
     int(BatchRefusal.NONE),
@@ -60,13 +56,12 @@ _BAD_TAGS, _BAD_KEY, _BAD_UNIQUE_KEY = (
 )
 
 # Names are stored as numbers: four or eight bytes, then the 0x01.
-_TAGS, _KEYS = (np.int32(int.from_bytes(name, "big")) for name in (props.TAGS, props.KEYS))
-_UNIQUE, _CRC = (np.int64(int.from_bytes(name, "big")) for name in (props.UNIQUE_KEY, props.CRC32))
+TAGS, KEYS = (np.int32(int.from_bytes(name, "big")) for name in (props.TAGS, props.KEYS))
+UNIQUE, _CRC = (np.int64(int.from_bytes(name, "big")) for name in (props.UNIQUE_KEY, props.CRC32))
 assert len(props.KEYS) == len(props.TAGS) == 4
 assert len(props.CRC32) == len(props.UNIQUE_KEY) == 8
-_NAME_4, _NAME_8 = 5, 9
+NAME_4, NAME_8 = 5, 9
 """Bytes of such a name and its separator."""
-_TOPIC_SIZE = TOPIC_LAYOUT.size
 _ENCODED = -1
 """In place of a name's bytes: the column holds whole properties, with no name or separator to add."""
 _ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
@@ -83,7 +78,7 @@ def _has_zero(eight):
 
 
 @kernel
-def _has_bad(begin, end, spaces_too):
+def has_bad(begin, end, spaces_too):
     """Return True if a text holds 0x01 or 0x02, or, if asked, a space."""
     at = begin
     while at + 64 <= end:
@@ -119,9 +114,9 @@ def _write_crc(record, at):
     store_be64(at, _CRC)
     store_8(at + 8, np.uint8(NAME_VALUE_SEPARATOR))
     for k in range(_CRC_DIGITS):
-        store_8(at + _NAME_8 + k, np.uint8(0x30 + crc % 10))
+        store_8(at + NAME_8 + k, np.uint8(0x30 + crc % 10))
         crc //= 10
-    store_8(at + _NAME_8 + _CRC_DIGITS, np.uint8(PROPERTY_SEPARATOR))
+    store_8(at + NAME_8 + _CRC_DIGITS, np.uint8(PROPERTY_SEPARATOR))
 
 
 @kernel
@@ -214,7 +209,7 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
     begin, end = _begin_and_end(column, rows)
     data = word(column, TextsAt.data_at)
     # All texts at once, and what lies between them: a fifth of what it costs one by one.
-    if end < 0 or (name_size != _ENCODED and _has_bad(data + begin, data + end, is_one_key)):
+    if end < 0 or (name_size != _ENCODED and has_bad(data + begin, data + end, is_one_key)):
         return False
     signs, is_good = np.int64(0), True
     for n in range(rows):
@@ -268,9 +263,9 @@ def _measure(batch):
         store_64(sizes + 8 * n, np.int64(0))
     return (
         _add_texts(batch + 8 * BatchAt.properties, rows, _ENCODED, False, sizes)
-        and _add_texts(batch + 8 * BatchAt.tags, rows, _NAME_4, False, sizes)
-        and _add_texts(batch + 8 * BatchAt.keys, rows, _NAME_4, is_one_key, sizes)
-        and _add_texts(batch + 8 * BatchAt.unique_key, rows, _NAME_8, False, sizes)
+        and _add_texts(batch + 8 * BatchAt.tags, rows, NAME_4, False, sizes)
+        and _add_texts(batch + 8 * BatchAt.keys, rows, NAME_4, is_one_key, sizes)
+        and _add_texts(batch + 8 * BatchAt.unique_key, rows, NAME_8, False, sizes)
         and _add_bodies(batch, rows, _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch), sizes)
     )
 
@@ -295,7 +290,7 @@ def _measure_text(column, row, name_size, is_one_key, bad):
     if size < 0:
         return np.int64(-_BAD_OFFSETS)
     if size > 0:
-        is_bad = name_size != _ENCODED and _has_bad(begin, end, is_one_key)
+        is_bad = name_size != _ENCODED and has_bad(begin, end, is_one_key)
     else:
         is_there = _is_there(word(column, TextsAt.valid_at), word(column, TextsAt.first_bit) + row)
         is_bad = is_one_key and word(column, TextsAt.width) != 0 and is_there
@@ -317,9 +312,9 @@ def _measure_rows(batch):
         if end - begin > word(batch, BatchAt.max_body):
             return n, _BODY_TOO_LONG
         encoded = _measure_text(batch + 8 * BatchAt.properties, n, _ENCODED, False, _BAD_OFFSETS)
-        tags = _measure_text(batch + 8 * BatchAt.tags, n, _NAME_4, False, _BAD_TAGS)
-        keys = _measure_text(batch + 8 * BatchAt.keys, n, _NAME_4, is_one_key, _BAD_KEY)
-        unique = _measure_text(batch + 8 * BatchAt.unique_key, n, _NAME_8, False, _BAD_UNIQUE_KEY)
+        tags = _measure_text(batch + 8 * BatchAt.tags, n, NAME_4, False, _BAD_TAGS)
+        keys = _measure_text(batch + 8 * BatchAt.keys, n, NAME_4, is_one_key, _BAD_KEY)
+        unique = _measure_text(batch + 8 * BatchAt.unique_key, n, NAME_8, False, _BAD_UNIQUE_KEY)
         for size in (encoded, tags, keys, unique):
             if size < 0:
                 return n, -size
@@ -396,23 +391,23 @@ def _born(batch, row, store_timestamp):
 
 
 @kernel
-def _copy_named_8(at, name, begin, end):
+def copy_named_8(at, name, begin, end):
     """Write a property with a name of eight bytes; return the address after it."""
     store_be64(at, name)
     store_8(at + 8, np.uint8(NAME_VALUE_SEPARATOR))
-    return _copy_text(at + _NAME_8, begin, end, PROPERTY_SEPARATOR)
+    return _copy_text(at + NAME_8, begin, end, PROPERTY_SEPARATOR)
 
 
 @kernel
-def _copy_named_4(at, name, begin, end):
+def copy_named_4(at, name, begin, end):
     """Write a property with a name of four bytes; return the address after it."""
     store_be32(at, name)
     store_8(at + 4, np.uint8(NAME_VALUE_SEPARATOR))
-    return _copy_text(at + _NAME_4, begin, end, PROPERTY_SEPARATOR)
+    return _copy_text(at + NAME_4, begin, end, PROPERTY_SEPARATOR)
 
 
 @kernel
-def _write_head(record, size, magic, crc, queue_id, flag, number, physical, sys_flag, born):
+def write_head(record, size, magic, crc, queue_id, flag, number, physical, sys_flag, born):
     """Write the fields of a record up to the born timestamp."""
     store_be32(record, np.int32(size))
     store_be32(record + _MAGIC_AT, np.int32(magic))
@@ -448,9 +443,9 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
     for n in range(first, last):
         row, size = int32_at(queues, n), word(sizes, n)
         body_begin, body_end = _offset(bodies_at, bodies_width, n), _offset(bodies_at, bodies_width, n + 1)
-        tag_at, tag_end, tag = _span(tags, n, _NAME_4)
-        key_at, key_end, key = _span(keys, n, _NAME_4)
-        own_at, own_end, own = _span(unique, n, _NAME_8)
+        tag_at, tag_end, tag = _span(tags, n, NAME_4)
+        key_at, key_end, key = _span(keys, n, NAME_4)
+        own_at, own_end, own = _span(unique, n, NAME_8)
         more_at, _, more = _span(further, n, _ENCODED)
         body_at, body_size, part_size = bodies + body_begin, body_end - body_begin, int32_at(part_sizes, row)
         is_inside = 0 <= body_begin <= body_end <= bodies_size and min(tag, key, own, more) >= 0
@@ -464,7 +459,7 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
         flag = int32_at(flags, n) if flags != 0 else 0
         bits = int32_at(sys_flags, n) if sys_flags != 0 else sys_flag
         born = _born(batch, n, store_timestamp)
-        _write_head(record, size, int32_at(magics, row), crc, int32_at(ids, row), flag, number, physical, bits, born)
+        write_head(record, size, int32_at(magics, row), crc, int32_at(ids, row), flag, number, physical, bits, born)
         copy_bytes(record + _HEAD_SIZE, host, host_size)
         at = record + _HEAD_SIZE + host_size
         store_be64(at, np.int64(store_timestamp))
@@ -480,79 +475,16 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
         copy_bytes(at, more_at, more)
         at += more
         if tag > 0:
-            at = _copy_named_4(at, _TAGS, tag_at, tag_end)
+            at = copy_named_4(at, TAGS, tag_at, tag_end)
         if key > 0:
-            at = _copy_named_4(at, _KEYS, key_at, key_end)
+            at = copy_named_4(at, KEYS, key_at, key_end)
         if own > 0:
-            at = _copy_named_8(at, _UNIQUE, own_at, own_end)
+            at = copy_named_8(at, UNIQUE, own_at, own_end)
         if append_crc:
             _write_crc(record, at)
         record += size
         physical += size
     return np.int64(record - buffer)
-
-
-@entry_kernel(INT, INT, INT, INT, INT, INT, INT, BYTES, BYTES, returns=INTS_4)
-def place_record(end, topic, queue_id, flag, born, born_host, now_ns, body, properties):
-    """Write the record of an ordinary message at the log's end, and number it.
-
-    Returns: log offset, size, queue offset and store time; the offset is NOT_PLACED if nothing was written.
-    """
-    body_size, properties_size = np.int64(len(body)), np.int64(len(properties))
-    if (
-        queue_id < 0
-        or queue_id >= word(topic, TopicAt.queues)
-        or flag != np.int32(flag)
-        or body_size > word(end, EndAt.max_body)
-        or properties_size > _MAX_PROPERTIES
-    ):
-        return np.int64(NOT_PLACED), np.int64(0), np.int64(0), np.int64(0)
-    number_at = word(topic, TopicAt.numbers_at) + 8 * queue_id
-    number = word(number_at, 0)
-    host_size, tail_size = word(end, EndAt.born_host_size), word(end, EndAt.tail_size)
-    bits = word(end, EndAt.sys_flag)
-    if born_host != OWN_HOST:
-        host_size, bits = np.int64(_HOST_V4_SIZE), bits & ~_BORN_HOST_V6
-    part_size, offset = word(topic, TopicAt.part_size), word(end, EndAt.offset)
-    size = (
-        _HEAD_SIZE + host_size + _TIME_SIZE + tail_size + _BODY_LENGTH_SIZE + body_size + part_size
-        + _PROPERTIES_LENGTH_SIZE + properties_size
-    )  # fmt: skip
-    if number < 0 or offset + size > word(end, EndAt.room_end):
-        return np.int64(NOT_PLACED), np.int64(0), np.int64(0), np.int64(0)
-    now, last = now_ns // 1_000_000, word(end, EndAt.last_ms)
-    if now < last:
-        now = last
-        store_64(end + 8 * EndAt.steps_back, word(end, EndAt.steps_back) + 1)
-    record, body_at = word(end, EndAt.memory_at) + offset, address_of(body)
-    _write_head(
-        record, size, word(topic, TopicAt.magic), crc32_at(body_at, body_at + body_size), queue_id, flag, number,
-        offset, bits, now if born == NOW else born,
-    )  # fmt: skip
-    at = record + _HEAD_SIZE
-    if born_host != OWN_HOST:
-        store_be64(at, born_host)
-    else:
-        copy_bytes(at, word(end, EndAt.born_host_at), host_size)
-    at += host_size
-    store_be64(at, now)
-    copy_bytes(at + _TIME_SIZE, word(end, EndAt.tail_at), tail_size)
-    at += _TIME_SIZE + tail_size
-    store_be32(at, np.int32(body_size))
-    at += _BODY_LENGTH_SIZE
-    copy_bytes(at, body_at, body_size)
-    at += body_size
-    copy_bytes(at, topic + _TOPIC_SIZE, part_size)
-    at += part_size
-    store_be16(at, np.int16(properties_size))
-    copy_bytes(at + _PROPERTIES_LENGTH_SIZE, address_of(properties), properties_size)
-    store_64(number_at, number + 1)
-    store_64(end + 8 * EndAt.last_ms, now)
-    store_64(end + 8 * EndAt.offset, offset + size)
-    publish_64(word(end, EndAt.wrote_at), offset + size)
-    if word(end, EndAt.confirmed_at) != 0:
-        publish_64(word(end, EndAt.confirmed_at), offset + size)
-    return offset, size, number, now
 
 
 @kernel

@@ -27,6 +27,7 @@ END_LAYOUT = Layout(
         Field("born_host_size", _INT, "its bytes"),
         Field("tail_at", _INT, "what follows the store time: the host that stores, tries, and prepared offset"),
         Field("tail_size", _INT, "its bytes"),
+        Field("answer_at", _INT, "the address of a PutResult of a stored message, which every answer is like"),
     ],
     "=",
 )
@@ -45,9 +46,5 @@ TOPIC_LAYOUT = Layout(
 )
 TopicAt = TOPIC_LAYOUT.words
 
-NOT_PLACED = -1
-"""The answer in place of a log offset where nothing was written: no room, a new queue, or a number out of its range."""
-NOW = -(1 << 63)
-"""In place of a born timestamp: the store time."""
 OWN_HOST = -(1 << 63)
 """In place of a born host: the host that stores. Another one is the eight bytes of `HOST_V4`, as one number."""

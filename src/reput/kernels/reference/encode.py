@@ -33,7 +33,6 @@ from reput.kernels.layouts.batch import (
     BatchRefusal,
     TextsAt,
 )
-from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST, TOPIC_LAYOUT, EndAt, TopicAt
 
 _AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _TAIL_V4_SIZE = HOST_V4_SIZE + _AFTER_STORE_HOST.size
@@ -278,70 +277,6 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
         ctypes.memmove(at, data, len(data))
         at += len(data)
     return at - buffer
-
-
-def place_record(
-    end: int,
-    topic: int,
-    queue_id: int,
-    flag: int,
-    born: int,
-    born_host: int,
-    now_ns: int,
-    body: bytes,
-    properties: bytes,
-) -> tuple[int, int, int, int]:
-    """Write the record of an ordinary message at a log's end, and number it; see `reput.kernels.layouts.place`.
-
-    `born` is in ms, or NOW; `born_host` an IPv4 host in one number, or OWN_HOST. Nothing else may change the log's end
-    or the topic's numbers meanwhile.
-
-    Returns: log offset, size, queue offset and store time (ms); the offset is NOT_PLACED if nothing was written.
-    """
-    is_plain = 0 <= queue_id < _get(topic, TopicAt.queues) and -(1 << 31) <= flag < 1 << 31
-    fits = len(body) <= _get(end, EndAt.max_body) and len(properties) <= props.MAX_PROPERTIES_SIZE
-    if not is_plain or not fits or (number := _get(_get(topic, TopicAt.numbers_at), queue_id)) < 0:
-        return NOT_PLACED, 0, 0, 0
-    magic, offset = _get(topic, TopicAt.magic), _get(end, EndAt.offset)
-    part = ctypes.string_at(topic + TOPIC_LAYOUT.size, _get(topic, TopicAt.part_size))
-    tail = ctypes.string_at(_get(end, EndAt.tail_at), _get(end, EndAt.tail_size))
-    host = ctypes.string_at(_get(end, EndAt.born_host_at), _get(end, EndAt.born_host_size))
-    if born_host != OWN_HOST:
-        host = born_host.to_bytes(HOST_V4_SIZE, "big", signed=True)
-    store_host_size = len(tail) - _AFTER_STORE_HOST.size
-    tries, prepared = _AFTER_STORE_HOST.unpack_from(tail, store_host_size)
-    now = max(now_ns // 1_000_000, _get(end, EndAt.last_ms))
-    data = encode_record(
-        Record(
-            topic=part[2 if magic == MAGIC_V2 else 1 :],
-            body=body,
-            properties=properties,
-            queue_id=queue_id,
-            flag=flag,
-            queue_offset=number,
-            physical_offset=offset,
-            sys_flag=_get(end, EndAt.sys_flag),
-            born_timestamp=now if born == NOW else born,
-            born_host=Host.decode(host),
-            store_timestamp=now,
-            store_host=Host.decode(tail[:store_host_size]),
-            reconsume_times=tries,
-            prepared_transaction_offset=prepared,
-            magic=magic,
-        )
-    )
-    if offset + len(data) > _get(end, EndAt.room_end):
-        return NOT_PLACED, 0, 0, 0
-    if now_ns // 1_000_000 < now:
-        _set(end, EndAt.steps_back, _get(end, EndAt.steps_back) + 1)
-    ctypes.memmove(_get(end, EndAt.memory_at) + offset, data, len(data))
-    _set(_get(topic, TopicAt.numbers_at), queue_id, number + 1)
-    _set(end, EndAt.last_ms, now)
-    _set(end, EndAt.offset, offset + len(data))
-    for published_at in (_get(end, EndAt.wrote_at), _get(end, EndAt.confirmed_at)):
-        if published_at:
-            _set(published_at, 0, offset + len(data))
-    return offset, len(data), number, now
 
 
 def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int:

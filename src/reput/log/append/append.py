@@ -21,19 +21,19 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
+from reput.errors import ClosedError, FlushError, NoSpaceError, PutError, ReputError
 from reput.files import fs
 from reput.files.closing import Closing
 from reput.files.folders import make_durable_dir
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.record import BLANK_SIZE
-from reput.kernels import COMPILED, PlaceRecord, encode_kernels, kind_in_use
-from reput.kernels.layouts.place import NOT_PLACED, NOW, OWN_HOST
+from reput.kernels import COMPILED, kind_in_use, place_kernels
+from reput.kernels.layouts.place import OWN_HOST
 from reput.log.append.append_file import AppendFile
-from reput.log.append.log_end import LogEnd
+from reput.log.append.log_end import LogEnd, not_placed
+from reput.log.append.positions import NEW_LOG, Flushed, LogStart, PreparedQueue
 from reput.log.append.rolling import RollingFiles
 from reput.log.append.settings import LogSettings
 from reput.log.encode.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
@@ -61,37 +61,7 @@ if TYPE_CHECKING:
     from reput.log.encode.client_batch import ClientBatches, SentBatch
     from reput.log.encode.column_batch import ColumnBatches
 
-_OK = PutStatus.PUT_OK
-_new_tuple = tuple.__new__
 _time_ns = time.time_ns
-
-
-class Flushed(NamedTuple):
-    """The result of a flush: all below log offset `offset`, stored up to `store_timestamp` (ms), is durable."""
-
-    offset: int
-    store_timestamp: int
-
-
-class LogStart(NamedTuple):
-    """The state in which an appender takes over a log.
-
-    Attributes:
-        end_offset: Log offset after the last good record.
-        flushed_offset: Log offset up to which the log is durable; the first flush syncs the rest. None: all is durable.
-        last_store_timestamp: Store time (ms) of the last record; no record gets an earlier one.
-        queues: The next offset of each queue, by topic (UTF-8) and queue id.
-        stored: Returns the next offset of any other queue, when the first message is put to it.
-    """
-
-    end_offset: int = 0
-    flushed_offset: int | None = None
-    last_store_timestamp: int = 0
-    queues: Mapping[tuple[bytes, int], int] = MappingProxyType({})
-    stored: Callable[[bytes, int], int] | None = None
-
-
-NEW_LOG = LogStart()
 
 
 class LogAppender(Closing):
@@ -134,12 +104,12 @@ class LogAppender(Closing):
         self._lock, self._flush_lock = Lock(), Lock()
         auto_version = settings.auto_message_version_on_topic_len
         self._topics = TopicTable(start.queues, end_offset, auto_version, batch_topics, start.stored)
-        self._known = self._topics.by_name
+        self._known, self._topic_at = self._topics.by_name, self._topics.at_by_name
         self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
         self._frame, self._encode = self._records.frame, self._records.encode
-        self._place: PlaceRecord | None = None
+        self._place: Callable[..., PutResult | None] = not_placed
         self._last_born_host: tuple[Host | None, int | None] = None, None
         self._columns: ColumnBatches | None = None
         self._client_batches: ClientBatches | None = None
@@ -219,12 +189,67 @@ class LogAppender(Closing):
             FlushError: An earlier flush failed.
         """
         try:
+            if not (
+                message.properties
+                or message.born_host is not None
+                or message.sys_flag
+                or message.reconsume_times
+                or message.prepared_transaction_offset
+            ):
+                with self._lock:
+                    placed = self._place(
+                        self._end_at, self._topic_at[message.topic], queue_id, message.flag, message.born_timestamp,
+                        OWN_HOST, _time_ns(), message.body, message.tags, message.keys, message.unique_key, None,
+                    )  # fmt: skip
+                if placed is not None:
+                    return placed
+        except (KeyError, AttributeError, TypeError):
+            # The first message of its topic, or no message: what follows knows.
+            pass
+        return self._append_encoded(message, queue_id)
+
+    def append_to(
+        self,
+        queue: PreparedQueue,
+        body: object,
+        tags: object,
+        keys: object,
+        unique_key: object,
+        flag: object,
+        born: object,
+    ) -> PutResult | None:
+        """Store an ordinary message, given by its values, in a prepared queue.
+
+        The answer is None, and nothing is stored, if `append` must look at the message.
+        """
+        with self._lock:
+            return self._place(
+                self._end_at, queue.topic.at, queue.queue_id, flag, born, OWN_HOST, _time_ns(), body, tags, keys,
+                unique_key, None,
+            )  # fmt: skip
+
+    def prepare(self, topic: str, queue_id: int) -> PreparedQueue:
+        """Return a queue for `append_to`.
+
+        Raises:
+            PutError: No message can be put to a topic of this name, or to this queue id.
+        """
+        try:
+            known = self._topics.topic(topic)
+            self._topics.check_queue_id(queue_id)
+        except MessageRefusedError as refusal:
+            raise PutError(refusal.status, refusal.reason) from None
+        return PreparedQueue(topic, int(queue_id), known)
+
+    def _append_encoded(self, message: Message, queue_id: int) -> PutResult:
+        """Store a message whose properties must be encoded here, or one that the kernel does not take."""
+        try:
             body = message.body
             if type(body) is not bytes:
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
-            place, born, born_host = self._place, message.born_timestamp, message.born_host
+            born_host = message.born_host
             if born_host is None:
                 host: int | None = OWN_HOST
             else:
@@ -233,33 +258,19 @@ class LogAppender(Closing):
                 if known is not born_host:
                     host = number_of_host(born_host)
                     self._last_born_host = born_host, host
-            if (
-                place is None
-                # The kernel takes anything that int() takes.
-                or type(queue_id) is not int
-                or type(message.flag) is not int
-                or not (born is None or (type(born) is int and born > NOW))
-                or host is None
-                or message.sys_flag
-                or message.reconsume_times
-                or message.prepared_transaction_offset
-            ):
-                return self._append_any(message, body, properties, topic, queue_id)
-            if born is None:
-                born = NOW
-            try:
+            flags = message.sys_flag or message.reconsume_times or message.prepared_transaction_offset
+            if not flags and host is not None:
                 with self._lock:
-                    offset, size, number, now = place(
-                        self._end_at, topic.at, queue_id, message.flag, born, host, _time_ns(), body, properties
-                    )
-            except OverflowError:
-                offset = NOT_PLACED
-            if offset == NOT_PLACED:
-                # A new queue, no room left in memory, or a number that no record holds.
-                return self._append_any(message, body, properties, topic, queue_id)
+                    placed = self._place(
+                        self._end_at, topic.at, queue_id, message.flag, message.born_timestamp, host, _time_ns(), body,
+                        None, None, None, properties,
+                    )  # fmt: skip
+                if placed is not None:
+                    return placed
+            # A new queue, no room left in memory, or a value that only a record of another kind holds, or none.
+            return self._append_any(message, body, properties, topic, queue_id)
         except (MessageRefusedError, AttributeError, TypeError) as problem:
             return self._refused(message, queue_id, problem)
-        return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _take_back(self, size: int) -> None:
         """Zero the bytes after the log's end where storing a record has failed."""
@@ -304,7 +315,7 @@ class LogAppender(Closing):
             number = number if numbered else 0
             data = self._encode(parts, number, offset, now)
             self._store(data, now, {(topic, queue_id): number + 1} if numbered else {})
-        return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+        return PutResult(PutStatus.PUT_OK, offset, size, number, now)
 
     def _append_inner(self, message: Message, queue_id: int) -> PutResult:
         """Store a message that takes more than one number. Its record holds the numbers."""
@@ -477,9 +488,9 @@ class LogAppender(Closing):
                 # Also with a write buffer: ending a file writes its buffer out.
                 self._confirmed[0] = offset
         self._end.take_memory(file.memory, file.start, file.start + file.room_end)
-        if self._place is None and not self._records.append_crc and kind_in_use() == COMPILED:
+        if self._place is not_placed and not self._records.append_crc and kind_in_use() == COMPILED:
             # The plain kernel does not do less than `_append_any`.
-            self._place = encode_kernels().place_record
+            self._place = place_kernels().place_record
 
     # --- commit, flush, close ------------------------------------------------------------------
 

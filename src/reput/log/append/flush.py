@@ -31,7 +31,8 @@ from typing import Any, TypeVar
 from reput.errors import ClosedError, FlushError, ForkedStoreError, ReputError
 from reput.files import forks
 from reput.files.closing import Closing
-from reput.log.append.append import Flushed, LogAppender
+from reput.log.append.append import LogAppender
+from reput.log.append.positions import Flushed
 from reput.log.append.settings import PAGE_SIZE
 from reput.log.encode.message import PutManyResult, PutResult, PutStatus
 

@@ -13,14 +13,22 @@ import numpy as np
 
 from reput.kernels.layouts.place import END_LAYOUT, EndAt
 from reput.kernels.layouts.records import address_of
+from reput.log.encode.message import PutResult, PutStatus
 
 if TYPE_CHECKING:
     from reput.log.encode.encode import RecordEncoder
 
+_ANSWER = PutResult(PutStatus.PUT_OK)
+"""The answer to every put that the kernel stores, but for its numbers."""
 _OFFSET: int = EndAt.offset
 _ROOM_END: int = EndAt.room_end
 _LAST_MS: int = EndAt.last_ms
 _STEPS_BACK: int = EndAt.steps_back
+
+
+def not_placed(*_: object) -> PutResult | None:
+    """Leave every message to the general way, as `place_record` leaves some."""
+    return None
 
 
 class LogEnd:
@@ -49,6 +57,8 @@ class LogEnd:
         fields[EndAt.born_host_at], fields[EndAt.born_host_size] = address_of(born_host), len(born_host)
         fields[EndAt.tail_at], fields[EndAt.tail_size] = address_of(tail), len(tail)
         fields[_OFFSET], fields[_ROOM_END], fields[_LAST_MS] = offset, -1, last_ms
+        # In CPython this is its address.
+        fields[EndAt.answer_at] = id(_ANSWER)
         self.at = fields.buffer_info()[0]
 
     @property

@@ -103,6 +103,8 @@ class TopicTable:
         self._held_back: dict[tuple[TopicState, int], int] = {}
         self.by_name: dict[str, TopicState] = {}
         """Topics by name, for a look-up without a call; `topic` fills it."""
+        self.at_by_name: dict[str, int] = {}
+        """Their `at` by name."""
         for (name, queue_id), offset in queues.items():
             try:
                 topic = self.topic(name.decode())
@@ -124,6 +126,7 @@ class TopicTable:
         if known is None:
             # Of two threads with the same new topic the second one takes the topic of the first.
             known = self.by_name.setdefault(name, self._checked(name))
+            self.at_by_name[name] = known.at
         return known
 
     def _checked(self, name: str) -> TopicState:
@@ -143,11 +146,12 @@ class TopicTable:
             raise illegal(f"topic {name[:40]!r}...: {len(data)} bytes, and autoMessageVersionOnTopicLen is off")
         return TopicState(data, MAGIC_V2, data in self._batch_topics)
 
-    def next_offset(self, topic: TopicState, queue_id: int, physical_offset: int) -> int:
-        """Return the offset for the next message put to a queue, without a change.
+    @staticmethod
+    def check_queue_id(queue_id: int) -> None:
+        """Refuse what is no queue id.
 
         Raises:
-            MessageRefusedError: The queue id is invalid, or a reader would take a record with that offset for damage.
+            MessageRefusedError: It is no number, or out of range.
         """
         try:
             is_queue_id = 0 <= operator.index(queue_id) <= MAX_QUEUE_ID
@@ -155,6 +159,14 @@ class TopicTable:
             is_queue_id = False
         if not is_queue_id:
             raise illegal(f"queue id {queue_id!r}: give 0 to {MAX_QUEUE_ID}")
+
+    def next_offset(self, topic: TopicState, queue_id: int, physical_offset: int) -> int:
+        """Return the offset for the next message put to a queue, without a change.
+
+        Raises:
+            MessageRefusedError: The queue id is invalid, or a reader would take a record with that offset for damage.
+        """
+        self.check_queue_id(queue_id)
         offset = topic.next_offset(queue_id)
         if offset != NO_OFFSET:
             return offset

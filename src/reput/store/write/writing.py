@@ -15,8 +15,9 @@ from reput.config import StoreConfig
 from reput.errors import ClosedError
 from reput.files import forks, fs
 from reput.formats.own import files as own
-from reput.log.append.append import Flushed, LogAppender, LogStart
+from reput.log.append.append import LogAppender
 from reput.log.append.flush import FlushService
+from reput.log.append.positions import Flushed, LogStart
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import Frontiers, durable_offset, read_frontier
 from reput.store.disk.layout import StoreLayout

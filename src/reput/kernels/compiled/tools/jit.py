@@ -23,8 +23,6 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 INT, BYTES = numba.types.int64, numba.types.Bytes(numba.types.uint8, 1, "C")
 """The types of entry kernels' arguments: a number or an address, Python's bytes."""
-INTS_4 = numba.types.UniTuple(INT, 4)
-"""The type of an answer of four numbers."""
 
 
 def entry_kernel(*arguments: Any, returns: Any = INT) -> Callable[[Callable[..., Any]], Any]:
