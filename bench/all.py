@@ -10,8 +10,8 @@ Environment:
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is `ratio put=.. put_64_topics=.. put_128_topics=.. put_256_topics=.. queues_10000=..
-sync=.. time=.. key=.. keys=.. end_to_end_1m=.. scan_mps=.. parquet_mps=..`: reput over RocketMQ, and millions of
-messages a second. What was not measured is NaN.
+sync=.. send=.. put_objects=.. time=.. key=.. keys=.. end_to_end_1m=.. scan_mps=.. parquet_mps=..`: reput over RocketMQ,
+and millions of messages a second. What was not measured is NaN.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ RATIOS = {
     "put_256_topics": "store topics_256",
     "queues_10000": "store queues_10000",
     "sync": "store sync",
+    "send": "store send",
+    "put_objects": "store put_objects",
     "time": "store time",
     "key": "store key",
     "keys": "store keys",

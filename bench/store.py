@@ -25,7 +25,8 @@ Environment:
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is
-`ratio put=.. put_messages=.. get_32=.. get_500=.. time=.. times=.. key=.. keys=.. flat_256=.. queues_10000=..`.
+`ratio put=.. send=.. put_messages=.. put_objects=.. get_32=.. get_500=..
+time=.. times=.. key=.. keys=.. flat_256=.. queues_10000=..`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ RECORD_BYTES = 296
 RUN_TIMEOUT_S = 7200
 SETTINGS = ("QUICK", "MESSAGES", "READ", "OPEN_GB", "BATCH", "THREADS", "PEER_HEAP")
 QUEUES_PER_TOPIC = 8
+OBJECTS = 100
+"""Messages in a batch of `Message` objects."""
 UNDER_WAY = 256
 """Messages of one thread that are not known to be durable yet."""
 PUTS = {
@@ -112,6 +115,8 @@ class Bench:
         self.lines = {name: Line(title, "messages/s") for name, (title, _) in PUTS.items()}
         self.lines |= {
             "put_messages": Line(f"put_messages, columns, {sizes.batch} a batch", "messages/s"),
+            "put_objects": Line(f"put_messages, Message objects, {OBJECTS} a batch", "messages/s"),
+            "send": Line("sender.put, 64 queues", "messages/s"),
             "get_32": Line("get, 32 a pull", "messages/s"),
             "get_500": Line("get, 500 a pull", "messages/s"),
             "get_500_raised": Line("get, 500 a pull, peer's limit raised", "messages/s"),
@@ -133,7 +138,9 @@ class Bench:
         for number in range(1, self.sizes.rounds + 1):
             for name, (_, queues) in PUTS.items():
                 self._put(name, queues)
-            self._put_messages()
+            self._put_otherwise("put_messages", "--columns", self.sizes.batch)
+            self._put_otherwise("put_objects", "--objects", OBJECTS)
+            self._put_otherwise("send", "--send")
             self._read(read_store, questions)
             self._open(killed, small)
             self._sync()
@@ -156,15 +163,16 @@ class Bench:
         line.ours.append(sizes.messages / mine["seconds"])
         show_line(line)
 
-    def _put_messages(self) -> None:
-        sizes, line = self.sizes, self.lines["put_messages"]
-        options = ("--warm-up", sizes.warm_up, "--queues", 64, "--columns", sizes.batch)
+    def _put_otherwise(self, name: str, *way: Any) -> None:
+        """Put what the peer has put one by one into 64 queues, in another way."""
+        sizes, line = self.sizes, self.lines[name]
+        options = ("--warm-up", sizes.warm_up, "--queues", 64, *way)
         mine = self._in_new_store(ours, "put", "--messages", sizes.messages, *options)
         expected = {"messages": sizes.warm_up + sizes.messages}
         expected["log_bytes"] = expected["messages"] * RECORD_BYTES
         if expected["log_bytes"] < 1 << 30:  # else files end with blanks, and where depends on the batches
-            assert_same("put_messages", expected, mine, "log_bytes")
-        assert_same("put_messages", expected, mine, "messages")
+            assert_same(name, expected, mine, "log_bytes")
+        assert_same(name, expected, mine, "messages")
         line.ours.append(sizes.messages / mine["seconds"])
         line.peer.append(self.lines["put"].peer[-1])
         show_line(line)

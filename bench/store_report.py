@@ -17,7 +17,8 @@ COUNTED = (
     "Records of 296 bytes: a unique key, a key and a tag each. Values are medians; x: reput over RocketMQ.",
     "put: one thread, async flush, all checks; from topic, body, tags, keys and unique key to the answer, the message",
     "    object and its properties included, in chunks so long that the background work of both goes on beside.",
-    "put_messages: Arrow columns, in batches of a size given above, beside the peer's single put.",
+    "put_messages: Arrow columns, in batches of a size given above; put_objects: lists of Message objects, made inside",
+    "    the clock; send: store.sender(...).put, a sender for each queue. All beside the peer's single put.",
     "Puts: a warm-up goes into the same store first. After each run both logs and queues have the same lengths.",
     "get: passes over all queues of one store that the peer wrote, in the page cache, nothing decoded.",
     "get 500: the peer gives at most 32 a pull by default; the other line is with its limit raised to 500.",
@@ -34,7 +35,7 @@ COUNTED = (
 
 def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """The ratios of the last line of output, as COUNTED defines them."""
-    names = ("put", "put_messages", "get_32", "get_500", "time", "times", "key", "keys")
+    names = ("put", "send", "put_messages", "put_objects", "get_32", "get_500", "time", "times", "key", "keys")
     return {
         **{name: lines[name].ratio for name in names},
         "flat_256": lines["topics_256"].median / lines["topics_64"].median,

@@ -1,6 +1,7 @@
 """reput's side of the store benchmark, one thing a process: `store_side.py COMMAND STORE ...`; prints one JSON line.
 
-put STORE --messages N --warm-up W --queues Q [--columns B] [--sync] [--threads T | --under-way U]
+put STORE --messages N --warm-up W --queues Q [--sync]
+    [--columns B | --objects B | --send | --threads T | --under-way U]
 read STORE --pull 32 --pull 500 --questions FILE --seconds S
 open STORE --warm-up-store SMALL
 ask STORE --count N --questions FILE    writes the questions that both sides answer
@@ -78,6 +79,36 @@ def put_each(store: reput.MessageStore, given: Chunk) -> float:
     return time.perf_counter() - begin
 
 
+def send_each(store: reput.MessageStore, given: Chunk) -> float:
+    """Seconds to put messages one by one by senders, one for each queue, which are made on the way."""
+    senders: dict[tuple[str, int], Callable[..., reput.PutResult]] = {}
+    begin = time.perf_counter()
+    for topic, queue_id, body, tags, keys, unique_key in zip(*given, strict=True):
+        put = senders.get((topic, queue_id))
+        if put is None:
+            put = senders[topic, queue_id] = store.sender(topic, queue_id).put
+        result = put(body, tags, keys, unique_key=unique_key)
+        if result.status is not OK:
+            raise RuntimeError(f"a put failed: {result}")
+    return time.perf_counter() - begin
+
+
+def put_objects(store: reput.MessageStore, given: Chunk, rows: int) -> float:
+    """Seconds to make messages and put them as lists."""
+    message, put = reput.Message, store.put_messages
+    begin = time.perf_counter()
+    for at in range(0, len(given.topic), rows):
+        part = zip(*(column[at : at + rows] for column in given), strict=True)
+        messages, queue_ids = [], []
+        for topic, queue_id, body, tags, keys, unique_key in part:
+            messages.append(message(topic, body, tags, keys, unique_key=unique_key))
+            queue_ids.append(queue_id)
+        result = put(messages, queue_ids)
+        if result.status is not OK:
+            raise RuntimeError(f"a batch failed: {result}")
+    return time.perf_counter() - begin
+
+
 def put_at_once(store: reput.MessageStore, given: Chunk, threads: int) -> float:
     """Seconds to put messages from several threads."""
     parts = [Chunk(*(column[number::threads] for column in given)) for number in range(threads)]
@@ -128,6 +159,10 @@ def put(args: argparse.Namespace) -> dict[str, Any]:
             given = chunk(chance, first + done, min(CHUNK, count - done), args.queues)
             if args.columns:
                 took = put_columns(store, given, args.columns)
+            elif args.objects:
+                took = put_objects(store, given, args.objects)
+            elif args.send:
+                took = send_each(store, given)
             elif args.under_way:
                 took = put_under_way(store, given, args.under_way)
             elif args.threads > 1:
@@ -272,12 +307,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("store")
-    for name in ("messages", "warm-up", "queues", "columns", "count", "under-way"):
+    for name in ("messages", "warm-up", "queues", "columns", "objects", "count", "under-way"):
         parser.add_argument(f"--{name}", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pull", type=int, action="append", default=[])
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--sync", action="store_true")
+    parser.add_argument("--send", action="store_true")
     parser.add_argument("--questions")
     parser.add_argument("--warm-up-store")
     args = parser.parse_args()
