@@ -57,6 +57,7 @@ nightly: setup  ## all tests on the disk, with long random searches, then fuzz: 
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
 	$(MAKE) --no-print-directory power-cuts
 	$(MAKE) --no-print-directory mutations
+	$(MAKE) --no-print-directory damage
 	$(MAKE) --no-print-directory test-clients
 	$(MAKE) --no-print-directory fuzz
 
@@ -80,6 +81,10 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 .PHONY: power-cuts
 power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put, and CALL=31 CHOICE=5 for one state again
 	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT) --at $(AT))
+
+.PHONY: damage
+damage: setup  ## damage every class of field of some stores, and write docs/damage.md: FLIPS=50 CUTS=10, or STORE=crash SEED=7 for any one
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.damage $(if $(STORE),--store "$(STORE)") $(if $(SEED),--seed $(SEED)) $(if $(FLIPS),--flips $(FLIPS)) $(if $(CUTS),--cuts $(CUTS))
 
 .PHONY: mutations
 mutations: setup  ## break promises in a copy of the source, see the tests find each, and write the table of docs/reliability.md; ONLY=stitch for some

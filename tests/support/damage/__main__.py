@@ -1,0 +1,56 @@
+"""The command: `make damage`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from support.damage.judge import Outcome
+from support.damage.page import PAGE, page, unexplained
+from support.damage.stores import NAMES, SHOWN, subject
+from support.damage.sweep import Counts, sweep
+
+_FLIPS, _CUTS = 1, 1
+
+
+def main() -> None:
+    """Damage stores, and write the page; exit with 1 after a wrong answer, or an outcome that no text explains."""
+    parser = argparse.ArgumentParser(prog="support.damage", description="Damage stores, and look what is said of it.")
+    parser.add_argument("--store", choices=NAMES, help="this one only; the page stays as it is")
+    parser.add_argument("--flips", type=int, default=_FLIPS, help="changes of each class of field of each store")
+    parser.add_argument("--cuts", type=int, default=_CUTS, help="cuts of a file in each class of field of each store")
+    parser.add_argument("--seed", type=int, default=1, help="chooses places and changes")
+    given = parser.parse_args()
+    counts: Counts = defaultdict(Counter)
+    wrong = 0
+    for name in [given.store] if given.store else SHOWN:
+        of_store: Counter[Outcome] = Counter()
+        with tempfile.TemporaryDirectory(prefix="reput-damage-") as folder:
+            for one, judged in sweep(subject(name, Path(folder)), given.flips, given.cuts, given.seed):
+                counts[one.row][judged.outcome] += 1
+                of_store[judged.outcome] += 1
+                if judged.outcome is Outcome.WRONG:
+                    wrong += 1
+                    _say(f"{name}: {one}: {judged.detail}")
+        _say(f"{name:20} " + ", ".join(f"{outcome} {count}" for outcome, count in sorted(of_store.items())))
+    if wrong:
+        sys.exit(f"{wrong} wrong answers that nobody reports; --store and --seed {given.seed} repeat them")
+    if open_rows := unexplained(counts):
+        sys.exit("give these a reason in tests/support/damage/reasons.py:\n" + "\n".join(open_rows))
+    if not given.store:
+        PAGE.write_text(
+            page(counts, f"seed {given.seed}, {given.flips} changes and {given.cuts} cut of each class and store"),
+            "utf-8",
+        )
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The page docs/damage.md: for each class of field, how a damage of it ends."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.damage.judge import Outcome
+from support.damage.reasons import reason
+from support.damage.stores import SHOWN
+
+if TYPE_CHECKING:
+    from support.damage.sweep import Counts
+
+_ROOT = Path(__file__).resolve().parents[3]
+PAGE = _ROOT / "docs" / "damage.md"
+_SHOWN = [one for one in Outcome if one is not Outcome.WRONG]
+_HEAD = """\
+# One damaged field
+
+<!-- made by `make damage` -->
+
+A program damages stores, every class of field of each: stores of RocketMQ's and one of reput's.
+RocketMQ's have queue files, ext units, batches and RocksDB; in reput's properties have a CRC, too.
+It changes a field (a bit, all ones, all zeros) or cuts its file in it, asks the store everything, and checks it.
+Then the store is made whole again.
+The fields come from the layouts in [Formats](formats.md).
+
+A damage ends in one of these ways, and the first that applies counts:
+
+| outcome | meaning |
+|---|---|
+| refused at open | the store cannot be opened to read, and the error names the file |
+| found at read | an answer is an error, or the open store has a note about it |
+| found by check | `reput check` reports it; answers may differ until then, or be right all the same |
+| as stored | no other place has this value: a message is returned with the changed one, and all else is right |
+| harmless | every answer is right, and there is nothing to report |
+
+An answer that is wrong without any of these has no row: the program ends with an error then.
+
+Everything means all queues, all messages with all their values, and all committed offsets.
+Of times, keys and tags it asks for some.
+
+"""
+_COMMANDS = """
+```
+make damage                          these stores, and this page; `make nightly` runs it
+make damage FLIPS=50 CUTS=10         more of each class
+make damage STORE=crash SEED=7       any golden store; the page stays as it is
+```
+
+`make test` tries some of them.
+"""
+
+
+def unexplained(counts: Counts) -> list[str]:
+    """Return the rows that are harmless or as stored at times, and have no reason."""
+    return [
+        f"{kind}: {field}: {dict(outcomes)}"
+        for (kind, field), outcomes in sorted(counts.items())
+        if (outcomes[Outcome.HARMLESS] or outcomes[Outcome.AS_STORED]) and not reason(kind, field)
+    ]
+
+
+def page(counts: Counts, given: str) -> str:
+    """Return the text of the page, of a run with these numbers."""
+    all_of_them = sum(outcomes.total() for outcomes in counts.values())
+    said = f"The last run tried {all_of_them:,} damages in {len(counts)} classes of {len(SHOWN)} stores ({given}).\n"
+    return _HEAD + said + _COMMANDS + "".join(_tables(counts))
+
+
+def _tables(counts: Counts) -> list[str]:
+    names = " | ".join(_SHOWN)
+    found = []
+    for kind, rows in groupby(sorted(counts), key=lambda row: row[0]):
+        found.append(
+            f"\n## {kind[0].upper()}{kind[1:]}\n\n| field | {names} | why |\n|---|{'--:|' * len(_SHOWN)}---|\n"
+        )
+        for _, field in rows:
+            outcomes = counts[kind, field]
+            numbers = " | ".join(str(outcomes[one] or "") for one in _SHOWN)
+            explained = outcomes[Outcome.HARMLESS] or outcomes[Outcome.AS_STORED]
+            found.append(f"| {field} | {numbers} | {reason(kind, field) if explained else ''} |\n")
+    return found

@@ -1,0 +1,49 @@
+"""The reasons why the damage of a field may be harmless, or is returned as stored."""
+
+from __future__ import annotations
+
+from support.damage import places
+
+_UNUSED = "no reader looks there"
+_ALONE = "no other place has this value; `enabledAppendPropCRC=true` and `forceVerifyPropCRC=true` find it"
+_AFTER_CRASH = "counts only after a crash, and not if reput's frontier says more"
+_NOT_OURS = "reput does not read this file"
+_OTHER_DATABASE = "a database of no use for this store, or a file of it that RocksDB makes anew"
+_CURRENT = "counts only while a program writes the store"
+
+_OF_FIELD: dict[tuple[str, str], str] = {
+    (places.INDEX, "item 0, which is not used"): _UNUSED,
+    (places.WATERMARKS, "epoch"): "each owner raises it, whatever it is",
+    (places.CHECKPOINT, "the file is cut"): _AFTER_CRASH,
+    (places.LOG, "the file is cut"): "only zeros after the log's end are gone",
+    (places.QUEUE, "the file is cut"): "only zeros after the last entry are gone",
+    (places.BATCHES, "the file is cut"): "only zeros after the last entry are gone",
+    (places.EXT, "the file is cut"): "only zeros after the last unit are gone",
+    (places.UNIT, "bitmap"): "only pulls with a registered SQL92 filter use it, and this store has none",
+    ("RocksDB table", "footer"): "bytes between the handles and the version are padding",
+    (places.BATCH, "compacted_offset"): "compaction uses it, and reput does not",
+    (places.BATCH, "reserved"): _UNUSED,
+    (places.BLANK, "size"): "the file's length says the same",
+}
+_OF_KIND = {
+    places.CHECKPOINT: _AFTER_CRASH,
+    places.WATERMARKS: _CURRENT,
+    places.RECORD: _ALONE,
+    "config/consumerOffset.json": "it has no checksum; a changed number is another one, and some names are for brokers",
+    "lock": "the lock on the file counts, not its bytes",
+    "abort.bak": _NOT_OURS,
+    "compaction/position-checkpoint": _NOT_OURS,
+}
+
+
+def reason(kind: str, field: str) -> str:
+    """Return the reason, "" if there is none."""
+    if field == places.UNUSED:
+        return _UNUSED
+    if (kind, field) in _OF_FIELD:
+        return _OF_FIELD[kind, field]
+    if kind.startswith("RocksDB "):
+        return _OTHER_DATABASE
+    if kind.endswith(".bak"):
+        return "the file itself is good, so its backup does not count"
+    return _OF_KIND.get(kind, "")

@@ -1,0 +1,55 @@
+"""The stores that are damaged: those that RocketMQ wrote, and one of reput's whose properties have CRCs, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import reput
+from reput.config import StoreConfig
+from support import golden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS = "ours"
+OURS_CONFIG = StoreConfig(
+    mapped_file_size_commit_log=1 << 14,
+    mapped_file_size_consume_queue=400,
+    max_hash_slot_num=16,
+    max_index_num=64,
+    enabled_append_prop_crc=True,
+    force_verify_prop_crc=True,
+)
+_MESSAGES = 150
+
+
+class Subject(NamedTuple):
+    """A store to damage: its folder, its configuration (None: its files decide), and the slots of its IndexFiles."""
+
+    path: Path
+    config: StoreConfig | None
+    slots: int
+
+
+NAMES = (*golden.STORES, *golden.STORES_55, OURS)
+SHOWN = ("basic", "ext", "batch", "rocksdb", OURS)
+"""The stores of the page: together they have every kind of file of log, queues and indexes."""
+
+
+def subject(name: str, folder: Path) -> Subject:
+    """Make a store of this name below a folder."""
+    if name != OURS:
+        return Subject(golden.unpack(name, folder), None, golden.INDEX_SLOTS)
+    path = folder / "ours"
+    with reput.MessageStore.open(path, OURS_CONFIG, create=True) as store:
+        for number in range(_MESSAGES):
+            body = b"%d " % number * (number % 7 + 1)
+            message = reput.Message("abc"[number % 3], body, tags=f"t{number % 4}", keys=f"k{number % 10}", flag=number)
+            assert store.put_message(message, number % 2).status is reput.PutStatus.PUT_OK
+        for queue_id in range(2):
+            store.commit_offset("readers", "a", queue_id, 5 + queue_id)
+        store.progress.persist()
+        store.commit_offset("readers", "b", 1, 3)
+    with reput.MessageStore.open(path, OURS_CONFIG) as store:
+        store.delete_topic("c")
+    return Subject(path, OURS_CONFIG, OURS_CONFIG.max_hash_slot_num)
