@@ -116,6 +116,10 @@ lint: setup  ## style and types
 	$(PYTHON) -m ruff format --check $(SOURCES)
 	$(PYTHON) -m mypy
 
+.PHONY: grpc-messages
+grpc-messages: setup  ## generate the messages of the gRPC protocol from its .proto files
+	@scripts/grpc_messages.sh $(PYTHON)
+
 .PHONY: format
 format: setup  ## bring the code into its format
 	$(PYTHON) -m ruff check --fix-only $(SOURCES)

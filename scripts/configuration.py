@@ -218,6 +218,7 @@ OUTPUT_ARGUMENTS = (
     Argument(
         "access_keys", "--access-keys", "", "none", "`serve`: keys with which clients sign, by name, or their file"
     ),
+    Argument("grpc_port", "--grpc-port", "", "none", "`serve`: the port of clients that speak gRPC; 0 takes any"),
     Argument("metrics_port", "--metrics-port", "", "none", "`serve`: the port of /metrics; 0 takes any"),
     Argument("", "--log-format", "", "text", "`serve`: the form of the log: text or json"),
     Argument("", "--until-stdin-ends", "", "off", "`follow`: end when stdin ends, as it does when the parent ends"),

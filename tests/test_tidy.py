@@ -52,7 +52,7 @@ LEVELS = {
 # The folders inside a room, likewise: a module imports its own folder and those of a lower level.
 # Modules of a room that lie in no folder are above them, but for those of `formats`, which its folders share.
 FOLDER_LEVELS = {
-    "broker": {"wire": 0, "state": 1, "services": 2, "handlers": 3, "": 4},
+    "broker": {"wire": 0, "state": 1, "services": 2, "handlers": 3, "grpc": 4, "": 5},
     "cli": {"shared": 0, "dump": 1, "get": 1, "pending": 1, "progress": 1, "put": 1, "": 2},
     "connect": {"options": 0, "cut": 1, "scan": 2, "sink": 2, "": 3},
     "formats": {

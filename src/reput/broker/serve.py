@@ -9,15 +9,18 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reput.api import config_from
 from reput.broker.follower import FollowerProcess
+from reput.broker.handlers.topics import MESSAGE_TYPES
 from reput.broker.metrics import Metrics
 from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
@@ -32,6 +35,7 @@ from reput.errors import AccessError, ClosedError, ConfigError, ReputError
 from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.log.record import Host
+from reput.formats.topics.lite_topics import MESSAGE_TYPE
 from reput.formats.topics.topic_names import topic_fault
 from reput.formats.wire.prometheus import CONTENT_TYPE
 from reput.kernels import PlainMeanwhile, small_work
@@ -42,12 +46,20 @@ _STOP_S = 30.0
 _CLOSING_TURNS = 8
 
 
+class _NewTopic(NamedTuple):
+    """A topic that is made. `message_type`: None keeps the one that it has."""
+
+    queues: int
+    message_type: str | None
+
+
 class RunningBroker(Closing):
     """A broker that runs in a thread of this process. `close` stops it; it is a context manager.
 
     Attributes:
         address: `host:port`, of the name server and of the broker.
         metrics_address: `host:port` of `/metrics`; None without it.
+        grpc_address: `host:port` for clients that speak gRPC; None without it.
         follower: The follower in a process of its own; None without it.
         path: The store's folder.
     """
@@ -60,13 +72,17 @@ class RunningBroker(Closing):
         scratch: ScratchFolder | None,
         access_keys: AccessKeys | None,
         metrics_listener: socket.socket | None,
+        grpc_listener: socket.socket | None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self.address = f"{host}:{port}"
         self.metrics_address = None if metrics_listener is None else "{}:{}".format(*metrics_listener.getsockname())
+        self.grpc_address = None if grpc_listener is None else "{}:{}".format(*grpc_listener.getsockname())
         self.path = path
         self._listener = listener
         self._metrics_listener = metrics_listener
+        self._grpc_listener = grpc_listener
+        self._access_keys = access_keys
         self.follower: FollowerProcess | None = None
         self._scratch = scratch
         self._resources = contextlib.ExitStack()
@@ -75,6 +91,8 @@ class RunningBroker(Closing):
         self._resources.callback(listener.close)
         if metrics_listener is not None:
             self._resources.callback(metrics_listener.close)
+        if grpc_listener is not None:
+            self._resources.callback(grpc_listener.close)
         with contextlib.ExitStack() as resources:
             resources.enter_context(self._resources)
             # The plain kernels open a store before numba is loaded.
@@ -99,15 +117,15 @@ class RunningBroker(Closing):
     def __repr__(self) -> str:
         return f"<reput.serve {self.address}, store {str(self.path)!r}>"
 
-    def start(self, topics: Mapping[str, int]) -> None:
+    def start(self, topics: Mapping[str, _NewTopic]) -> None:
         """Make topics, and begin to serve; return when routes are answered.
 
         Raises:
             ConfigError: a topic cannot have that name, or that number of queues.
         """
         try:
-            for topic, queues in topics.items():
-                self._broker.topics.create(topic, queues, queues)
+            for topic, new in topics.items():
+                self._make_topic(topic, new)
             if not are_cached():
                 # To compile takes longer than clients wait for an answer, and would hold up the broker's loop.
                 log.warning("compiling the kernels, once for this machine; `reput prepare` does so beforehand")
@@ -140,23 +158,25 @@ class RunningBroker(Closing):
             raise
         self._resources.callback(self.follower.stop)
 
-    def create_topic(self, topic: str, queues: int = DEFAULT_TOPIC_QUEUES) -> None:
+    def create_topic(self, topic: str, queues: int = DEFAULT_TOPIC_QUEUES, *, message_type: str | None = None) -> None:
         """Make a topic while the broker runs, or change the number of its queues; clients get its route at once.
 
         Args:
             topic: The topic.
             queues: The number of its queues.
+            message_type: The type of messages that clients that speak gRPC may send to it: NORMAL, FIFO, DELAY,
+                TRANSACTION, or MIXED for all of them. None keeps the type that it has, which is NORMAL at first.
 
         Raises:
-            ConfigError: The topic cannot have that name, or that number of queues.
+            ConfigError: The topic cannot have that name, that number of queues, or that type.
             ClosedError: The broker is closed.
         """
-        _refuse_topic(topic, queues)
+        new = _new_topic(topic, (queues, message_type))
         made: Future[None] = Future()
 
         def make() -> None:
             try:
-                self._broker.topics.create(topic, queues, queues)
+                self._make_topic(topic, new)
             except RefusedError as refusal:
                 made.set_exception(ConfigError(refusal.remark))
             except ReputError as error:
@@ -168,6 +188,13 @@ class RunningBroker(Closing):
             raise ClosedError(f"{self.path}: the broker is closed; start another one")
         self._broker.soon(make)
         made.result(_STOP_S)
+
+    def _make_topic(self, topic: str, new: _NewTopic) -> None:
+        topics = self._broker.topics
+        before = (topics.find(topic) or {}).get("attributes")
+        attributes = dict(before) if isinstance(before, dict) else {}
+        further = {} if new.message_type is None else {"attributes": {**attributes, MESSAGE_TYPE: new.message_type}}
+        topics.create(topic, new.queues, new.queues, further=further)
 
     def warm(self) -> None:
         """Load the compiled kernels in another thread: that takes longer than to be ready."""
@@ -207,14 +234,29 @@ class RunningBroker(Closing):
         pages = PageServer("/metrics", CONTENT_TYPE, Metrics(self._broker, self._server).page)
         if self._metrics_listener is not None:
             await pages.start(self._metrics_listener)
+        stop_grpc = await self._start_grpc()
         self._ready.set_result(None)
         await self._stop.wait()
         await stop_server(listening)
         await pages.stop()
-        await self._server.stop()
+        # Calls that are held are answered when the broker stops.
+        await asyncio.gather(stop_grpc(), self._server.stop())
         await _end_tasks()
         # What the tasks above have begun in other threads reads the store.
         await self._loop.shutdown_default_executor()
+
+    async def _start_grpc(self) -> Callable[[], Awaitable[None]]:
+        """Begin to serve clients that speak gRPC, if they have a port; return what ends that."""
+        if self._grpc_listener is None or self.grpc_address is None:
+            return _nothing
+        from reput.broker.grpc.server import GrpcServer
+
+        own_address = f"{self._store.config.broker_ip1}:{self.grpc_address.rpartition(':')[2]}"
+        server = GrpcServer(self._broker, self.grpc_address, own_address, self._access_keys)
+        # gRPC's transport opens sockets itself. This one has kept the port free for it.
+        self._grpc_listener.close()
+        await server.start()
+        return server.stop
 
     def close(self) -> None:
         """Answer what was asked, close all connections, and close the store; a second call does nothing."""
@@ -224,6 +266,10 @@ class RunningBroker(Closing):
             if self._thread.is_alive():
                 raise AccessError(f"{self.path}: the broker has not ended within {_STOP_S:.0f} s; the store stays open")
         self._resources.close()
+
+
+async def _nothing() -> None:
+    """Do nothing."""
 
 
 async def _end_tasks() -> None:
@@ -240,13 +286,14 @@ async def _end_tasks() -> None:
 def serve(
     path: Path | str | None = None,
     port: int = 0,
-    topics: Mapping[str, int] | Iterable[str] | None = None,
+    topics: Mapping[str, int | tuple[int, str]] | Iterable[str] | None = None,
     *,
     host: str = LOCALHOST,
     allow_remote: bool = False,
     config: StoreConfig | str | Path | None = None,
     access_keys: Mapping[str, str] | str | Path | None = None,
     metrics_port: int | None = None,
+    grpc_port: int | None = None,
     follow: bool = False,
     spark: Literal[False] | None = None,
     master: str | None = None,
@@ -262,13 +309,16 @@ def serve(
         path: The store's folder; a missing or empty folder becomes a new store. None makes a temporary store, which is
             removed when the broker is closed.
         port: The port; 0 takes a free one.
-        topics: Topics to make: names with their numbers of queues, or names, which get 4 queues.
+        topics: Topics to make: names with their numbers of queues, or names, which get 4 queues. A pair such as
+            `(4, "FIFO")` has the type of messages, too (`RunningBroker.create_topic`).
         host: The address to listen on: an IPv4 address of this machine, 0.0.0.0 for all, or localhost.
         allow_remote: Allow a `host` other than this machine's loopback.
         config: A StoreConfig, or the path of a broker.conf.
         access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
             Clients sign their requests with one of them, as with RocketMQ's access control; others are refused.
         metrics_port: The port of `/metrics`, for Prometheus, at the same host; 0 takes a free one, None has none.
+        grpc_port: The port for clients that speak gRPC, which are those of RocketMQ 5, at the same host; 0 takes a free
+            one, None has none. It needs `pip install 'reput[grpc]'`.
         follow: Build the durable indexes by a follower on Spark, in a process of its own, which ends with the broker.
             Without it the broker builds them, when 64 MiB of log have none. If the follower ends by itself, the log
             says so, and the broker builds them.
@@ -284,24 +334,20 @@ def serve(
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
     # Before a store is made.
-    _refuse_wrong(path, allow_remote)
+    _refuse_wrong(path, allow_remote, grpc_port)
     wanted, keys = _topics(topics), _access_keys(access_keys)
     given = config_from(config)
     options = _follow_options(given, follow, spark, master)
     with contextlib.ExitStack() as started:
         # Before the store is opened: its records have the port.
-        listener = started.enter_context(listen(host, port, allow_remote=allow_remote, has_keys=keys is not None))
-        metrics = None
-        if metrics_port is not None:
-            metrics = started.enter_context(listen(host, metrics_port, allow_remote=allow_remote))
+        at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
+        listener = started.enter_context(at_host(port))
+        further = [None if one is None else started.enter_context(at_host(one)) for one in (metrics_port, grpc_port)]
         scratch = ScratchFolder("reput-serve-") if path is None else None
         if scratch is not None:
             started.callback(scratch.remove)
         root = scratch.path / "store" if scratch is not None else Path(path or "")
-        own_host, own_port = listener.getsockname()[:2]
-        address = own_host if own_host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
-        settings = replace(given, broker_ip1=given.broker_ip1 or address, listen_port=own_port)
-        broker = RunningBroker(root, listener, settings, scratch, keys, metrics)
+        broker = RunningBroker(root, listener, _at_address(given, listener), scratch, keys, *further)
         started.pop_all()
     broker.start(wanted)
     if follow:
@@ -309,11 +355,38 @@ def serve(
     return broker
 
 
-def _refuse_wrong(path: object, allow_remote: object) -> None:
+def _at_address(config: StoreConfig, listener: socket.socket) -> StoreConfig:
+    """Return the settings of a broker that listens at an address."""
+    host, port = listener.getsockname()[:2]
+    address = host if host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
+    return replace(config, broker_ip1=config.broker_ip1 or address, listen_port=port)
+
+
+def _refuse_wrong(path: object, allow_remote: object, grpc_port: object) -> None:
+    if grpc_port is not None:
+        _refuse_without_grpc()
     if path is not None and not (isinstance(path, str | os.PathLike) and os.fspath(path)):
         raise ConfigError(f"path={path!r:.80}: give the store's folder, or None for a temporary store")
     if type(allow_remote) is not bool:
         raise ConfigError(f"allow_remote={allow_remote!r:.80}: give True or False")
+
+
+def _refuse_without_grpc() -> None:
+    """Refuse a gRPC port where the packages of gRPC are missing.
+
+    Raises:
+        ConfigError: they are.
+    """
+    missing = [name for name in ("grpc", "google.protobuf") if not _is_there(name)]
+    if missing:
+        raise ConfigError(f"grpc_port: {' and '.join(missing)} not installed: pip install 'reput[grpc]'")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _follow_options(config: StoreConfig, follow: bool, spark: object, master: str | None) -> tuple[str, ...]:
@@ -334,25 +407,29 @@ def _follow_options(config: StoreConfig, follow: bool, spark: object, master: st
     return tuple(options)
 
 
-def _topics(given: Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
-    """Return the topics to make, with their numbers of queues."""
+def _topics(given: Mapping[str, int | tuple[int, str]] | Iterable[str] | None) -> dict[str, _NewTopic]:
+    """Return the topics to make."""
     if isinstance(given, str | bytes) or not (given is None or isinstance(given, Iterable)):
         raise ConfigError(
             f'topics={given!r:.80}: give names in a list, or with their numbers of queues: {{"orders": 4}}'
         )
     wanted = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given or (), DEFAULT_TOPIC_QUEUES)
-    for topic, queues in wanted.items():
-        _refuse_topic(topic, queues)
-    return wanted
+    return {topic: _new_topic(topic, what) for topic, what in wanted.items()}
 
 
-def _refuse_topic(topic: object, queues: object) -> None:
+def _new_topic(topic: object, given: object) -> _NewTopic:
+    """Return a topic to make; refuse what cannot be one."""
+    queues, message_type = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if not isinstance(topic, str) or type(queues) is not int:
         raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
     if (fault := topic_fault(topic)) is not None:
         raise ConfigError(f"topic {topic!r:.140}: {fault}")
     if not 1 <= queues <= MAX_QUEUES:
         raise ConfigError(f"topic {topic}: {queues} queues; give 1 to {MAX_QUEUES}")
+    if message_type is not None and message_type not in MESSAGE_TYPES:
+        types = ", ".join(sorted(MESSAGE_TYPES))
+        raise ConfigError(f"topic {topic}: type of messages {message_type!r:.40}: give one of {types}")
+    return _NewTopic(queues, message_type)
 
 
 def _access_keys(given: Mapping[str, str] | str | Path | None) -> AccessKeys | None:

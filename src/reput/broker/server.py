@@ -14,7 +14,8 @@ from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_send
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
-from reput.broker.wire.connection import SLOW_READER, Connection, about
+from reput.broker.wire.channel import about
+from reput.broker.wire.connection import SLOW_READER, Connection
 from reput.broker.wire.listener import leaves_handles
 from reput.broker.wire.requests import Request
 from reput.errors import ReputError

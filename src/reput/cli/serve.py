@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -11,6 +11,9 @@ from reput.cli.shared import log_lines, options, output
 from reput.cli.shared.signals import INTERRUPTED, sigterm_end
 from reput.config import DEFAULT_TOPIC_QUEUES
 from reput.formats.java.java_numbers import parse_whole
+
+if TYPE_CHECKING:
+    from reput.broker.serve import RunningBroker
 
 _PORT = 9876
 
@@ -39,6 +42,11 @@ _PORT = 9876
     help="Serve /metrics for Prometheus at this port; 0 takes any.",
 )
 @click.option(
+    "--grpc-port",
+    type=options.WholeNumber(0, 65535),
+    help="Serve clients of RocketMQ 5 that speak gRPC at this port; 0 takes any. RocketMQ's proxy has 8081.",
+)
+@click.option(
     "--follow",
     is_flag=True,
     help="Build the durable indexes by a follower on Spark, in a process of its own, as `reput follow`.",
@@ -57,8 +65,9 @@ _PORT = 9876
     "--topic",
     "topics",
     multiple=True,
-    metavar="NAME[:QUEUES]",
-    help=f"Make a topic, with {DEFAULT_TOPIC_QUEUES} queues by default. May be given again.",
+    metavar="NAME[:QUEUES[:TYPE]]",
+    help=f"Make a topic, with {DEFAULT_TOPIC_QUEUES} queues by default. Clients of gRPC send only messages of its "
+    "TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION or MIXED. May be given again.",
 )
 @options.config_options
 @options.force_setting_option
@@ -70,6 +79,7 @@ def serve(
     allow_remote: bool,
     access_keys: str | None,
     metrics_port: int | None,
+    grpc_port: int | None,
     follow: bool,
     master: str | None,
     spark: bool | None,
@@ -91,6 +101,7 @@ def serve(
     \b
     reput serve /data/store
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
+    reput serve /data/store --grpc-port 8081 --topic orders:4:FIFO
     reput serve /data/store --host 0.0.0.0 --allow-remote
     """  # noqa: D301 - click wants the control character
     import reput
@@ -114,24 +125,32 @@ def serve(
                 config=options.config_of(config_path, assignments),
                 access_keys=access_keys,
                 metrics_port=metrics_port,
+                grpc_port=grpc_port,
                 follow=follow,
                 spark=_spark(spark, follow),
                 master=master,
             ) as broker,
         ):
-            if as_json:
-                metrics = {} if broker.metrics_address is None else {"metrics": broker.metrics_address}
-                output.emit_json({"address": broker.address, "store": str(Path(store)), **metrics})
-            else:
-                output.show(f"name server and broker: {broker.address}")
-                if broker.metrics_address is not None:
-                    output.show(f"metrics: http://{broker.metrics_address}/metrics")
-            output.flush()
+            _show_addresses(broker, store, as_json)
             ended.wait()
     except KeyboardInterrupt:
         output.say("interrupted: all connections are closed, and the store is closed, too")
         return INTERRUPTED
     return 0
+
+
+def _show_addresses(broker: RunningBroker, store: str, as_json: bool) -> None:
+    if as_json:
+        further = {"metrics": broker.metrics_address, "grpc": broker.grpc_address}
+        named = {name: address for name, address in further.items() if address is not None}
+        output.emit_json({"address": broker.address, "store": str(Path(store)), **named})
+    else:
+        output.show(f"name server and broker: {broker.address}")
+        if broker.grpc_address is not None:
+            output.show(f"gRPC: {broker.grpc_address}")
+        if broker.metrics_address is not None:
+            output.show(f"metrics: http://{broker.metrics_address}/metrics")
+    output.flush()
 
 
 def _spark(given: bool | None, follow: bool) -> Literal[False] | None:
@@ -140,12 +159,14 @@ def _spark(given: bool | None, follow: bool) -> Literal[False] | None:
     return False if given is False else None
 
 
-def _topics(given: tuple[str, ...]) -> dict[str, int]:
-    topics = {}
+def _topics(given: tuple[str, ...]) -> dict[str, int | tuple[int, str]]:
+    topics: dict[str, int | tuple[int, str]] = {}
     for text in given:
-        name, separator, queues = text.partition(":")
-        count = parse_whole(queues, 32) if separator else DEFAULT_TOPIC_QUEUES
+        name, _, rest = text.partition(":")
+        queues, has_type, message_type = rest.partition(":")
+        count = DEFAULT_TOPIC_QUEUES if text == name or (has_type and not queues) else parse_whole(queues, 32)
         if not name or count is None:
-            raise click.BadParameter(f"{text!r}: give NAME or NAME:QUEUES, such as orders:8", param_hint="--topic")
-        topics[name] = count
+            words = "give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO"
+            raise click.BadParameter(f"{text!r}: {words}", param_hint="--topic")
+        topics[name] = (count, message_type) if has_type else count
     return topics

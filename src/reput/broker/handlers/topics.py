@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
-# Clients read a topic's type of messages; no put is refused for it.
-_MESSAGE_TYPES: Final = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
+MESSAGE_TYPES: Final = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
+"""The types of messages that a topic may name. Clients of the remoting protocol send any to it."""
 _FILTER_TYPES: Final = frozenset({"SINGLE_TAG", "MULTI_TAG"})
 
 
@@ -55,11 +55,11 @@ def _attributes(before: Any, text: str) -> dict[str, str]:
         name, _, value = change[1:].partition("=")
         if change[0] == "-":
             attributes.pop(name, None)
-        elif change[0] != "+" or name != MESSAGE_TYPE or value not in _MESSAGE_TYPES:
+        elif change[0] != "+" or name != MESSAGE_TYPE or value not in MESSAGE_TYPES:
             refuse(
                 ResponseCode.SYSTEM_ERROR,
                 f"attribute {change!r:.80}: reput serve takes +{MESSAGE_TYPE}= with one of "
-                f"{', '.join(sorted(_MESSAGE_TYPES))}",
+                f"{', '.join(sorted(MESSAGE_TYPES))}",
             )
         else:
             attributes[name] = value

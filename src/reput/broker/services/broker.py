@@ -16,7 +16,7 @@ from reput.files.names import is_database
 from reput.formats import paths
 
 if TYPE_CHECKING:
-    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.channel import Channel
     from reput.embedded import MessageStore
     from reput.formats.log.record import Host
     from reput.log.encode.message import Message
@@ -45,7 +45,7 @@ class Broker(BrokerState):
         """Return a message and its queue as they are stored: one that is due later waits in another topic."""
         return self.delays.place(*self.timers.place(message, queue_id))
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Channel) -> None:
         """Forget what a connection that is gone has asked for and registered."""
         self.holds.forget_connection(connection)
         super().connection_lost(connection)

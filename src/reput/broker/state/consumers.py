@@ -17,7 +17,7 @@ from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
 if TYPE_CHECKING:
-    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.channel import Channel
     from reput.formats.wire.subscription import Subscription
 
 BROADCASTING = "BROADCASTING"
@@ -28,7 +28,7 @@ MAX_EXPRESSION: Final = 1 << 16
 class ClientInfo(NamedTuple):
     """A client of a group. `language` and `version` are those of its frames."""
 
-    connection: Connection
+    connection: Channel
     client_id: str
     language: int
     version: int
@@ -74,7 +74,7 @@ class Consumers:
         notify: is called with a connection and a group when members or subscriptions of the group have changed.
     """
 
-    def __init__(self, notify: Callable[[Connection, str], None]) -> None:
+    def __init__(self, notify: Callable[[Channel, str], None]) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
         self._notify = notify
         self._members = 0
@@ -143,7 +143,7 @@ class Consumers:
             self._members -= 1
             self._lost(group, found, notifies=notifies)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Channel) -> None:
         """Remove all members that used a connection. As in RocketMQ the others hear of it in any case."""
         for group, found in list(self._groups.items()):
             gone = [client_id for client_id, own in found.members.items() if own.connection is connection]

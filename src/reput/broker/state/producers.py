@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reput.broker.state.consumers import ClientInfo
-    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.channel import Channel
 
 
 class Producers:
@@ -36,7 +36,7 @@ class Producers:
         if not members:
             self._groups.pop(group, None)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Channel) -> None:
         """Remove all producers that used a connection."""
         for group, members in list(self._groups.items()):
             for client_id in [one for one, own in members.items() if own.connection is connection]:
@@ -50,7 +50,7 @@ class Producers:
         """Return all producers, once for each of their groups."""
         return [one for members in self._groups.values() for one in members.values()]
 
-    def next_of(self, group: str) -> Connection | None:
+    def next_of(self, group: str) -> Channel | None:
         """Return a producer of a group, another one each time; None if nobody of it is online."""
         connections = [one.connection for one in self.find(group).values() if one.connection.is_open]
         self._turn += 1

@@ -20,8 +20,8 @@ from reput.broker.state.locks import QueueLocks
 from reput.broker.state.producers import Producers
 from reput.broker.state.statistics import Statistics
 from reput.broker.wire.answers import Answer, answer_of_error
+from reput.broker.wire.channel import about
 from reput.broker.wire.client_calls import ClientCalls
-from reput.broker.wire.connection import about
 from reput.broker.wire.refusals import RefusedError, refuse_as_busy
 from reput.errors import ReputError
 from reput.formats.log.record import encode_message_id
@@ -35,7 +35,7 @@ from reput.store.metadata.tables import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.channel import Channel
     from reput.broker.wire.requests import Request
     from reput.embedded import MessageStore
     from reput.formats.log.record import Host
@@ -93,13 +93,13 @@ class BrokerState:
         of_group = None if online is None else (online.kind, online.subscriptions.get(topic))
         return self.groups.find(group), self.topics.find(topic), of_group
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Channel) -> None:
         """Forget what a connection that is gone has registered."""
         self.consumers.connection_lost(connection)
         self.producers.connection_lost(connection)
         self.client_calls.connection_lost(connection)
 
-    def _notify(self, connection: Connection, group: str) -> None:
+    def _notify(self, connection: Channel, group: str) -> None:
         """Let a consumer know that its group has changed."""
         self.client_calls.notify(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 

@@ -1,13 +1,18 @@
 """Access keys: a request is served only if it is signed with the secret of a known key (`formats.wire.signature`).
 
 All requests are signed, those to the name server too. A key may do everything; there are no rights by topic or group.
+Clients that speak gRPC sign the time of each call. As in RocketMQ it may be any time: who reads a call can repeat its
+signature.
 
-Source: `AclClientRPCHook`, and for what clients up to 4.9.3 do not sign `DefaultAuthenticationContextBuilder`.
+Source: `AclClientRPCHook`, `AuthenticationPipeline`, and for what clients up to 4.9.3 do not sign
+`DefaultAuthenticationContextBuilder`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +24,8 @@ from reput.formats.wire.signature import ACCESS_KEY, SIGNATURE, signature_of
 if TYPE_CHECKING:
     from reput.formats.wire.remoting import RemotingFrame
 
+_OF_CALL: Final = re.compile(r"MQv2-HMAC-SHA1 +Credential=([^,/\s]+)[^,]*,.*?\bSignature=([0-9a-fA-F]+)\s*")
+_SIGNED_TIME: Final = "x-mq-date-time"
 _LATER_FIELD: Final = "_UNIQUE_KEY_QUERY"
 _V4_9_3 = 399
 """A client of this version or an older one adds the field to a request that it has signed."""
@@ -57,6 +64,18 @@ class AccessKeys:
         wanted = signature_of(signed, frame.body, secret)
         given = frame.fields.get(SIGNATURE, "").encode("utf-8", "replace")
         return None if hmac.compare_digest(wanted, given) else "check signature failed"
+
+    def refusal_of_call(self, metadata: Mapping[str, str]) -> str | None:
+        """Return why a call of gRPC is not served; None if its signature is right."""
+        found = _OF_CALL.fullmatch(metadata.get("authorization", ""))
+        if found is None:
+            return "the call has no signature: authorization is missing, or of another form"
+        secret = self._secrets.get(found[1])
+        if secret is None:
+            return "No accessKey is configured"
+        signed = metadata.get(_SIGNED_TIME, "").encode("utf-8", "replace")
+        wanted = hmac.new(secret, signed, hashlib.sha1).hexdigest()
+        return None if hmac.compare_digest(wanted, found[2].lower()) else "check signature failed"
 
 
 def read_access_keys(path: Path | str) -> dict[str, str]:

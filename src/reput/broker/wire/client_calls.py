@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.wire.connection import about
+from reput.broker.wire.channel import about
 from reput.formats.wire.remoting import IS_ONE_WAY, FrameError, RemotingFrame
 
 if TYPE_CHECKING:
-    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.channel import Channel
 
 log = logging.getLogger("reput.broker")
 ANSWER_LIMIT_S: Final = 10.0
@@ -34,9 +34,9 @@ class ClientCalls:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._opaque = 0
-        self._waiting: dict[tuple[Connection, int], _Call] = {}
+        self._waiting: dict[tuple[Channel, int], _Call] = {}
 
-    def notify(self, connection: Connection, code: int, fields: Mapping[str, str], body: bytes = b"") -> None:
+    def notify(self, connection: Channel, code: int, fields: Mapping[str, str], body: bytes = b"") -> None:
         """Send a notice; one that no frame holds is logged."""
         try:
             self._send(connection, code, IS_ONE_WAY, fields, body)
@@ -45,7 +45,7 @@ class ClientCalls:
 
     def ask(
         self,
-        connection: Connection,
+        connection: Channel,
         code: int,
         fields: Mapping[str, str],
         body: bytes,
@@ -65,21 +65,21 @@ class ClientCalls:
         self._waiting[key] = _Call(done, self._loop.call_later(ANSWER_LIMIT_S, self._end, key, None))
         return True
 
-    def answered(self, connection: Connection, answer: RemotingFrame) -> None:
+    def answered(self, connection: Channel, answer: RemotingFrame) -> None:
         """Take a client's answer; one for which nobody waits is dropped."""
         self._end((connection, answer.opaque), answer)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Channel) -> None:
         """End the calls to a client that is gone."""
         for key in [one for one in self._waiting if one[0] is connection]:
             self._end(key, None)
 
-    def _send(self, connection: Connection, code: int, flag: int, fields: Mapping[str, str], body: bytes) -> int:
+    def _send(self, connection: Channel, code: int, flag: int, fields: Mapping[str, str], body: bytes) -> int:
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         connection.send(RemotingFrame(code, self._opaque, flag, None, fields), (body,) if body else (), len(body))
         return self._opaque
 
-    def _end(self, key: tuple[Connection, int], answer: RemotingFrame | None) -> None:
+    def _end(self, key: tuple[Channel, int], answer: RemotingFrame | None) -> None:
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             waiting.timer.cancel()

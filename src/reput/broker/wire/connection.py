@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
+from reput.broker.wire.channel import numbers
 from reput.formats.log.record import Host
 from reput.formats.wire.remoting import IS_ANSWER, FrameError, FrameReader, RemotingFrame, encode_head
 
@@ -21,9 +21,6 @@ NO_FRAME, FULL_INPUT, SLOW_READER, FULL_OUTPUT = "no_frame", "full_input", "slow
 _HIGH_WATER = 1 << 20
 _MAX_REMARK = 4096
 _UNKNOWN = Host(bytes(4), 0)
-
-
-_numbers = count(1)
 
 
 class FrameServer(Protocol):
@@ -71,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._waiting_least = 0
         self._progress_s = 0.0
         self._transport: asyncio.Transport | None = None
-        self.number = next(_numbers)
+        self.number = next(numbers)
         self.received_s = 0.0
         self.own_address = ""
         self.peer = _UNKNOWN
@@ -227,8 +224,3 @@ class Connection(asyncio.Protocol):
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()
-
-
-def about(connection: Connection, code: int | None = None) -> dict[str, Any]:
-    """Return what a structured log has on a connection, and on a request of it."""
-    return {"connection": connection.number, "remote": str(connection.peer), "code": code}

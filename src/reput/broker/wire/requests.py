@@ -12,7 +12,7 @@ from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.remoting import FrameError, read_json
 
 if TYPE_CHECKING:
-    from reput.broker.wire.connection import Connection
+    from reput.broker.wire.channel import Channel
     from reput.formats.wire.remoting import RemotingFrame
 
 MAX_JSON: Final = 1 << 20
@@ -32,7 +32,7 @@ class Request:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Channel,
         frame: RemotingFrame,
         received_s: float = 0.0,
         count_answer: Callable[[Request, int], None] | None = None,

@@ -14,10 +14,15 @@ from reput.formats.log import properties
 NAME_END: Final = properties.NAME_END.decode()
 PROPERTY_END: Final = properties.PROPERTY_END.decode()
 
+BORN_HOST: Final = "__BORNHOST"
+BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
 CHECK_IMMUNITY_S: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES: Final = properties.CHECK_TIMES.decode()
 CLUSTER: Final = "CLUSTER"
 CRC32: Final = properties.CRC32.decode()
+DEAD_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+DEAD_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
+"""The topic that a dead letter was sent to first."""
 DELAY: Final = properties.DELAY.decode()
 INNER_BASE: Final = properties.INNER_BASE.decode()
 INNER_MULTI_DISPATCH: Final = properties.INNER_MULTI_DISPATCH.decode()
@@ -29,6 +34,7 @@ PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 PRODUCER_GROUP: Final = properties.PRODUCER_GROUP.decode()
 REAL_QUEUE_ID: Final = properties.REAL_QUEUE_ID.decode()
 REAL_TOPIC: Final = properties.REAL_TOPIC.decode()
+RECONSUME_TIME: Final = "RECONSUME_TIME"
 REGION: Final = "MSG_REGION"
 RETRY_TOPIC: Final = "RETRY_TOPIC"
 SHARDING_KEY: Final = "__SHARDINGKEY"
@@ -42,6 +48,7 @@ TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
 TIMER_ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
 TIMER_OUT_MS: Final = properties.TIMER_OUT_MS.decode()
 TIMER_ROLL_TIMES: Final = properties.TIMER_ROLL_TIMES.decode()
+TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 TRACE_ON: Final = "TRACE_ON"
 TRANSACTION_ID: Final = properties.TRANSACTION_ID.decode()
 TRANSACTION_PREPARED: Final = "TRAN_MSG"

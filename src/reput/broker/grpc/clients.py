@@ -1,0 +1,203 @@
+"""Clients that speak gRPC, and their requests to the broker.
+
+A client is known by the id that it names in each call, whatever connections it uses. It is a member of its groups while
+it is heard from; when it is silent for long, its membership ends.
+
+Source: `GrpcClientChannel`, `GrpcChannelManager`, `ContextInitPipeline`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from reput.broker.handlers.alone import serve_alone
+from reput.broker.wire.answers import Answer
+from reput.broker.wire.channel import numbers
+from reput.broker.wire.requests import Request
+from reput.formats.log.record import Host
+from reput.formats.wire.codes import RequestCode
+from reput.formats.wire.remoting import LANGUAGES, VERSION, RemotingFrame
+
+if TYPE_CHECKING:
+    from reput.broker.grpc.protocol.definition_pb2 import Settings
+    from reput.broker.services.broker import Broker
+
+log = logging.getLogger("reput.broker")
+SILENT_S: Final = 120.0
+"""A client that is not heard from for this time is forgotten. Clients send a heartbeat every 10 s."""
+GONE_S: Final = 30.0
+"""The same for a client whose stream has ended, such as one that was killed."""
+MAX_CLIENTS: Final = 100_000
+"""The most clients; the calls of a further one are refused."""
+MAX_COMMANDS: Final = 1000
+"""The most commands that wait for a client's stream; a further one is left out."""
+_UNKNOWN: Final = Host(bytes(4), 0)
+_LANGUAGES: Final = {"GOLANG": "GO", "DOT_NET": "DOTNET", "C_SHARP": "DOTNET", "CSHARP": "DOTNET"}
+"""Names of languages that the remoting protocol spells in another way."""
+
+
+def host_of(peer: str) -> Host:
+    """Return the address of gRPC's text for a peer, such as `ipv4:127.0.0.1:4711`; zeros if it has none."""
+    kind, _, rest = unquote(peer).partition(":")
+    address, _, port = rest.rpartition(":")
+    try:
+        return Host(ipaddress.ip_address(address.strip("[]")).packed, int(port)) if kind.startswith("ipv") else _UNKNOWN
+    except ValueError:
+        return _UNKNOWN
+
+
+def language_of(name: str) -> int:
+    """Return the number of a language that a client names, as the remoting protocol has it."""
+    known = _LANGUAGES.get(name.upper(), name.upper())
+    return LANGUAGES.index(known if known in LANGUAGES else "OTHER")
+
+
+class GrpcClient:
+    """A client. It is a `Channel`: the broker asks it by commands on its stream.
+
+    Args:
+        client_id: the id that it names.
+        language: the number of its language.
+        now_s: the loop's time.
+
+    Attributes:
+        peer: Its address, as of its last call.
+        own_address: The address at which it reaches the broker.
+        settings: The settings that it has sent last.
+        groups: Its producer groups and its consumer groups, as they are registered.
+        heard_s: The loop's time of its last call.
+        wakes: Is called when a command waits; None without a stream.
+    """
+
+    def __init__(self, client_id: str, language: int, now_s: float) -> None:
+        self.client_id = client_id
+        self.language = language
+        self.number = next(numbers)
+        self.peer = _UNKNOWN
+        self.own_address = ""
+        self.settings: Settings | None = None
+        self.groups: set[tuple[str, str]] = set()
+        self.heard_s = now_s
+        self.commands: deque[RemotingFrame] = deque()
+        self.wakes: Callable[[], object] | None = None
+        self._answered: Answer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True while it has a stream."""
+        return self.wakes is not None
+
+    def answer(self, asked: RemotingFrame, answer: Answer) -> None:  # noqa: ARG002 - as all channels
+        """Note the answer to a request of `ask_now`."""
+        self._answered = answer
+
+    def send(self, frame: RemotingFrame, pieces: Sequence[bytes | memoryview] = (), size: int = 0) -> None:  # noqa: ARG002 - as all channels
+        """Put a request of the broker before the client's stream."""
+        if self.wakes is None or frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            # Clients of gRPC ask for their queues again and again.
+            return
+        if len(self.commands) >= MAX_COMMANDS:
+            log.warning("%s: a command is left out: %d wait, and it reads none", self.peer, len(self.commands))
+            return
+        frame.body = b"".join(pieces)
+        self.commands.append(frame)
+        self.wakes()
+
+    def ask_now(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> Answer:
+        """Serve a request about the client's membership, which is answered at once."""
+        serve_alone(broker, Request(self, RemotingFrame(code, 0, 0, None, fields, body, self.language, VERSION)))
+        answer, self._answered = self._answered, None
+        assert answer is not None
+        return answer
+
+
+class GrpcCall:
+    """A request of a client that may be answered later: a `Channel` for the time of the request."""
+
+    __slots__ = ("_answer", "_client")
+
+    def __init__(self, client: GrpcClient, loop: asyncio.AbstractEventLoop) -> None:
+        self._client = client
+        self._answer: asyncio.Future[Answer] = loop.create_future()
+
+    @property
+    def number(self) -> int:
+        """The client's number."""
+        return self._client.number
+
+    @property
+    def peer(self) -> Host:
+        """The client's address."""
+        return self._client.peer
+
+    @property
+    def own_address(self) -> str:
+        """The address at which the client reaches the broker."""
+        return self._client.own_address
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is answered, or given up."""
+        return not self._answer.done()
+
+    def answer(self, asked: RemotingFrame, answer: Answer) -> None:  # noqa: ARG002 - as all channels
+        """Take the answer."""
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    def send(self, frame: RemotingFrame, pieces: Sequence[bytes | memoryview] = (), size: int = 0) -> None:
+        """Send a request of the broker to the client."""
+        self._client.send(frame, pieces, size)
+
+    async def ask(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> Answer:
+        """Serve a request and wait for its answer. What is held for it is dropped when the wait is cancelled."""
+        frame = RemotingFrame(code, 0, 0, None, fields, body, self._client.language, VERSION)
+        serve_alone(broker, Request(self, frame))
+        try:
+            return await self._answer
+        except asyncio.CancelledError:
+            broker.connection_lost(self)
+            raise
+
+
+class Clients:
+    """The clients that are known. All methods run in the loop's thread."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self._broker = broker
+        self._loop = loop
+        self._by_id: dict[str, GrpcClient] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def heard(self, client_id: str, language: str, peer: str) -> GrpcClient | None:
+        """Return the client of a call; None if there are too many."""
+        found = self._by_id.get(client_id)
+        if found is None:
+            if len(self._by_id) >= MAX_CLIENTS:
+                return None
+            found = self._by_id[client_id] = GrpcClient(client_id, language_of(language), self._loop.time())
+        found.heard_s = self._loop.time()
+        found.peer = host_of(peer)
+        return found
+
+    def forget(self, client: GrpcClient) -> None:
+        """End a client's membership in all groups."""
+        if self._by_id.get(client.client_id) is client:
+            del self._by_id[client.client_id]
+        self._broker.connection_lost(client)
+        client.groups.clear()
+
+    def forget_silent(self) -> None:
+        """Forget the clients that are not heard from any more."""
+        now = self._loop.time()
+        for client in list(self._by_id.values()):
+            if now - client.heard_s > (SILENT_S if client.is_open else GONE_S):
+                self.forget(client)

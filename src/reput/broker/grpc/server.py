@@ -1,0 +1,245 @@
+"""The server of gRPC clients, on grpc's own transport, in the broker's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
+
+from reput.broker.grpc.clients import Clients, GrpcCall, GrpcClient
+from reput.broker.grpc.members import end_client, heartbeat
+from reput.broker.grpc.protocol import service_pb2 as protocol
+from reput.broker.grpc.protocol.definition_pb2 import Code
+from reput.broker.grpc.routes import query_assignment, query_route
+from reput.broker.grpc.sends import end_transaction, recall_message, send_message
+from reput.broker.grpc.statuses import RefusedCallError, refuse_call, status_of
+from reput.broker.grpc.telemetry import Telemetry
+from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.access import AccessKeys
+
+log = logging.getLogger("reput.broker")
+SERVICE: Final = "apache.rocketmq.v2.MessagingService"
+MAX_REQUEST: Final = 32 << 20
+"""The most bytes of a request; a larger one is refused with RESOURCE_EXHAUSTED, before it is read."""
+MAX_CALLS: Final = 20_000
+"""The most calls under way, streams among them; a further one is refused with RESOURCE_EXHAUSTED."""
+MAX_STREAMS: Final = 2000
+"""The most calls of a connection under way; a further one waits in the client."""
+_MAX_CLIENT_ID = 1024
+_MAX_METADATA = 16 << 10
+_SWEEP_S = 5.0
+_STOP_S = 1.0
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_REQUEST),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.max_metadata_size", _MAX_METADATA),
+    # A second server at the port is an error.
+    ("grpc.so_reuseport", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The client of a call. `call`: its way to the broker's handlers."""
+
+    client: GrpcClient
+    call: GrpcCall
+
+
+Serves = Callable[["GrpcServer", Caller, Any], Awaitable[Any]]
+"""Serves a call: returns its answer."""
+
+
+async def _query_route(server: GrpcServer, caller: Caller, request: protocol.QueryRouteRequest) -> Any:  # noqa: ARG001 - as all calls
+    return query_route(server.broker, request, server.own_address)
+
+
+async def _query_assignment(server: GrpcServer, caller: Caller, request: protocol.QueryAssignmentRequest) -> Any:  # noqa: ARG001 - as all calls
+    return query_assignment(server.broker, request, server.own_address)
+
+
+async def _heartbeat(server: GrpcServer, caller: Caller, request: protocol.HeartbeatRequest) -> Any:
+    return heartbeat(server.broker, caller.client, request)
+
+
+async def _end_client(server: GrpcServer, caller: Caller, request: protocol.NotifyClientTerminationRequest) -> Any:
+    return end_client(server.clients, caller.client, request)
+
+
+async def _send(server: GrpcServer, caller: Caller, request: protocol.SendMessageRequest) -> Any:
+    return await send_message(server.broker, caller.call, request)
+
+
+async def _end_transaction(server: GrpcServer, caller: Caller, request: protocol.EndTransactionRequest) -> Any:
+    return await end_transaction(server.broker, caller.call, request)
+
+
+async def _recall(server: GrpcServer, caller: Caller, request: protocol.RecallMessageRequest) -> Any:
+    return await recall_message(server.broker, caller.call, request)
+
+
+async def _unsupported(server: GrpcServer, caller: Caller, request: Any) -> Any:  # noqa: ARG001 - as all calls
+    refuse_call(Code.UNSUPPORTED, f"reput serve does not support {type(request).__name__.removesuffix('Request')}")
+
+
+METHODS: Final[dict[str, Serves]] = {
+    "QueryRoute": _query_route,
+    "Heartbeat": _heartbeat,
+    "SendMessage": _send,
+    "QueryAssignment": _query_assignment,
+    "AckMessage": _unsupported,
+    "ChangeInvisibleDuration": _unsupported,
+    "ForwardMessageToDeadLetterQueue": _unsupported,
+    "UpdateOffset": _unsupported,
+    "GetOffset": _unsupported,
+    "QueryOffset": _unsupported,
+    "EndTransaction": _end_transaction,
+    "NotifyClientTermination": _end_client,
+    "RecallMessage": _recall,
+    "SyncLiteSubscription": _unsupported,
+}
+"""The calls that have one answer."""
+STREAMS: Final[dict[str, Serves]] = {"ReceiveMessage": _unsupported, "PullMessage": _unsupported}
+"""The calls that have an answer in several parts."""
+
+
+class GrpcServer:
+    """Serves the gRPC clients of a broker. All methods run in the loop.
+
+    Args:
+        broker: the broker.
+        address: `host:port` to listen on.
+        own_address: `host:port` at which clients reach it that do not say how they do.
+        access_keys: the keys with which clients sign; None to check nothing.
+    """
+
+    def __init__(self, broker: Broker, address: str, own_address: str, access_keys: AccessKeys | None) -> None:
+        self.broker = broker
+        self.own_address = own_address
+        self._address = address
+        self._access_keys = access_keys
+        self._loop = asyncio.get_running_loop()
+        self.clients = Clients(broker, self._loop)
+        self._server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
+        handlers = {name: self._unary(name, serve) for name, serve in METHODS.items()}
+        handlers |= {name: self._stream(name, serve) for name, serve in STREAMS.items()}
+        handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(self._telemetry, None, _encoded)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        self._streams: set[asyncio.Future[None]] = set()
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        Raises:
+            ConfigError: the address cannot be listened on.
+        """
+        try:
+            self._server.add_insecure_port(self._address)
+        except RuntimeError as error:
+            raise ConfigError(f"cannot listen on {self._address} for gRPC: {error}") from error
+        await self._server.start()
+        self._sweeper = self._loop.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """Take no more calls; end the clients' streams at once, and other calls within a second."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for stream in self._streams:
+            stream.cancel()
+        await self._server.stop(_STOP_S)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self.clients.forget_silent()
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def _caller(self, context: aio.ServicerContext[Any, Any]) -> Caller:
+        """Return the client of a call; refuse one that does not say who it is, or may not be served."""
+        metadata = {name: text for name, text in context.invocation_metadata() or () if isinstance(text, str)}
+        client_id = metadata.get("x-mq-client-id", "")
+        if not client_id.strip() or len(client_id) > _MAX_CLIENT_ID:
+            words = f"client id cannot be empty, or longer than {_MAX_CLIENT_ID} characters"
+            refuse_call(Code.CLIENT_ID_REQUIRED, words)
+        refusal = None if self._access_keys is None else self._access_keys.refusal_of_call(metadata)
+        if refusal is not None:
+            refuse_call(Code.UNAUTHORIZED, refusal)
+        client = self.clients.heard(client_id, metadata.get("x-mq-language", ""), context.peer())
+        if client is None:
+            refuse_call(Code.TOO_MANY_REQUESTS, f"the broker has {len(self.clients)} clients, and takes no more")
+        return Caller(client, GrpcCall(client, self._loop))
+
+    async def _answer(self, name: str, serve: Serves, request: bytes, context: Any) -> Any:
+        """Return the answer of a call, or its refusal. No error ends the broker."""
+        asked, answer = _messages_of(name)
+        try:
+            return await serve(self, self._caller(context), _decoded(asked, request))
+        except RefusedCallError as refusal:
+            return answer(status=status_of(refusal.code, refusal.words))
+        except Exception as error:  # an error of ours must not end the client's connection
+            log.exception("gRPC call %s of %s failed", name, context.peer())
+            return answer(status=status_of(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"))
+
+    def _unary(self, name: str, serve: Serves) -> Any:
+        async def handle(request: bytes, context: aio.ServicerContext[Any, Any]) -> Any:
+            return await self._answer(name, serve, request, context)
+
+        return grpc.unary_unary_rpc_method_handler(handle, None, _encoded)
+
+    def _stream(self, name: str, serve: Serves) -> Any:
+        async def handle(request: bytes, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+            yield await self._answer(name, serve, request, context)
+
+        return grpc.unary_stream_rpc_method_handler(handle, None, _encoded)
+
+    async def _telemetry(self, received: AsyncIterator[bytes], context: aio.ServicerContext[Any, Any]) -> None:
+        """Serve a client's stream; end it with a status of gRPC if it cannot be."""
+        try:
+            telemetry = Telemetry(self.broker, self._caller(context).client, context.write)
+            commands = (_decoded(protocol.TelemetryCommand, data) async for data in received)
+            stream = asyncio.ensure_future(telemetry.serve(commands, lambda: self._caller(context)))
+            self._streams.add(stream)
+            try:
+                # A stream that the broker cancels ends as if the client had ended it, and clients open another one.
+                await asyncio.wait({stream})
+            finally:
+                self._streams.discard(stream)
+                stream.cancel()
+            if not stream.cancelled():
+                stream.result()
+        except RefusedCallError as refusal:
+            kind = grpc.StatusCode.UNAUTHENTICATED if refusal.code == Code.UNAUTHORIZED else _INVALID
+            await context.abort(kind, f"{Code.Name(refusal.code)}: {refusal.words}")
+
+
+_INVALID: Final = grpc.StatusCode.INVALID_ARGUMENT
+
+
+def _decoded(kind: Any, data: bytes) -> Any:
+    """Return the message of a request; refuse other bytes."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        refuse_call(Code.BAD_REQUEST, f"the request is no {kind.DESCRIPTOR.name}: {error}")
+
+
+def _encoded(message: Any) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
+
+
+def _messages_of(name: str) -> tuple[Any, Any]:
+    """Return the messages of a call: what is asked and what is answered."""
+    return getattr(protocol, f"{name}Request"), getattr(protocol, f"{name}Response")

@@ -1,0 +1,106 @@
+"""The stream of a client: its settings come, and the broker's commands go.
+
+Source: `ClientActivity.telemetry`, `GrpcClientChannel`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from reput.broker.grpc.messages import message_of
+from reput.broker.grpc.protocol.definition_pb2 import Code
+from reput.broker.grpc.protocol.service_pb2 import RecoverOrphanedTransactionCommand, TelemetryCommand
+from reput.broker.grpc.settings import take_settings
+from reput.broker.grpc.statuses import status_of
+from reput.broker.grpc.transaction_ids import encode_transaction_id
+from reput.broker.wire.channel import about
+from reput.formats.log.record import decode_record
+from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.remoting import IS_ANSWER, RemotingFrame
+
+if TYPE_CHECKING:
+    from reput.broker.grpc.clients import GrpcClient
+    from reput.broker.services.broker import Broker
+
+log = logging.getLogger("reput.broker")
+_NOT_ASKED: Final = "a client that speaks gRPC is not asked this"
+
+
+def command_of(frame: RemotingFrame) -> TelemetryCommand | None:
+    """Return the command for a request of the broker; None if there is none."""
+    if frame.code != RequestCode.CHECK_TRANSACTION_STATE:
+        return None
+    record = decode_record(memoryview(frame.body))
+    half_id = frame.fields["offsetMsgId"]
+    command = RecoverOrphanedTransactionCommand(
+        message=message_of(record, record.topic.decode("utf-8", "replace")),
+        transaction_id=encode_transaction_id(half_id, int(frame.fields["tranStateTableOffset"])),
+    )
+    return TelemetryCommand(recover_orphaned_transaction_command=command)
+
+
+class Telemetry:
+    """One stream of a client. A later stream of the client takes the broker's commands instead.
+
+    Args:
+        broker: the broker.
+        client: the client.
+        write: sends a command.
+    """
+
+    def __init__(
+        self, broker: Broker, client: GrpcClient, write: Callable[[TelemetryCommand], Awaitable[None]]
+    ) -> None:
+        self._broker = broker
+        self._client = client
+        self._write = write
+        self._has_commands = asyncio.Event()
+
+    async def serve(self, commands: AsyncIterator[TelemetryCommand], heard: Callable[[], object]) -> None:
+        """Take settings until the client ends the stream. `heard` is called at each command of the client.
+
+        Raises:
+            RefusedCallError: the settings cannot be.
+        """
+        wakes = self._has_commands.set
+        writer = asyncio.ensure_future(self._write_commands())
+        try:
+            async for command in commands:
+                heard()
+                if command.WhichOneof("command") == "settings":
+                    settings = take_settings(self._broker, self._client, command.settings)
+                    self._client.wakes = wakes
+                    await self._write(TelemetryCommand(status=status_of(Code.OK), settings=settings))
+        finally:
+            if self._client.wakes == wakes:
+                self._client.wakes = None
+                self._client.commands.clear()
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _write_commands(self) -> None:
+        """Send the broker's commands as they come."""
+        while True:
+            await self._has_commands.wait()
+            self._has_commands.clear()
+            while self._client.commands:
+                await self._write_command(self._client.commands.popleft())
+
+    async def _write_command(self, frame: RemotingFrame) -> None:
+        try:
+            command = command_of(frame)
+        except Exception:  # an error of ours must not end the client's stream
+            log.exception("%s: request %d is not sent", self._client.peer, frame.code, extra=about(self._client))
+            return
+        if command is not None:
+            await self._write(command)
+        elif not frame.is_one_way:
+            self._refuse(frame)
+
+    def _refuse(self, frame: RemotingFrame) -> None:
+        """Answer a request of the broker in the client's place: gRPC has no such command."""
+        answer = RemotingFrame(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, IS_ANSWER, _NOT_ASKED)
+        self._broker.client_calls.answered(self._client, answer)
