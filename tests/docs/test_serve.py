@@ -16,8 +16,8 @@ from reput.broker import pytest_plugin, server
 from reput.broker.handlers import members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
-from reput.broker.services import holds, syncs, transactions
-from reput.broker.state import committed, configuration, consumers, locks, state, statistics
+from reput.broker.services import holds, leases, polls, syncs, transactions
+from reput.broker.state import committed, configuration, consumers, locks, request_modes, state, statistics
 from reput.broker.wire import client_calls, connection, listener, pages, requests
 from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.remoting import MAX_FRAME_SIZE
@@ -86,6 +86,10 @@ def test_the_page_names_the_limits() -> None:
         size(server.MAX_ALL_OUTPUT),
         f"{holds.MAX_HELD:,}, and {size(holds.MAX_HELD_BYTES)} of requests",
         f"{holds.MAX_SUSPEND_MS // 1000} s",
+        f"{polls.MAX_POLLS:,}, and {size(holds.MAX_HELD_BYTES)} of requests",
+        f"{polls.MAX_LINE:,}",
+        f"{polls.MAX_WATCHED:,}",
+        f"{leases.MAX_LEASED:,}",
         f"{client_calls.MAX_WAITING:,}",
         f"{queries.MAX_FOUND}",
         f"{BROKER_PULL_MESSAGES} messages, {size(BROKER_PULL_BYTES)}",
@@ -93,6 +97,7 @@ def test_the_page_names_the_limits() -> None:
         f"{configuration.MAX_TOPICS:,}",
         f"{configuration.MAX_GROUPS:,}",
         f"{committed.MAX_OFFSETS:,}",
+        f"{request_modes.MAX_MODES:,}",
         f"{configuration.MAX_SERVED_QUEUES:,}",
         f"{server._DRAIN_S:.0f} s",
         "",

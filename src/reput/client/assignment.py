@@ -11,10 +11,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
-from reput.client.allocate import allocate_averagely
 from reput.client.queue_work import QueueWork
 from reput.errors import BrokerError, ClientError, NoRouteError
 from reput.formats.topics.system_topics import RETRY_PREFIX
+from reput.formats.wire.allocate import allocate_averagely
 from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:

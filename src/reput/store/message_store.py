@@ -70,7 +70,8 @@ class LocalStore(ProgressCalls, Putting, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     `open` makes one. `notes` lists the findings and repairs of the open. `damage` lists the queues that cannot be read:
-    all others can. `opened_in_s` is the time that decoding the tail took.
+    all others can. `opened_in_s` is the time that decoding the tail took. `offsets_follow_log`: committed offsets are
+    made durable only after the log, for they rest on messages of it.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
         self.notes += opened.notes
         self.damage = opened.damage
         self.opened_in_s = opened.seconds
+        self.offsets_follow_log = False
         self._progress: ConsumerProgress | None = None
         self._homes: MetadataHomes | None = None
         self._metadata_lock = threading.Lock()
@@ -397,7 +399,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
                 if self._arrivals and (reached := self.view.follower.offset) != notified:
                     notified = reached  # who waits from now on looks by himself first
                     self._notify_arrivals()
-                self.progress.persist_if_due(now_ms())
+                self.progress.persist_if_due(now_ms(), writing.flush if self.offsets_follow_log else None)
                 writing.keep_up()
             except ReputError as error:
                 # Keep the error for callers. Puts and reads that it concerns meet the same error themselves.

@@ -16,6 +16,8 @@ from reput.formats.pending.pop_state import (
     PopKey,
     decode_pop_ack,
     decode_pop_checkpoint,
+    encode_pop_ack,
+    encode_pop_checkpoint,
 )
 from support.encoders import encode_pop_record
 
@@ -67,7 +69,7 @@ def test_a_checkpoint_names_its_offsets() -> None:
     body = b'{"bm":2,"bn":"b","c":"billing","d":[0,1,5],"it":60000,"n":3,"pt":1795321005000,"q":2,"so":40,"t":"orders"}'
     checkpoint = decode_pop_checkpoint(body)
 
-    assert checkpoint == PopCheckpoint(KEY, 60_000, 3, (0, 1, 5), 2, 0)
+    assert checkpoint == PopCheckpoint(KEY, 60_000, 3, (0, 1, 5), 2, 0, "b")
     assert checkpoint.offsets == [40, 45]
     assert checkpoint.visible_time == KEY.pop_time + 60_000
     older = decode_pop_checkpoint(body.replace(b'"d":[0,1,5],', b"").replace(b'"bm":2,', b'"rp":"2",'))
@@ -80,6 +82,23 @@ def test_acks_name_their_checkpoint() -> None:
     begin = b'{"bn":"b","c":"billing","pt":1795321005000,"q":2,"so":40,"t":"orders",'
     older = b'{"consumerGroup":"billing","popTime":1795321005000,"queueId":2,"startOffset":40,"topic":"orders",'
 
-    assert decode_pop_ack(begin + b'"ao":41}', ACK_TAG) == PopAck(KEY, (41,))
-    assert decode_pop_ack(begin + b'"ao":0,"aol":[40,45]}', BATCH_ACK_TAG) == PopAck(KEY, (40, 45))
+    assert decode_pop_ack(begin + b'"ao":41}', ACK_TAG) == PopAck(KEY, (41,), "b")
+    assert decode_pop_ack(begin + b'"ao":0,"aol":[40,45]}', BATCH_ACK_TAG) == PopAck(KEY, (40, 45), "b")
     assert decode_pop_ack(older + b'"ackOffset":41}', ACK_TAG) == PopAck(KEY, (41,))
+
+
+@given(st.integers(0, 126), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=32, unique=True), st.booleans())
+def test_checkpoints_and_acks_round_trip(again: int, distances: list[int], is_suspended: bool) -> None:
+    """What is written is read."""
+    checkpoint = PopCheckpoint(KEY, 60_000, len(distances), tuple(distances), 0, again, "b", is_suspended)
+    assert decode_pop_checkpoint(encode_pop_checkpoint(checkpoint).body) == checkpoint
+    ack = PopAck(KEY, tuple(checkpoint.offsets), "b")
+    made = encode_pop_ack(ack)
+    assert decode_pop_ack(made.body, made.tag) == ack
+
+
+def test_keys_of_checkpoints_and_acks_are_those_of_rocketmq() -> None:
+    """The unique key names what it is about (`genCkUniqueId`, `genAckUniqueId`)."""
+    checkpoint = PopCheckpoint(KEY, 60_000, 1, (0,), 0, 0, "b")
+    assert encode_pop_checkpoint(checkpoint).unique_key == "orders@2@40@billing@1795321005000@b@ck"
+    assert encode_pop_ack(PopAck(KEY, (41,), "b")).unique_key == "orders@2@41@billing@1795321005000@b@ack"

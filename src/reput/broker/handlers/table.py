@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.handlers import (
+    acks,
+    assignments,
     group_admin,
     group_offsets,
     groups,
     members,
     offsets,
+    pops,
     pulls,
     queries,
     routes,
@@ -78,5 +81,15 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     RequestCode.GET_ALL_CONSUMER_OFFSET: group_offsets.all_consumer_offsets,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: group_offsets.reset_offset,
     RequestCode.CLONE_GROUP_OFFSET: group_offsets.clone_offsets,
+    RequestCode.QUERY_ASSIGNMENT: assignments.query_assignment,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: assignments.set_request_mode,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: assignments.all_request_modes,
+    RequestCode.POP_MESSAGE: pops.pop_message,
+    RequestCode.PEEK_MESSAGE: pops.peek_message,
+    RequestCode.NOTIFICATION: pops.notification,
+    RequestCode.POLLING_INFO: pops.polling_info,
+    RequestCode.ACK_MESSAGE: acks.ack_message,
+    RequestCode.BATCH_ACK_MESSAGE: acks.batch_ack_message,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: acks.change_invisible_time,
 }
 """Handlers by request code; the codes of sends are in `sends.SEND_CODES`."""

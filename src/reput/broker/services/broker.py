@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 from reput.broker.services.delays import DelayLevels
 from reput.broker.services.holds import Holds
+from reput.broker.services.leases import Leases
+from reput.broker.services.order_blocks import OrderBlocks
+from reput.broker.services.polls import Polls
+from reput.broker.services.pops import Pops
 from reput.broker.services.syncs import Syncs
 from reput.broker.services.timers import Timers
 from reput.broker.services.transactions import Transactions
 from reput.broker.state.state import BrokerState
 from reput.files.names import is_database
 from reput.formats import paths
+from reput.formats.topics.pop_topics import retry_topic
 
 if TYPE_CHECKING:
+    from reput.broker.services.polls import PollKey
     from reput.broker.wire.channel import Channel
     from reput.embedded import MessageStore
     from reput.formats.log.record import Host
@@ -25,7 +31,7 @@ log = logging.getLogger("reput.broker")
 
 
 class Broker(BrokerState):
-    """A broker on an open store: its state, with delay levels, timers, transactions and held pulls.
+    """A broker on an open store: its state, with delay levels, timers, transactions, held pulls, and pops.
 
     Args:
         store: the store, open to write.
@@ -40,14 +46,28 @@ class Broker(BrokerState):
         self.delays = DelayLevels(self, loop)
         self.timers = Timers(self, loop, _timers_in_database(store))
         self.transactions = Transactions(self, loop, self.place)
+        self.leases = Leases(self, loop, self.place)
+        self.polls = Polls(self, loop, self._queues_of_poll)
+        self.order_blocks = OrderBlocks(self, loop, self.polls.wake)
+        self.pops = Pops(self, self.leases, self.order_blocks)
 
     def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
         """Return a message and its queue as they are stored: one that is due later waits in another topic."""
         return self.delays.place(*self.timers.place(message, queue_id))
 
+    def _queues_of_poll(self, key: PollKey) -> list[tuple[str, int]]:
+        """Return the queues whose messages a pop waits for. A retry topic may be made later."""
+        if not self.topics.queues(key.topic):
+            return []
+        queues = self.pops.queues_of(key.topic, key.queue_id)
+        if key.is_orderly:
+            return queues
+        return queues + (self.pops.retry_queues(key.group, key.topic) or [(retry_topic(key.topic, key.group), 0)])
+
     def connection_lost(self, connection: Channel) -> None:
         """Forget what a connection that is gone has asked for and registered."""
         self.holds.forget_connection(connection)
+        self.polls.forget(connection)
         super().connection_lost(connection)
 
     def start(self) -> None:
@@ -55,17 +75,23 @@ class Broker(BrokerState):
         self.delays.start()
         self.timers.start()
         self.transactions.start()
+        self.order_blocks.start()
+        self.leases.start()
 
     def persist(self) -> None:
         """Note how far deliveries are; any thread may call it."""
         self.delays.persist()
         self.timers.persist()
+        self.order_blocks.persist()
 
     async def stop(self) -> None:
         """Answer held pulls, deliver no more, and note how far deliveries are."""
         self.delays.stop()
         self.timers.stop()
+        self.leases.stop()
+        self.order_blocks.stop()
         self.holds.answer_all()
+        self.polls.answer_all()
         await self.transactions.stop()
         await self.end_work()
         await self._loop.run_in_executor(None, self.persist)

@@ -178,6 +178,11 @@ class TopicConfigs(_KeptConfigs):
             ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!"
         )
 
+    def queues(self, topic: str) -> int:
+        """Return the number of queues of a topic from which clients read; 0 if there is no such topic."""
+        config = self.find(topic)
+        return 0 if config is None else queue_count(config, "readQueueNums")
+
     def create(
         self,
         topic: str,

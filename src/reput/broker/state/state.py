@@ -18,12 +18,14 @@ from reput.broker.state.consumers import Consumers
 from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeader
 from reput.broker.state.locks import QueueLocks
 from reput.broker.state.producers import Producers
+from reput.broker.state.request_modes import RequestModes
 from reput.broker.state.statistics import Statistics
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.channel import about
 from reput.broker.wire.client_calls import ClientCalls
 from reput.broker.wire.refusals import RefusedError, refuse_as_busy
 from reput.errors import ReputError
+from reput.formats import paths
 from reput.formats.log.record import encode_message_id
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import FrameError
@@ -69,6 +71,7 @@ class BrokerState:
         place = homes.metadata.place
         self.topics = TopicConfigs(homes.configurations(Table.TOPICS), place(Table.TOPICS), NAME)
         self.groups = GroupConfigs(homes.configurations(Table.GROUPS), place(Table.GROUPS))
+        self.request_modes = RequestModes(store.layout.root / paths.CONFIG)
         self.consumers = Consumers(self._notify)
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)

@@ -24,11 +24,13 @@ DEAD_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 DEAD_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 """The topic that a dead letter was sent to first."""
 DELAY: Final = properties.DELAY.decode()
+FIRST_POP_TIME: Final = "1ST_POP_TIME"
 INNER_BASE: Final = properties.INNER_BASE.decode()
 INNER_MULTI_DISPATCH: Final = properties.INNER_MULTI_DISPATCH.decode()
 INNER_MULTI_QUEUE_OFFSET: Final = properties.INNER_MULTI_QUEUE_OFFSET.decode()
 INNER_NUM: Final = properties.INNER_NUM.decode()
 KEYS: Final = properties.KEYS.decode()
+ORIGIN_GROUP: Final = "ORIGIN_GROUP"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 PRODUCER_GROUP: Final = properties.PRODUCER_GROUP.decode()

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from reput.formats.java.fastjson import write_fastjson
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
 
@@ -46,6 +47,9 @@ class PopCheckpoint(NamedTuple):
     distances: tuple[int, ...]
     acked_bits: int
     put_again: int
+    broker_name: str = ""
+    is_suspended: bool = False
+    """True if a try that ends without an ack does not count."""
 
     @property
     def visible_time(self) -> int:
@@ -55,12 +59,13 @@ class PopCheckpoint(NamedTuple):
     @property
     def offsets(self) -> list[int]:
         """The queue offsets of the messages that the checkpoint itself does not call acked."""
+        return [offset for number, offset in enumerate(self.all_offsets) if not self.acked_bits >> number & 1]
+
+    @property
+    def all_offsets(self) -> list[int]:
+        """The queue offsets of all its messages."""
         distances = self.distances[: self.message_count] or tuple(range(self.message_count))
-        return [
-            self.key.start_offset + distance
-            for number, distance in enumerate(distances)
-            if not self.acked_bits >> number & 1
-        ]
+        return [self.key.start_offset + distance for distance in distances]
 
 
 class PopAck(NamedTuple):
@@ -68,6 +73,57 @@ class PopAck(NamedTuple):
 
     key: PopKey
     offsets: tuple[int, ...]
+    broker_name: str = ""
+
+
+class StateMessage(NamedTuple):
+    """A checkpoint or acks as a message of a revive topic."""
+
+    tag: str
+    body: bytes
+    unique_key: str
+
+
+def encode_pop_checkpoint(checkpoint: PopCheckpoint) -> StateMessage:
+    """Return the message of a checkpoint, as a broker puts it (`PopMessageProcessor.buildCkMsg`)."""
+    key = checkpoint.key
+    values: dict[str, Any] = {
+        "bm": checkpoint.acked_bits,
+        "bn": checkpoint.broker_name,
+        "c": key.group,
+        "d": list(checkpoint.distances),
+        "it": checkpoint.invisible_time,
+        "n": checkpoint.message_count,
+        "pt": key.pop_time,
+        "q": key.queue_id,
+        "reviveTime": checkpoint.visible_time,
+        "ro": 0,
+        "so": key.start_offset,
+        "sp": checkpoint.is_suspended,
+        "t": key.topic,
+    }
+    if checkpoint.put_again:
+        values["rp"] = str(checkpoint.put_again)
+    names = (key.topic, key.queue_id, key.start_offset, key.group, key.pop_time, checkpoint.broker_name, CHECKPOINT_TAG)
+    return StateMessage(CHECKPOINT_TAG, write_fastjson(values), _unique_key(names))
+
+
+def encode_pop_ack(ack: PopAck) -> StateMessage:
+    """Return the message of one ack, or of several (`AckMessageProcessor.appendAck`)."""
+    key, is_one = ack.key, len(ack.offsets) == 1
+    values: dict[str, Any] = {"ao": ack.offsets[0] if is_one else -1}
+    if not is_one:
+        values["aol"] = list(ack.offsets)
+    values |= {"bn": ack.broker_name, "c": key.group, "pt": key.pop_time, "q": key.queue_id, "so": key.start_offset}
+    values["t"] = key.topic
+    offset = ack.offsets[0] if is_one else -1
+    # As in RocketMQ the key of several acks is that of one with the offset -1.
+    names = (key.topic, key.queue_id, offset, key.group, key.pop_time, ack.broker_name, ACK_TAG)
+    return StateMessage(ACK_TAG if is_one else BATCH_ACK_TAG, write_fastjson(values), _unique_key(names))
+
+
+def _unique_key(names: tuple[object, ...]) -> str:
+    return "@".join(map(str, names))
 
 
 def decode_pop_checkpoint(body: bytes) -> PopCheckpoint | None:
@@ -83,7 +139,16 @@ def decode_pop_checkpoint(body: bytes) -> PopCheckpoint | None:
     text = again if isinstance(again, str) else "0"
     put_again = parse_whole(text, 32)
     put_again = _NOT_A_NUMBER if put_again is None else put_again
-    return PopCheckpoint(key, _number(values, "it"), count, tuple(distances), _number(values, "bm"), put_again)
+    return PopCheckpoint(
+        key,
+        _number(values, "it"),
+        count,
+        tuple(distances),
+        _number(values, "bm"),
+        put_again,
+        _text(values, "bn", "brokerName"),
+        values.get("sp") is True,
+    )
 
 
 def decode_pop_ack(body: bytes, tag: str) -> PopAck | None:
@@ -92,10 +157,11 @@ def decode_pop_ack(body: bytes, tag: str) -> PopAck | None:
     key = None if values is None else _key(values)
     if values is None or key is None:
         return None
+    broker_name = _text(values, "bn", "brokerName")
     if tag == ACK_TAG:
-        return PopAck(key, (_number(values, "ao", "ackOffset"),))
+        return PopAck(key, (_number(values, "ao", "ackOffset"),), broker_name)
     offsets = values.get("aol") or values.get("ackOffsetList") or []
-    return PopAck(key, tuple(offsets)) if _are_numbers(offsets) else None
+    return PopAck(key, tuple(offsets), broker_name) if _are_numbers(offsets) else None
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
@@ -125,6 +191,11 @@ def _number(values: dict[str, Any], name: str, long_name: str = "") -> int:
     value = values.get(name, values.get(long_name, 0))
     is_number = isinstance(value, int) and not isinstance(value, bool) and -INT64_MAX <= value <= INT64_MAX
     return value if is_number else 0
+
+
+def _text(values: dict[str, Any], name: str, long_name: str) -> str:
+    value = values.get(name, values.get(long_name))
+    return value if isinstance(value, str) else ""
 
 
 def _are_numbers(values: Any) -> bool:

@@ -37,26 +37,41 @@ class Held(NamedTuple):
     source: str
 
 
+class FoundCheckpoint(NamedTuple):
+    """A checkpoint, the queue of a revive topic that it is in or goes to, and the offsets of which there are acks."""
+
+    checkpoint: PopCheckpoint
+    source: str
+    topic: str
+    queue_id: int
+    acked: frozenset[int] = frozenset()
+
+    @property
+    def held(self) -> list[int]:
+        """The offsets of the messages that wait for an ack."""
+        return [offset for offset in self.checkpoint.offsets if offset not in self.acked]
+
+
 class Checkpoints:
-    """The checkpoints that no ack has ended. Memory grows with their number.
+    """The checkpoints that are not done, and acks. Memory grows with their number.
 
     A later checkpoint of the same pop takes the place of an earlier one, as in the broker's table.
     """
 
     def __init__(self, damage: list[str]) -> None:
         self._damage = damage
-        self._found: dict[PopKey, tuple[PopCheckpoint, str]] = {}
+        self._found: dict[PopKey, FoundCheckpoint] = {}
         self._acked: dict[PopKey, set[int]] = {}
 
-    def add(self, message: StoredMessage, source: str) -> None:
-        """Take a message of a revive topic; one with another tag counts as nothing, as in the broker."""
+    def add(self, message: StoredMessage, source: str, topic: str, queue_id: int) -> None:
+        """Take a message of a revive topic, or one that goes there; one with another tag counts as nothing."""
         tag = message.tags
         if tag == CHECKPOINT_TAG:
             checkpoint = decode_pop_checkpoint(message.body)
             if checkpoint is None:
                 self._name(message, "checkpoint")
             else:
-                self._found[checkpoint.key] = checkpoint, source
+                self._found[checkpoint.key] = FoundCheckpoint(checkpoint, source, topic, queue_id)
         elif tag in {ACK_TAG, BATCH_ACK_TAG}:
             ack = decode_pop_ack(message.body, tag)
             if ack is None:
@@ -70,17 +85,21 @@ class Checkpoints:
             f"`reput query --physical-offset {message.physical_offset} --body-bytes 200` shows it"
         )
 
+    def all(self) -> Iterator[FoundCheckpoint]:
+        """Yield the checkpoints with their acks, by the time at which their messages become visible again."""
+        for found in sorted(self._found.values(), key=lambda one: one.checkpoint.visible_time):
+            yield found._replace(acked=frozenset(self._acked.get(found.checkpoint.key, ())))
+
     def held(self) -> Iterator[Held]:
         """Yield the messages that wait for an ack, by the time at which they become visible again."""
-        for checkpoint, source in sorted(self._found.values(), key=lambda one: one[0].visible_time):
-            acked = self._acked.get(checkpoint.key, ())
-            yield from (Held(checkpoint, offset, source) for offset in checkpoint.offsets if offset not in acked)
+        for found in self.all():
+            yield from (Held(found.checkpoint, offset, found.source) for offset in found.held)
 
 
-def held_by_checkpoints(
+def read_checkpoints(
     view: StoreView, progress: ConsumerProgress, timers: Iterable[PendingTimer], damage: list[str]
-) -> Iterator[Held]:
-    """Yield the messages that checkpoints hold.
+) -> Checkpoints:
+    """Return the checkpoints that are not done, in the revive topics and on their way there.
 
     Args:
         view: the open store.
@@ -94,13 +113,20 @@ def held_by_checkpoints(
             done = progress.query(REVIVE_GROUP, queue.topic, queue.queue_id)
             for found in walk_queue(view, queue.topic, queue.queue_id, done + 1):
                 if verify_queued(view, found, queue.topic).is_verified:
-                    checkpoints.add(found.message, REVIVE)
+                    checkpoints.add(found.message, REVIVE, queue.topic, queue.queue_id)
     for timer in timers:
         if timer.topic is not None and timer.topic.startswith(REVIVE_TOPIC_PREFIX) and not _is_lost(timer):
             message = view.examined(timer.physical_offset, CHECK_NONE)
             if isinstance(message, StoredMessage):
-                checkpoints.add(message, TIMER)
-    yield from checkpoints.held()
+                checkpoints.add(message, TIMER, timer.topic, timer.queue_id or 0)
+    return checkpoints
+
+
+def held_by_checkpoints(
+    view: StoreView, progress: ConsumerProgress, timers: Iterable[PendingTimer], damage: list[str]
+) -> Iterator[Held]:
+    """Yield the messages that checkpoints hold, with the arguments of `read_checkpoints`."""
+    yield from read_checkpoints(view, progress, timers, damage).held()
 
 
 def _is_lost(timer: PendingTimer) -> bool:

@@ -69,10 +69,13 @@ class WheelTimers:
                 self.queue_offset = max(self.queue_offset, found.record.queue_offset + 1)
         self._wheel = WheelReader(wheel or root / FILE_NAME, self._log, checkpoint)
 
-    def rows(self, until_ms: int, marks: Mapping[int, set[str]]) -> Iterator[PendingTimer]:
+    def rows(
+        self, until_ms: int, marks: Mapping[int, set[str]], topic_hashes: frozenset[int] | None = None
+    ) -> Iterator[PendingTimer]:
         """Yield the messages that the wheel gives out at a time or before, by that time.
 
-        `marks` has the keys that later messages mark as deleted, by time.
+        `marks` has the keys that later messages mark as deleted, by time. `topic_hashes`: only messages for topics with
+        these hashes.
         """
         if self._wheel is None or self._log is None:
             return
@@ -83,8 +86,9 @@ class WheelTimers:
             units = map(self._log.unit_at, slot.marks)
             marked = {key for unit in units if (key := self._marked_key(unit)) is not None}
             marked |= marks.get(slot.time_ms, set())
-            for position in slot.positions:
-                yield self._row(self._log.unit_at(position), marked)
+            for unit in map(self._log.unit_at, slot.positions):
+                if topic_hashes is None or unit.topic_hash in topic_hashes:
+                    yield self._row(unit, marked)
             if slot.damage is not None:
                 first.setdefault(slot.damage.file, slot.damage)
                 slots[slot.damage.file] += 1

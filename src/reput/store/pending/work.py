@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.formats import paths
+from reput.formats.java.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
 from reput.formats.pending import pop_database, timer_database, transaction_database
 from reput.formats.topics.system_topics import HALF_TOPIC
@@ -26,7 +27,7 @@ from reput.store.pending.pop import (
     of_orderly,
 )
 from reput.store.pending.pop_row import PendingPop, PopLag
-from reput.store.pending.revive import held_by_checkpoints
+from reput.store.pending.revive import Checkpoints, held_by_checkpoints, read_checkpoints
 from reput.store.pending.timer_queue import TimerQueue
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.transactions import half_of_timer, topic_halves
@@ -86,7 +87,8 @@ class PendingWork:
             if (topic is None or timer.topic == topic) and (until_ms is None or timer.deliver_timestamp <= until_ms):
                 yield timer
 
-    def _timers(self, until_ms: int, notes: list[str]) -> Iterator[PendingTimer]:
+    def _timers(self, until_ms: int, notes: list[str], topics: Collection[str] | None = None) -> Iterator[PendingTimer]:
+        """Yield what waits for a time; `topics`: at least the timer messages for these topics, and no delay levels."""
         view, damage = self._view, self.damage
         view.catch_up()
         with contextlib.ExitStack() as opened:
@@ -96,10 +98,10 @@ class PendingWork:
             taken_in = max(wheel.queue_offset, 0 if database is None else database.queue_offset)
             queue = TimerQueue(view, taken_in)
             marks = queue.marks()
-            sources = [
-                guarded(wheel.rows(until_ms, marks), damage),
-                guarded(delayed(view, view.settings.delays_ms, damage), damage),
-            ]
+            hashes = None if topics is None else frozenset(map(java_string_hash, topics))
+            sources = [guarded(wheel.rows(until_ms, marks, hashes), damage)]
+            if topics is None:
+                sources.append(guarded(delayed(view, view.settings.delays_ms, damage), damage))
             if database is not None:
                 sources.append(guarded(_noting_overdue(database, database.rows(until_ms, marks), notes), damage))
             yield from heapq.merge(*sources, key=_given_out)
@@ -196,6 +198,19 @@ class PendingWork:
                 yield from guarded(of_database(view, family, damage), damage)
         for record in held_in_order(view.layout.root / paths.CONFIG, damage):
             yield of_orderly(view, record)
+
+    def checkpoints(self, revive_topics: Collection[str]) -> Checkpoints:
+        """Return the checkpoints of pop consumers that are not done.
+
+        Args:
+            revive_topics: the topics to which they go from the timer topic.
+
+        Raises:
+            DamagedStoreError: The group offsets, which say how far the broker is, are damaged.
+        """
+        self._view.catch_up()
+        timers = self._timers(INT64_MAX, [], revive_topics)
+        return read_checkpoints(self._view, self._progress(), timers, self.damage)
 
     def lags(self) -> list[PopLag]:
         """Return the lag of each group and queue of which `pop` has given rows, and the messages in flight."""

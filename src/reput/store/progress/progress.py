@@ -257,7 +257,7 @@ class ConsumerProgress:
 
     # --- the home --------------------------------------------------------------------------------
 
-    def persist_if_due(self, at_ms: int) -> bool:
+    def persist_if_due(self, at_ms: int, make_durable: Callable[[], object] | None = None) -> bool:
         """Call `persist` if the last attempt is an interval ago; return True if the home was written.
 
         Raises:
@@ -267,12 +267,15 @@ class ConsumerProgress:
         if not self._dirty or 0 <= at_ms - self._tried_ms < self._interval_ms:
             return False
         self._tried_ms = at_ms
-        return self.persist()
+        return self.persist(make_durable)
 
-    def persist(self) -> bool:
+    def persist(self, make_durable: Callable[[], object] | None = None) -> bool:
         """Make the table durable if it has changed; return True if the home was written.
 
         A crash at any instant leaves the home whole, with the old table or the new one.
+
+        Args:
+            make_durable: makes durable what the offsets rest on, before they are.
 
         Raises:
             ReputError: the system refuses a call, or the disk is full. The home has the old table, and memory keeps the
@@ -285,6 +288,8 @@ class ConsumerProgress:
                 offsets = self._snapshot()
                 self._dirty = False
             try:
+                if make_durable is not None:
+                    make_durable()
                 written = self._home.write(offsets.offset_table, offsets.data_version or self._version)
             except BaseException:
                 with self._lock:

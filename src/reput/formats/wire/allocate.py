@@ -1,4 +1,4 @@
-"""The share of a consumer in the queues of a topic.
+"""The share of a consumer in the queues of a topic, as clients and brokers compute it.
 
 Source: `AllocateMessageQueueAveragely`.
 """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.client.allocate import allocate_averagely
+from reput.formats.wire.allocate import allocate_averagely
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,230 @@
+"""Messages that orderly pop consumers hold: a queue gives no further message to a group until all of them are acked.
+
+The committed offset of the group stays at the first message without an ack. A message whose time is over is given again
+first of all, with the count of times. `config/consumerOrderInfo.json` has this state, as in RocketMQ's broker; it is
+written every second if it has changed.
+
+Differences from RocketMQ: an ack, or a change of the time, of a message that the group does not hold is refused.
+
+Source: `ConsumerOrderInfoManager`, `AckMessageProcessor.ackOrderly`,
+`ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from reput.broker.wire.refusals import refuse
+from reput.errors import DamagedStoreError, ReputError
+from reput.files.backed_up import BackedUpFile, BackedUpKind
+from reput.formats import paths
+from reput.formats.pending import order_info
+from reput.formats.pending.order_info import OrderInfo, OrderTable, decode_order_table, encode_order_table
+from reput.formats.wire.codes import ResponseCode
+from reput.times import HOUR_MS, now_ms
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from reput.broker.state.state import BrokerState
+
+log = logging.getLogger("reput.broker")
+KEPT_MS: Final = 24 * HOUR_MS
+"""The time after which a queue whose messages nobody asks for is forgotten."""
+_LONGEST_WAIT_S = 3600.0
+_KIND: BackedUpKind[OrderTable] = BackedUpKind(
+    decode_order_table,
+    {},
+    order_info.SIZE_LIMIT,
+    "Messages that orderly consumers hold were read from {}, which is older",
+    "messages that orderly consumers hold are given again at once",
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Messages of a queue that a group holds, and when each message becomes visible, by the monotonic clock (s)."""
+
+    info: OrderInfo
+    visible_s: dict[int, float] = field(default_factory=dict)
+    timer: asyncio.TimerHandle | None = None
+
+    def free_s(self) -> float:
+        """Return when the queue may be read again; 0 if all messages are acked."""
+        return max((self.visible_s.get(offset, 0.0) for offset in self.info.not_acked()), default=0.0)
+
+
+class OrderBlocks:
+    """The messages that orderly consumers hold. All methods but `persist` run in the loop's thread.
+
+    Args:
+        state: the broker's state.
+        loop: its loop.
+        freed: is called with a group and a topic when a queue may be read again.
+    """
+
+    def __init__(
+        self, state: BrokerState, loop: asyncio.AbstractEventLoop, freed: Callable[[str, str], object]
+    ) -> None:
+        self._state = state
+        self._loop = loop
+        self._freed = freed
+        self._lock = threading.Lock()
+        self._is_changed = False
+        self._file = BackedUpFile(state.store.layout.root / paths.CONFIG / order_info.FILE_NAME, _KIND)
+        self._blocks: dict[tuple[str, str], dict[int, _Block]] = {}
+
+    def start(self) -> None:
+        """Take over what the store has."""
+        try:
+            found = self._file.load()
+        except DamagedStoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - the text says it all
+            return
+        for note in found.notes:
+            log.error("%s", note)
+        at_ms, at_s = now_ms(), self._loop.time()
+        for names, queues in found.content.items():
+            for queue_id, info in queues.items():
+                block = _Block(info)
+                for offset in info.offsets:
+                    visible_ms = info.visible_time(offset)
+                    # A clock that was set back makes none later.
+                    wait_ms = min(max(visible_ms - at_ms, 0), max(visible_ms - info.pop_time, 0))
+                    block.visible_s[offset] = at_s + wait_ms / 1000
+                self._blocks.setdefault(names, {})[queue_id] = block
+                self._wait(*names, block)
+
+    def stop(self) -> None:
+        """Wait for nothing more."""
+        for queues in self._blocks.values():
+            for block in queues.values():
+                if block.timer is not None:
+                    block.timer.cancel()
+
+    def is_blocked(self, topic: str, group: str, queue_id: int, attempt_id: str | None) -> bool:
+        """Return True if a group holds messages of a queue, and the attempt is not the one that has got them."""
+        block = self._find(topic, group, queue_id)
+        if block is None or (attempt_id is not None and block.info.attempt_id == attempt_id):
+            return False
+        return block.free_s() > self._loop.time()
+
+    def give(
+        self,
+        topic: str,
+        group: str,
+        queue_id: int,
+        pop_time: int,
+        invisible_ms: int,
+        offsets: Sequence[int],
+        attempt_id: str | None,
+    ) -> dict[int, int]:
+        """Note the messages that a pop gives; return how often each was given before, if it was."""
+        before = self._find(topic, group, queue_id)
+        info = OrderInfo(pop_time, invisible_ms, list(offsets), last_used=now_ms(), attempt_id=attempt_id)
+        if before is not None:
+            earlier = before.info
+            if attempt_id is not None and earlier.attempt_id == attempt_id:
+                info.counts = dict(earlier.counts)
+            else:
+                known = set(earlier.offsets)
+                info.counts = {one: earlier.counts.get(one, 0) + 1 for one in offsets if one in known}
+            if before.timer is not None:
+                before.timer.cancel()
+        deadline_s = self._loop.time() + invisible_ms / 1000
+        block = _Block(info, dict.fromkeys(offsets, deadline_s))
+        with self._lock:
+            self._blocks.setdefault((topic, group), {})[queue_id] = block
+            self._is_changed = True
+        self._wait(topic, group, block)
+        return info.counts
+
+    def ack(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> None:
+        """Take the ack of a message, and move the group's offset; one before that is acked already.
+
+        Raises:
+            RefusedError: the group holds no such message.
+        """
+        store = self._state.store
+        if offset < store.query_offset(group, topic, queue_id):
+            return
+        block = self._held(topic, group, queue_id, offset, pop_time)
+        with self._lock:
+            block.info.acked_bits |= 1 << block.info.offsets.index(offset)
+            self._is_changed = True
+        left = block.info.not_acked()
+        store.commit_offset(group, topic, queue_id, left[0] if left else block.info.offsets[-1] + 1)
+        self._wait(topic, group, block)
+
+    def change(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int) -> int:
+        """Let a message become visible a time from now on; return when that is (ms).
+
+        Raises:
+            RefusedError: the group holds no such message.
+        """
+        block = self._held(topic, group, queue_id, offset, pop_time)
+        visible_ms = now_ms() + invisible_ms
+        with self._lock:
+            block.info.next_visible[offset] = visible_ms
+            self._is_changed = True
+        block.visible_s[offset] = self._loop.time() + invisible_ms / 1000
+        self._wait(topic, group, block)
+        return visible_ms
+
+    def clear(self, topic: str, group: str, queue_id: int) -> None:
+        """Forget what a group holds of a queue: it was sent to another offset."""
+        with self._lock:
+            block = self._blocks.get((topic, group), {}).pop(queue_id, None)
+            self._is_changed = self._is_changed or block is not None
+        if block is not None and block.timer is not None:
+            block.timer.cancel()
+
+    def _find(self, topic: str, group: str, queue_id: int) -> _Block | None:
+        return self._blocks.get((topic, group), {}).get(queue_id)
+
+    def _held(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> _Block:
+        block = self._find(topic, group, queue_id)
+        if block is None or block.info.pop_time != pop_time:
+            refuse(ResponseCode.NO_MESSAGE, "the handle is of no message that the group holds in order")
+        if offset not in block.info.offsets:
+            refuse(ResponseCode.MESSAGE_ILLEGAL, f"offset is illegal, key:{topic}@{group}@{queue_id}, commit:{offset}")
+        return block
+
+    def _wait(self, topic: str, group: str, block: _Block) -> None:
+        """Let those who wait try again when the queue may be read again."""
+        if block.timer is not None:
+            block.timer.cancel()
+        wait_s = min(max(block.free_s() - self._loop.time(), 0.0), _LONGEST_WAIT_S)
+        block.timer = self._loop.call_later(wait_s, self._freed, group, topic)
+
+    def persist(self) -> None:
+        """Write the state if it has changed; any thread may call it."""
+        with self._lock:
+            if not self._is_changed:
+                return
+            self._forget_unused()
+            table = {
+                names: {one: block.info for one, block in queues.items()} for names, queues in self._blocks.items()
+            }
+            data = encode_order_table(table)
+            self._is_changed = False
+        try:
+            self._file.replace(data, now_ms())
+        except ReputError as error:
+            self._is_changed = True
+            log.error("orderly messages are given, but consumerOrderInfo.json cannot be written: %s", error)  # noqa: TRY400 - the text says it all
+
+    def _forget_unused(self) -> None:
+        """Drop queues that are gone, and those that nobody has asked for lately (`autoClean`)."""
+        state, at_ms = self._state, now_ms()
+        for (topic, group), queues in list(self._blocks.items()):
+            count = state.topics.queues(topic) if state.groups.find(group) is not None else 0
+            for queue_id, block in list(queues.items()):
+                if queue_id >= count or at_ms - block.info.last_used > KEPT_MS:
+                    del queues[queue_id]
+            if not queues:
+                del self._blocks[topic, group]

@@ -1,0 +1,70 @@
+"""The way in which groups take the messages of topics: they pull, or they pop (`MessageRequestModeManager`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from reput.broker.wire.refusals import refuse_as_busy
+from reput.errors import DamagedStoreError
+from reput.files.backed_up import BackedUpFile, BackedUpKind
+from reput.formats.config import request_modes
+from reput.formats.config.request_modes import GroupMode, ModeTable, RequestMode, decode_modes, encode_modes
+from reput.formats.topics.system_topics import RETRY_PREFIX
+from reput.times import now_ms
+
+log = logging.getLogger("reput.broker")
+MAX_MODES: Final = 100_000
+"""The most pairs of a topic and a group whose mode is set. RocketMQ has no bound."""
+_PULL: Final = GroupMode(RequestMode.PULL, 0)
+_KIND: BackedUpKind[ModeTable] = BackedUpKind(
+    decode_modes,
+    {},
+    request_modes.SIZE_LIMIT,
+    "The modes of groups were read from {}, which is older",
+    "groups whose clients leave their assignment to the broker pull",
+)
+
+
+class RequestModes:
+    """The modes that administrators have set; any other group pulls. A change is durable when it returns.
+
+    Args:
+        folder: the store's `config`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = BackedUpFile(folder / request_modes.FILE_NAME, _KIND)
+        self._table: ModeTable = {}
+        try:
+            found = self._file.load()
+        except DamagedStoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - the text says it all
+            return
+        for note in found.notes:
+            log.error("%s", note)
+        self._table = dict(found.content)
+
+    @property
+    def table(self) -> Mapping[tuple[str, str], GroupMode]:
+        """The modes, by topic and group."""
+        return self._table
+
+    def get(self, topic: str, group: str) -> GroupMode:
+        """Return the mode of a group in a topic. Retry topics are always pulled."""
+        return _PULL if topic.startswith(RETRY_PREFIX) else self._table.get((topic, group), _PULL)
+
+    def set(self, topic: str, group: str, mode: GroupMode) -> None:
+        """Set the mode of a group in a topic.
+
+        Raises:
+            RefusedError: too many are set.
+            ReputError: the file cannot be written.
+        """
+        if (topic, group) not in self._table and len(self._table) >= MAX_MODES:
+            refuse_as_busy()
+        table = {**self._table, (topic, group): mode}
+        self._file.replace(encode_modes(table), now_ms())
+        self._table = table

@@ -1,0 +1,259 @@
+"""Pop consumers: each message goes to a group once at a time, and comes again if nobody acks it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.popping import (
+    ack,
+    batch_ack,
+    batch_entry,
+    change,
+    got_in,
+    handle_fields,
+    pop,
+    pop_fields,
+    renewed,
+)
+from broker.remoting import Client, bodies, wait_until
+from reput.formats.log.properties import text_properties
+from reput.formats.topics.system_topics import REVIVE_GROUP
+from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.receipt_handle import encode_handle
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from broker.popping import Got
+
+RETRY = "%RETRY%g_orders"
+REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
+
+
+def fill(client: Client, count: int, queue_id: int = 0, **further: object) -> list[bytes]:
+    """Send messages to a queue; return their bodies."""
+    sent = [b"%d" % number for number in range(count)]
+    for body in sent:
+        assert client.put("orders", body, queue_id, **further).code == ResponseCode.SUCCESS
+    return sent
+
+
+def pop_waiting(client: Client, **further: object) -> list[Got]:
+    """Pop, and wait for messages."""
+    fields = pop_fields(**{"pollTime": 20_000, **further})
+    return got_in(client.answer(client.send(RequestCode.POP_MESSAGE, **fields)))
+
+
+def test_each_message_goes_to_a_group_once_at_a_time(client: Client) -> None:
+    """Pops of a group share the messages of all queues; another group gets them, too."""
+    sent = fill(client, 5) + fill(client, 5, 2)
+    first = pop(client, maxMsgNums=7)
+    second = pop(client)
+
+    assert sorted(one.body for one in first + second) == sorted(sent)
+    assert (len(first), len(second), pop(client)) == (7, 3, [])
+    assert len(pop(client, consumerGroup="other")) == 10
+
+
+def test_what_is_acked_does_not_come_again(broker: reput.RunningBroker, client: Client) -> None:
+    """A message without an ack comes again when its time is over, with one try more; an acked one does not."""
+    fill(client, 3, properties="TAGS\x01A\x02KEYS\x01k\x02")
+    got = pop(client, invisibleTime=1500)
+    assert [ack(client, got[number]) for number in (0, 2)] == [ResponseCode.SUCCESS] * 2
+    (again,) = pop_waiting(client)
+
+    assert (again.body, again.record.topic, again.record.reconsume_times) == (b"1", b"orders", 1)
+    properties = text_properties(again.record.properties)
+    assert (properties["TAGS"], properties["KEYS"], properties["ORIGIN_GROUP"]) == ("A", "k", "g")
+    assert properties["1ST_POP_TIME"] == str(got[1].handle.pop_time)
+    assert again.handle.kind == "1"
+    assert ack(client, again) == ResponseCode.SUCCESS
+    assert pop(client) == []
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        assert [one.body for one in store.get_message(RETRY, 0, 0)] == [b"1"]
+        assert list(store.pending.pop()) == []
+
+
+def test_a_pop_waits_for_messages(client: Client) -> None:
+    """A pop that finds nothing waits, and gets what comes to any queue; without a message it ends with its time."""
+    waiting = client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=20_000))
+    client.put("orders", b"late", 3)
+    assert [one.body for one in got_in(client.answer(waiting))] == [b"late"]
+    assert client.ask(RequestCode.POP_MESSAGE, **pop_fields(pollTime=50)).code == ResponseCode.POLLING_TIMEOUT
+
+
+def test_pops_that_wait_are_served_in_their_order(client: Client) -> None:
+    """One message wakes one pop: the first of them."""
+    waiting = [client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=20_000)) for _ in range(3)]
+    info = {"consumerGroup": "g", "topic": "orders", "queueId": -1}
+    assert client.ask(RequestCode.POLLING_INFO, **info).fields["pollingNum"] == "3"
+    for number, opaque in enumerate(waiting):
+        client.put("orders", b"%d" % number, number)
+        assert [one.body for one in got_in(client.answer(opaque))] == [b"%d" % number]
+
+
+@pytest.mark.parametrize(("kind", "expression"), [("TAG", "A || B"), ("SQL92", "TAGS = 'A' OR n = 5")])
+def test_filters_leave_messages_out(client: Client, kind: str, expression: str) -> None:
+    """A filter by tag or by SQL92 counts in queues and in what comes again; what it leaves out is passed."""
+    for number in range(40):
+        client.put("orders", b"%d" % number, properties=f"TAGS\x01{'A' if number == 33 else 'C'}\x02n\x01{number}\x02")
+    wanted = {"expType": kind, "exp": expression, "invisibleTime": 1200}
+    got = pop(client, **wanted)
+    expected = [b"33"] if kind == "TAG" else [b"5", b"33"]
+    assert [one.body for one in got] == expected
+    assert sorted(one.body for _ in got for one in pop_waiting(client, maxMsgNums=1, **wanted)) == sorted(expected)
+
+
+def test_the_time_of_a_message_changes(client: Client) -> None:
+    """A message comes again a time after the change, by a new handle; the old one is over."""
+    fill(client, 2)
+    got = pop(client)
+    answer = change(client, got[0], 1000)
+    assert answer.code == ResponseCode.SUCCESS
+    assert ack(client, got[0]) == ResponseCode.NO_MESSAGE
+    longer = change(client, renewed(got[0], answer), 60_000)
+    assert change(client, got[1], 0, suspend=True).code == ResponseCode.SUCCESS
+    (again,) = pop_waiting(client)
+    # A try that was suspended does not count.
+    assert (again.body, again.record.reconsume_times) == (b"1", 0)
+    assert ack(client, renewed(got[0], longer)) == ResponseCode.SUCCESS
+
+
+def test_acks_of_several_messages(client: Client) -> None:
+    """A batch of acks ends the leases that its bits name, of several pops; one that names none is refused."""
+    fill(client, 6)
+    first, second = pop(client, maxMsgNums=4), pop(client, maxMsgNums=4)
+    assert batch_ack(client, batch_entry([first[0], first[2]]), batch_entry(second)) == ResponseCode.SUCCESS
+    assert [ack(client, one) for one in first] == [208, 0, 208, 0]
+    assert batch_ack(client, batch_entry(first)) == ResponseCode.NO_MESSAGE
+    assert batch_ack(client) == ResponseCode.NO_MESSAGE
+    assert batch_ack(client, {"c": "g"}) == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_queue_is_given_in_order(client: Client) -> None:
+    """An orderly group gets nothing more of a queue until all is acked; what comes again is counted."""
+    fill(client, 5)
+    ordered = {"order": True, "maxMsgNums": 2}
+    got = pop(client, **ordered, attemptId="one")
+    assert [one.body for one in got] == [b"0", b"1"]
+    assert pop(client, **ordered) == []
+    # The same attempt gets the same: its answer was lost.
+    assert [one.body for one in pop(client, **ordered, attemptId="one")] == [b"0", b"1"]
+    got = pop(client, **ordered, attemptId="one")
+    assert ack(client, got[1]) == ResponseCode.SUCCESS
+    assert pop(client, **ordered) == []
+    waiting = client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=20_000, **ordered))
+    assert change(client, got[0], 100).code == ResponseCode.SUCCESS
+    answer = client.answer(waiting)
+    again = got_in(answer)
+    assert [one.body for one in again] == [b"0", b"1"]
+    assert "0 qo0%0 1" in answer.fields["orderCountInfo"].split(";")
+    assert ack(client, got[0]) == ResponseCode.NO_MESSAGE
+    waiting = client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=20_000, **ordered))
+    assert [ack(client, one) for one in again] == [0, 0]
+    assert [one.body for one in got_in(client.answer(waiting))] == [b"2", b"3"]
+
+
+def test_peeks_take_nothing(client: Client) -> None:
+    """A peek shows what a pop would give, and a notification says that it would; neither takes it."""
+    asked = {"consumerGroup": "g", "topic": "orders", "queueId": -1}
+    waits = {**asked, "pollTime": 20_000, "bornTime": 0}
+    assert client.ask(RequestCode.PEEK_MESSAGE, **asked, maxMsgNums=8).code == ResponseCode.PULL_NOT_FOUND
+    assert client.ask(RequestCode.NOTIFICATION, **{**waits, "pollTime": 20}).fields["hasMsg"] == "false"
+    waiting = client.send(RequestCode.NOTIFICATION, **waits)
+    sent = fill(client, 3, 1)
+    assert client.answer(waiting).fields["hasMsg"] == "true"
+    assert bodies(client.ask(RequestCode.PEEK_MESSAGE, **asked, maxMsgNums=8)) == sent
+    assert [one.body for one in pop(client)] == sent
+    assert client.ask(RequestCode.NOTIFICATION, **{**waits, "pollTime": 0}).fields["hasMsg"] == "false"
+
+
+def test_handles_that_nobody_was_given_are_refused(client: Client) -> None:
+    """A handle of another group, queue, time or broker, and any other text, end no lease."""
+    fill(client, 2)
+    got = pop(client)[0]
+    client.make_group("other")
+    handle = got.handle
+    forged = [
+        handle._replace(pop_time=handle.pop_time + 1),
+        handle._replace(start_offset=handle.start_offset + 1),
+        handle._replace(broker_name="another"),
+    ]
+    codes = [ack(client, got._replace(extra=encode_handle(one))) for one in forged]
+    codes += [ack(client, got, consumerGroup="other"), ack(client, got, topic="TBW102")]
+    assert codes == [ResponseCode.NO_MESSAGE] * 5
+    elsewhere = encode_handle(handle._replace(queue_id=3))
+    for text in ("", "x", "1 2 3", got.extra + " 1 2", got.extra.replace(" ", "-"), elsewhere):
+        assert ack(client, got, extraInfo=text) == ResponseCode.INVALID_PARAMETER, text
+    assert ack(client, got, queueId=7) == ResponseCode.MESSAGE_ILLEGAL
+    assert change(client, got, -1).code == change(client, got, 1 << 60).code == ResponseCode.INVALID_PARAMETER
+    assert client.ask(RequestCode.ACK_MESSAGE, **handle_fields(got, topic="none")).code == ResponseCode.TOPIC_NOT_EXIST
+    assert ack(client, got) == ResponseCode.SUCCESS
+    assert ack(client, got) == ResponseCode.NO_MESSAGE
+
+
+def test_pops_that_cannot_be_are_refused(client: Client) -> None:
+    """Wrong topics, queues, numbers, times and filters have RocketMQ's codes."""
+    wrong = {
+        ResponseCode.TOPIC_NOT_EXIST: {"topic": "none"},
+        ResponseCode.INVALID_PARAMETER: {"queueId": 4},
+        ResponseCode.SUBSCRIPTION_PARSE_FAILED: {"exp": "a >", "expType": "SQL92"},
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: {"consumerGroup": "no group"},
+    }
+    for code, fields in wrong.items():
+        assert client.ask(RequestCode.POP_MESSAGE, **pop_fields(**fields)).code == code, fields
+    for name, value in (("maxMsgNums", 33), ("invisibleTime", 0), ("invisibleTime", 1 << 60), ("queueId", -2)):
+        answer = client.ask(RequestCode.POP_MESSAGE, **pop_fields(**{name: value}))
+        assert answer.code == ResponseCode.INVALID_PARAMETER, name
+
+
+def test_a_reset_sends_a_group_back(client: Client) -> None:
+    """After a reset of its offset a group gets messages from there, though they are acked."""
+    fill(client, 3)
+    for one in pop(client):
+        ack(client, one)
+    fields = {"group": "g", "topic": "orders", "timestamp": -1, "isForce": True, "queueId": 0, "offset": 1}
+    assert client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields).code == ResponseCode.SUCCESS
+    assert [one.body for one in pop(client)] == [b"1", b"2"]
+
+
+def test_leases_outlive_a_kill(tmp_path: Path) -> None:
+    """After a kill nothing acked comes again, and what is leased comes again when its time is over."""
+    store = tmp_path / "store"
+    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with Client(json.loads(process.stdout.readline())["address"]) as client:
+            fill(client, 8)
+            got = pop(client, maxMsgNums=4, invisibleTime=60_000)
+            soon = pop(client, maxMsgNums=2, invisibleTime=1500)
+            assert [ack(client, one) for one in got[:3]] == [ResponseCode.SUCCESS] * 3
+        process.kill()
+    with reput.serve(store) as broker, Client(broker.address) as client:
+        # Queues and retry topics take turns, and leases end meanwhile.
+        came = [pop_waiting(client, maxMsgNums=1) for _ in range(4)]
+        assert sorted(one.body for (one,) in came) == [*(one.body for one in soon), b"6", b"7"]
+        # A handle of the broker that was killed is good; what it has taken is taken.
+        assert [ack(client, one) for one in got] == [*[ResponseCode.NO_MESSAGE] * 3, ResponseCode.SUCCESS]
+        assert pop(client) == []
+    assert_sound(store)
+
+
+def test_leases_that_are_done_are_noted(tmp_path: Path) -> None:
+    """The broker's own group passes checkpoints that are done, so that a start does not read them again."""
+    with reput.serve(tmp_path / "store", topics={"orders": 1}) as broker, Client(broker.address) as client:
+        fill(client, 2)
+        for one in pop(client, invisibleTime=1200):
+            ack(client, one)
+        queue = {"topic": REVIVE, "queueId": 0}
+        wait_until(lambda: client.ask(RequestCode.GET_MAX_OFFSET, **queue).fields["offset"] == "3")
+        fields = {"consumerGroup": REVIVE_GROUP, **queue}
+        wait_until(lambda: client.ask(RequestCode.QUERY_CONSUMER_OFFSET, **fields).fields.get("offset") == "2")
+    assert_sound(tmp_path / "store")
