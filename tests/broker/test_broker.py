@@ -490,7 +490,7 @@ def test_an_unknown_code_is_refused(client: Client) -> None:
     """Codes without a handler are answered 3 with the peer's words."""
     answer = client.ask(999)
     assert (answer.code, answer.remark) == (C.REQUEST_CODE_NOT_SUPPORTED, " request type 999 not supported")
-    assert client.ask(200050).code == C.REQUEST_CODE_NOT_SUPPORTED
+    assert client.ask(200070).code == C.REQUEST_CODE_NOT_SUPPORTED
 
 
 @pytest.fixture(scope="module")

@@ -560,8 +560,9 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBr
 
 
 def frame(code: int, header_type: int, body: bytes) -> bytes:
-    """The bytes of a request."""
+    """The bytes of a request; a binary header has 16 bits for its code."""
     fields = {name: str(value).lower() for name, value in send_fields("orders").items()}
+    header_type = header_type if code < 1 << 15 else frames.JSON_HEADER
     return frames.encode(frames.RemotingFrame(code, 1, 0, None, fields, body, header_type=header_type))
 
 

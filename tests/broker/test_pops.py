@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -21,12 +22,24 @@ from broker.popping import (
     pop_fields,
     renewed,
 )
-from broker.remoting import Client, bodies, wait_until
+from broker.remoting import Client, bodies, records, wait_until
+from reput.broker.services.polls import MAX_LINE
 from reput.formats.log.properties import text_properties
+from reput.formats.pending.pop_database import PopRecord, pop_key
+from reput.formats.pending.pop_state import (
+    PopAck,
+    PopCheckpoint,
+    PopKey,
+    encode_pop_ack,
+    encode_pop_checkpoint,
+)
 from reput.formats.topics.system_topics import REVIVE_GROUP
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.receipt_handle import encode_handle
+from reput.times import now_ms
 from support.checked import assert_sound
+from support.encoders import encode_pop_record
+from support.pending import write_database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +47,11 @@ if TYPE_CHECKING:
     from broker.popping import Got
 
 RETRY = "%RETRY%g_orders"
-REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
+REVIVE, OTHER = "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_REVIVE_LOG_other"
+OTHER_TOPIC = b'"%s":{"perm":6,"readQueueNums":1,"topicName":"%s","writeQueueNums":1},' % (
+    OTHER.encode(),
+    OTHER.encode(),
+)
 
 
 def fill(client: Client, count: int, queue_id: int = 0, **further: object) -> list[bytes]:
@@ -257,3 +274,131 @@ def test_leases_that_are_done_are_noted(tmp_path: Path) -> None:
         fields = {"consumerGroup": REVIVE_GROUP, **queue}
         wait_until(lambda: client.ask(RequestCode.QUERY_CONSUMER_OFFSET, **fields).fields.get("offset") == "2")
     assert_sound(tmp_path / "store")
+
+
+def test_leases_of_another_broker_are_taken_over(tmp_path: Path) -> None:
+    """Checkpoints that a broker of RocketMQ has left end as it would end them; its acks count."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 1}) as broker, Client(broker.address) as client:
+        client.make_group("billing")
+        fill(client, 6)
+    key = PopKey("orders", "billing", 0, 1, now_ms() - 30_000)
+    with reput.MessageStore.open(path) as store:
+        store.commit_offset("billing", "orders", 0, 5)
+        for made, place in (
+            (encode_pop_checkpoint(PopCheckpoint(key, 10_000, 4, (0, 1, 2, 3), 0b1000, 0, "broker-a")), (REVIVE, 2)),
+            (encode_pop_ack(PopAck(key, (2,), "broker-a")), (REVIVE, 2)),
+            # Another cluster's, which are not due yet.
+            (
+                encode_pop_checkpoint(PopCheckpoint(key._replace(start_offset=0), 33_000, 1, (0,), 0, 0, "b")),
+                (OTHER, 0),
+            ),
+        ):
+            store.put_message(reput.Message(place[0], made.body, tags=made.tag, unique_key=made.unique_key), place[1])
+    configuration = path / "config" / "topics.json"
+    configuration.write_bytes(configuration.read_bytes().replace(b'"orders":{', OTHER_TOPIC + b'"orders":{', 1))
+    with reput.serve(path) as broker, Client(broker.address) as client:
+        pops = [pop_waiting(client, maxMsgNums=1, consumerGroup="billing") for _ in range(4)]
+        came = [(one.body, one.record.reconsume_times) for (one,) in pops]
+        # The queue goes on at the group's offset.
+        assert sorted(came) == [(b"0", 1), (b"1", 1), (b"3", 1), (b"5", 0)]
+    assert_sound(path)
+
+
+def test_leases_outlive_a_restart(tmp_path: Path) -> None:
+    """A consumer goes on with the handles of the broker before, also in order."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 1}) as broker, Client(broker.address) as client:
+        fill(client, 4)
+        got = pop(client, maxMsgNums=2)
+        ordered = pop(client, maxMsgNums=2, consumerGroup="ordered", order=True)
+    with reput.serve(path) as broker, Client(broker.address) as client:
+        assert [one.body for one in pop(client)] == [b"2", b"3"]
+        assert pop(client, consumerGroup="ordered", order=True) == []
+        assert [ack(client, one) for one in got] == [0, 0]
+        assert [ack(client, one, consumerGroup="ordered") for one in ordered] == [0, 0]
+        assert [one.body for one in pop(client, consumerGroup="ordered", order=True)] == [b"2", b"3"]
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_jumps_moves_no_lease(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch, jump_ms: int
+) -> None:
+    """A clock that is set while messages are leased neither ends a lease nor makes it longer."""
+    assert broker.path.exists()
+    fill(client, 2)
+    long, short = pop(client, maxMsgNums=1), pop(client, maxMsgNums=1, invisibleTime=1200)
+    for service in ("leases", "pops", "order_blocks"):
+        monkeypatch.setattr(f"reput.broker.services.{service}.now_ms", lambda: now_ms() + jump_ms)
+    assert [one.body for one in pop_waiting(client)] == [one.body for one in short]
+    assert ack(client, long[0]) == ResponseCode.SUCCESS
+    assert pop(client) == []
+
+
+def test_ten_thousand_pops_wait(broker: reput.RunningBroker, client: Client) -> None:
+    """Each group has a line of 1,024; a further pop is refused as full, and a message wakes one of each group."""
+    groups = [f"g{number}" for number in range(10)]
+    requests = [
+        (RequestCode.POP_MESSAGE, b"", 0, pop_fields(pollTime=60_000, consumerGroup=group))
+        for group in groups
+        for _ in range(MAX_LINE)
+    ]
+    waiting = client.send_all(requests)
+    full = client.ask(RequestCode.POP_MESSAGE, **pop_fields(pollTime=60_000, consumerGroup="g0"))
+    assert (full.code, full.fields["restNum"]) == (ResponseCode.POLLING_FULL, "0")
+    assert len(broker._broker.polls) == len(waiting) == 10_240
+    with Client(broker.address) as sender:
+        sender.put("orders", b"one")
+    for first in waiting[::MAX_LINE]:
+        assert [one.body for one in got_in(client.answer(first))] == [b"one"]
+    client.close()
+    wait_until(lambda: len(broker._broker.polls) == 0)
+    assert broker._broker.polls._watched == 0
+
+
+def test_pops_of_a_topic_that_is_deleted_end(client: Client) -> None:
+    """A pop that waits for a topic is answered when the topic is deleted, and its leases end without a retry topic."""
+    assert client.put("gone", b"x").code == ResponseCode.SUCCESS
+    assert len(pop(client, "gone", invisibleTime=1000)) == 1
+    waiting = client.send(RequestCode.POP_MESSAGE, **pop_fields("gone", pollTime=60_000))
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="gone").code == ResponseCode.SUCCESS
+    assert client.answer(waiting).code == ResponseCode.POLLING_TIMEOUT
+    wait_until(lambda: client.ask(RequestCode.POP_MESSAGE, **pop_fields("gone")).code == ResponseCode.TOPIC_NOT_EXIST)
+
+
+def test_a_consumer_that_goes_leaves_its_messages(broker: reput.RunningBroker, client: Client) -> None:
+    """Messages of a consumer whose connection ends come to another one when their time is over; a pop of it is gone."""
+    fill(client, 3)
+    with Client(broker.address) as gone:
+        held = pop(gone, maxMsgNums=2, invisibleTime=1500)
+        assert ack(gone, held[0]) == ResponseCode.SUCCESS
+        assert len(pop(gone)) == 1
+        gone.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=60_000))
+        wait_until(lambda: len(broker._broker.polls) == 1)
+    assert [one.body for one in pop_waiting(client)] == [b"1"]
+
+
+def test_a_message_that_fails_for_ever_becomes_a_dead_letter(client: Client) -> None:
+    """Its client counts, as with RocketMQ: it sends the message back with level -1, and acks it."""
+    fill(client, 1)
+    (got,) = pop(client, invisibleTime=1000)
+    (again,) = pop_waiting(client)
+    back = {"group": "g", "offset": again.record.physical_offset, "delayLevel": -1, "originTopic": "orders"}
+    assert client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back).code == ResponseCode.SUCCESS
+    assert ack(client, again) == ResponseCode.SUCCESS
+    (dead,) = records(client.pull("%DLQ%g"))
+    assert (dead.body, dead.reconsume_times) == (got.body, 2)
+
+
+def test_other_state_that_a_broker_has_left_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Leases in RocksDB stay there, and the log says so; a damaged checkpoint is named, and the others count."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, create=True) as store:
+        store.put_message(reput.Message(REVIVE, b"no checkpoint", tags="ck"), 0)
+    record = PopRecord("g", "orders", 0, 0, 1, 1)
+    write_database(path / "kvStore", {"popState": {pop_key(record): encode_pop_record(record)}})
+    with caplog.at_level(logging.WARNING, "reput.broker"), reput.serve(path):
+        pass
+    assert "the body is no checkpoint of pop" in caplog.text
+    assert "popConsumerKVServiceEnable" in caplog.text

@@ -70,8 +70,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     `open` makes one. `notes` lists the findings and repairs of the open. `damage` lists the queues that cannot be read:
-    all others can. `opened_in_s` is the time that decoding the tail took. `offsets_follow_log`: committed offsets are
-    made durable only after the log, for they rest on messages of it.
+    all others can. `opened_in_s` is the time that decoding the tail took.
     """
 
     def __init__(
@@ -90,7 +89,6 @@ class LocalStore(ProgressCalls, Putting, Reading):
         self.notes += opened.notes
         self.damage = opened.damage
         self.opened_in_s = opened.seconds
-        self.offsets_follow_log = False
         self._progress: ConsumerProgress | None = None
         self._homes: MetadataHomes | None = None
         self._metadata_lock = threading.Lock()

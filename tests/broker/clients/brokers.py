@@ -133,6 +133,14 @@ def our_process(
             process.kill()
 
 
+def set_to_pop(serving: Serving, topic: str, group: str) -> None:
+    """Let a group pop a topic, as `mqadmin setConsumeMode` does."""
+    mode = {"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}
+    with Client(serving.broker) as broker:
+        answer = broker.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, json.dumps(mode).encode())
+        assert answer.code == ResponseCode.SUCCESS, answer
+
+
 def make_topics(serving: Serving, topics: Mapping[str, int]) -> None:
     """Make topics, and wait until the name server has their routes."""
     with Client(serving.broker) as broker, Client(serving.namesrv) as name_server:

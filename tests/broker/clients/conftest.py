@@ -49,7 +49,7 @@ def _all_versions(serving: Serving, folder: Path) -> dict[str, Ran]:
     for version in PROGRAMS:
         prefix = prefix_of(version)
         commands = mqadmin.commands(prefix) if version == mqadmin.VERSION else {}
-        ran[version] = run(version, serving, prefix, SCENARIOS, folder / f"{serving.name}-{version}", commands)
+        ran[version] = run(version, serving, prefix, SCENARIOS[version], folder / f"{serving.name}-{version}", commands)
     return ran
 
 

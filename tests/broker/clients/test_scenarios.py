@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 
-@pytest.mark.parametrize("version", PROGRAMS)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(("version", "name"), [(version, name) for version in PROGRAMS for name in SCENARIOS[version]])
 def test_a_client_sees_what_it_sees_with_rocketmq(compared: dict[str, Compared], name: str, version: str) -> None:
     """The outcome of a scenario is that with RocketMQ's broker."""
     theirs, ours = (one.outcome(name) for one in compared[version])

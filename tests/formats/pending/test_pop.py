@@ -89,7 +89,7 @@ def test_acks_name_their_checkpoint() -> None:
 
 @given(st.integers(0, 126), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=32, unique=True), st.booleans())
 def test_checkpoints_and_acks_round_trip(again: int, distances: list[int], is_suspended: bool) -> None:
-    """What is written is read."""
+    """A checkpoint, and its acks, are read as they were written."""
     checkpoint = PopCheckpoint(KEY, 60_000, len(distances), tuple(distances), 0, again, "b", is_suspended)
     assert decode_pop_checkpoint(encode_pop_checkpoint(checkpoint).body) == checkpoint
     ack = PopAck(KEY, tuple(checkpoint.offsets), "b")

@@ -77,6 +77,7 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
     # From now on nobody may put to it, pull from it or make it again.
     broker.topics.begin_to_delete(topic)
     broker.holds.answer_pulls_of_topic(topic)
+    broker.polls.answer_topic(topic)
     broker.statistics.forget(topic)
 
     def delete() -> Answer:

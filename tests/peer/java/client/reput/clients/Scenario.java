@@ -33,6 +33,7 @@ public final class Scenario {
         RUNS.put("ordered-dead", Ordered::deadLetters);
         RUNS.put("retry", Retrying::retry);
         RUNS.put("dead", Retrying::deadLetters);
+        RUNS.put("pop", Popping::pop);
         RUNS.put("pull", Pulling::pull);
         RUNS.put("assign", Pulling::assign);
         RUNS.put("ask", Pulling::ask);
