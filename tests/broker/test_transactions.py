@@ -191,6 +191,22 @@ def test_a_time_without_questions_is_kept(tmp_path: Path) -> None:
     assert_sound(path)
 
 
+def test_an_end_that_names_the_first_place_ends_the_copy(tmp_path: Path) -> None:
+    """A half message that a broker put again, and whose end reaches the next broker, is pending no more."""
+    path, unhurried = tmp_path / "store", reput.StoreConfig(transaction_check_interval=60_000)
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        sent = begin(client, CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+        wait_until(lambda: client.ask(R.GET_MAX_OFFSET, topic=HALF_TOPIC, queueId=0).fields["offset"] > "1")
+    assert pending_keys(path) == ["u0"]
+    with reput.serve(path, config=unhurried) as broker, Client(broker.address) as client:
+        assert end(client, sent, TRANSACTION_COMMIT).code == C.SUCCESS
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
+    with reput.MessageStore.open(path, read_only=True) as store:
+        assert [one.body for one in store.get_message(OP_TOPIC, 0, 0)] == [b"0,"]
+    assert pending_keys(path) == []
+    assert_sound(path)
+
+
 def test_a_transaction_survives_a_kill(tmp_path: Path) -> None:
     """After a kill the next broker knows which transactions have ended, and asks about the others."""
     store = tmp_path / "store"

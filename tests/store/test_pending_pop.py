@@ -208,6 +208,18 @@ def test_a_half_that_was_put_again_counts_once(tmp_path: Path) -> None:
     assert [(half.unique_key, half.half_offset, half.check_times) for half in halves] == [("b", 1, 0), ("a", 2, 1)]
 
 
+def test_a_half_that_waits_for_its_first_check_counts_once(tmp_path: Path) -> None:
+    """A copy that names the queue offset of its first place replaces it, and ends with it."""
+    first = "TRAN_PREPARED_QUEUE_OFFSET"
+    with waiting_store(tmp_path) as store:
+        for key, more in [("a", {}), ("b", {}), ("a", {first: "0"}), ("b", {first: "1"}), ("c", {first: "none"})]:
+            put_half(store, key, **more)
+        put(store, OP_TOPIC, b"0,", tags="d")
+    halves, _ = halves_of(tmp_path / "store")
+
+    assert [(half.unique_key, half.half_offset) for half in halves] == [("b", 3), ("c", 4)]
+
+
 def test_a_half_with_a_time_waits_as_a_timer(tmp_path: Path) -> None:
     """The timer has put the half topic in place of the real one, which is unknown then."""
     with waiting_store(tmp_path) as store:

@@ -44,7 +44,7 @@ from reput.formats.log.property_names import (
     UNIQUE_KEY,
 )
 from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK, encode_record
-from reput.formats.pending.transactions import REMOVE_TAG, encode_ended_offsets, ended_offsets
+from reput.formats.pending.transactions import REMOVE_TAG, encode_ended_offsets, ends_of, first_offset
 from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append.settings import DEFAULT_FILE_RESERVED_HOURS
@@ -310,7 +310,7 @@ class Transactions:
         for _, found in self._pulls_of(OP_TOPIC, self._op_offset):
             for message in found:
                 try:
-                    halves = ended_offsets(message.body) if message.tags == REMOVE_TAG else []
+                    halves = ends_of(message.tags, message.body)
                 except DamagedLogError as error:
                     log.error("the end of transactions is lost: %s", error)  # noqa: TRY400 - the text says it all
                     continue
@@ -430,7 +430,7 @@ class Transactions:
 
 def _first_offset(half: StoredMessage, default: int) -> int:
     """Return the queue offset that a half message had first, if it names one."""
-    first = parse_whole(half.properties.get(PREPARED_QUEUE_OFFSET, ""), 64)
+    first = first_offset(half.properties.get(PREPARED_QUEUE_OFFSET))
     return default if first is None else first
 
 

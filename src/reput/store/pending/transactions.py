@@ -2,7 +2,7 @@
 
 A half message is put to queue 0 of RMQ_SYS_TRANS_HALF_TOPIC. Its end puts its queue offset into a message of
 RMQ_SYS_TRANS_OP_HALF_TOPIC. The broker asks the producer about a half message that stays open: it puts the message to
-the queue again, with the number of its checks, and goes on after the old one. The offsets of group CID_RMQ_SYS_TRANS
+the queue again, and goes on after the old one. The offsets of group CID_RMQ_SYS_TRANS
 say how far it is in both queues.
 
 Source: `TransactionalMessageServiceImpl.check`, `TransactionalMessageBridge`.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.log import properties as props
-from reput.formats.pending.transactions import REMOVE_TAG, ended_offsets
+from reput.formats.pending.transactions import ends_of, first_offset, is_copy
 from reput.formats.topics.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.timer_row import PendingTimer
@@ -38,7 +38,7 @@ def topic_halves(view: StoreView, progress: ConsumerProgress) -> Iterator[Pendin
     ended = _ended(view, max(0, progress.query(TRANSACTION_GROUP, OP_TOPIC, 0)))
     superseded = _superseded(view, begin)
     for found in walk_queue(view, HALF_TOPIC, 0, begin):
-        if not _has(ended, found.queue_offset) and not _has(superseded, found.queue_offset):
+        if not _has_ended(ended, found) and not _has(superseded, found.queue_offset):
             verified = verify_queued(view, found, HALF_TOPIC)
             yield half_row(verified, found.physical_offset, found.size, HALF)._replace(half_offset=found.queue_offset)
 
@@ -48,17 +48,23 @@ def _ended(view: StoreView, begin: int) -> NDArray[np.int64]:
     pieces = [np.empty(0, dtype=np.int64)]
     for found in walk_queue(view, OP_TOPIC, 0, begin):
         verified = verify_queued(view, found, OP_TOPIC)
-        if verified.record is not None and verified.text(props.TAGS) == REMOVE_TAG:
-            pieces.append(np.array(ended_offsets(verified.record.body), dtype=np.int64))
+        if verified.record is not None:
+            pieces.append(np.array(ends_of(verified.text(props.TAGS), verified.record.body), dtype=np.int64))
     return np.unique(np.concatenate(pieces))
 
 
+def _has_ended(ended: NDArray[np.int64], found: QueuedMessage) -> bool:
+    """Return True for a half message whose end names its queue offset, or the one at which it was first."""
+    first = first_offset(_properties(found).get(props.PREPARED_QUEUE_OFFSET))
+    return _has(ended, found.queue_offset) or (first is not None and _has(ended, first))
+
+
 def _superseded(view: StoreView, begin: int) -> NDArray[np.int64]:
-    """Return the queue offsets of half messages that a check has put again since the offset was committed, sorted.
+    """Return the queue offsets of half messages that a broker has put again since the offset was committed, sorted.
 
     A broker that was killed may have put messages again without having written how far it was.
     """
-    if not any(_was_checked(found) for found in walk_queue(view, HALF_TOPIC, 0, begin)):
+    if not any(is_copy(_properties(found)) for found in walk_queue(view, HALF_TOPIC, 0, begin)):
         return np.empty(0, dtype=np.int64)
     halves = ((found.queue_offset, _key_hash(found)) for found in walk_queue(view, HALF_TOPIC, 0, begin))
     rows = np.fromiter(halves, dtype=np.dtype([("offset", "i8"), ("key", "i8")]))
@@ -67,8 +73,8 @@ def _superseded(view: StoreView, begin: int) -> NDArray[np.int64]:
     return np.sort(rows["offset"][has_later])
 
 
-def _was_checked(found: QueuedMessage) -> bool:
-    return props.CHECK_TIMES in props.decode_properties(found.message.record.properties)
+def _properties(found: QueuedMessage) -> dict[bytes, bytes]:
+    return props.decode_properties(found.message.record.properties)
 
 
 def _key_hash(found: QueuedMessage) -> int:
