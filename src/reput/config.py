@@ -26,7 +26,7 @@ FOUND_IN_STORE = frozenset(
         "popConsumerFSServiceInit", "appendTopicForTimerDeleteKey", "maxRocksDBIndexQueryDays",
     }
 )  # fmt: skip
-"""RocketMQ's settings that concern the store, and need not be given: reput goes by what it finds there."""
+"""RocketMQ's settings that concern the store, and need not be given: reput detects it from the files."""
 _CONFIG_LIMIT = 1 << 20
 _TRUE, _FALSE = "true", "false"
 

@@ -29,7 +29,7 @@ def test_columns_of_a_part_are_equally_long() -> None:
     [
         (b"", 0, "ends at byte 0"),
         (bytes(KIND.head_size), 1000, "is not the head of a part of kind test"),
-        (encode_head(KIND, [3, 3, 5]), 1000, "its head says"),
+        (encode_head(KIND, [3, 3, 5]), 1000, "its header says"),
         (encode_head(KIND, [3, 3, 2000]), 1000, "is not the head of a part"),
     ],
 )

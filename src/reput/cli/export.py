@@ -81,7 +81,7 @@ def _show(report: ExportReport, quiet: bool) -> None:
     )
     if report.ranges_before:
         output.show(
-            f"{counted(report.messages_before, 'message')} were there before; the export goes to log offset "
+            f"{counted(report.messages_before, 'message')} were there before; the export ends at log offset "
             f"{report.log_end}"
         )
     gaps = [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes{_before(gap)}" for gap in report.gaps]

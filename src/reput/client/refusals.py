@@ -16,7 +16,7 @@ _REMEDIES: Final = {
     ResponseCode.MESSAGE_ILLEGAL: "see maxMessageSize of the broker, and the rules for delays and batches",
     ResponseCode.SYSTEM_BUSY: "send less at a time, or later",
     ResponseCode.SERVICE_NOT_AVAILABLE: "see whether the broker's disk is full",
-    ResponseCode.SUBSCRIPTION_PARSE_FAILED: "mend the filter",
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: "correct the filter",
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "make the group, or let the broker make it",
     ResponseCode.INVALID_PARAMETER: "see the names of topic and group, and the number of the queue",
 }

@@ -7,6 +7,8 @@ Loading the compiled kernels takes longer than answering a small question with t
 a small question asks it inside `small_work()`. There the plain kernels serve until more than SMALL_BYTES of log are to
 be decoded, and then the compiled ones. A table of queues stays with the kind that began it (`Columns.kind`).
 A process that must answer while a thread loads the compiled kernels works in the same way: see `PlainMeanwhile`.
+
+May import formats and what lies below them.
 """
 
 from __future__ import annotations

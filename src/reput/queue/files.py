@@ -135,8 +135,8 @@ def owns_queue_file(names: Sequence[str]) -> bool:
 def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: Path) -> list[QueueKey]:
     """Move a topic's queues, or one of them, from below `folder` into `aside`; return those that were moved.
 
-    The topic's folder goes with its last queue, unless it is the last folder: without any folder, queues would count as
-    lost.
+    The topic's folder is removed with its last queue, unless it is the last folder: without any folder, queues would
+    count as lost.
     """
     if not paths.is_topic_folder_name(topic):
         return []

@@ -1,7 +1,7 @@
 """Pulls that are held (long polling).
 
 A pull that finds nothing new is held until its queue has a message at its offset, its time is over, its group is sent
-to another offset, its client goes, or the broker stops. Then it runs once more, and is answered.
+to another offset, its client disconnects, or the broker stops. Then it runs once more, and is answered.
 
 Source: `PullRequestHoldService`.
 """

@@ -51,7 +51,7 @@ class ClientCalls:
         body: bytes,
         done: Callable[[RemotingFrame | None], None],
     ) -> bool:
-        """Send a request, and call `done` with its answer; with None if none comes in time, or the client goes.
+        """Send a request, and call `done` with its answer; with None if none comes in time, or its client disconnects.
 
         Returns:
             False if too many calls wait: nothing is sent.

@@ -53,7 +53,7 @@ class Found(NamedTuple):
             begin = end
 
     def stored_ms(self) -> NDArray[np.int64]:
-        """Return store times; -1 for a message whose record cannot be read, which showing it reports."""
+        """Return store times; -1 if the record cannot be read; showing the message reports that."""
         times = np.full(len(self.offsets), -1, dtype=np.int64)
         for start, array, rows in self.by_file():
             done = rows.start

@@ -163,7 +163,7 @@ class _NewQueues(NamedTuple):
 
 
 def _say_what_is_left(reader: Reader) -> None:
-    """Note that the default number of messages has limited the answer, if it has."""
+    """Report whether the default limit cut the answer."""
     if len(reader.readers) > 1:
         output.say(f"note: these are {reader.shown} messages, and there may be more: -c takes more")
         return

@@ -140,7 +140,7 @@ def _unfinished(folder: Path, error: ReputError, again: str) -> ReputError:
     elif in_log is None and known is not None and known.state == BEGUN:
         words = f"An earlier run has appended a part of it. {again}"
     else:
-        words = "Nothing of this write is in the log: run it again when that is mended"
+        words = "Nothing of this write is in the log: run it again after you fix that"
     unfinished = type(error)(f"{error}. {words}")
     unfinished.details = error.details
     return unfinished

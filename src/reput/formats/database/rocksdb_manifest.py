@@ -67,7 +67,7 @@ def tail_offset(size: int) -> int:
 def ends_within_a_change(tail: bytes) -> bool:
     """Return True if a MANIFEST ends in the middle of a change; `tail` is its last block.
 
-    RocksDB then goes by the changes before that one, without a word (`log::Reader::ReadPhysicalRecord`).
+    RocksDB then applies only the changes before it, and reports nothing (`log::Reader::ReadPhysicalRecord`).
     """
     at, kind = 0, _WHOLE
     while at + _RECORD.size <= len(tail):

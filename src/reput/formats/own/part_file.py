@@ -127,5 +127,5 @@ def decode_head(kind: PartKind, head: bytes, size: int) -> dict[str, ColumnPlace
         raise ValueError(f"byte 0 is not the head of a part of kind {kind.name}, version {VERSION}")
     length = PART_HEADER.struct.unpack_from(head)[4]
     if length != size:
-        raise ValueError(f"ends at byte {size}, its head says {length}")
+        raise ValueError(f"ends at byte {size}, its header says {length}")
     return kind.places(counts)

@@ -21,7 +21,7 @@ from reput.files.scratch import ScratchFolder
 from reput.formats import paths
 
 _links: dict[tuple[Path, ...], ScratchFolder] = {}
-"""The folders of links of this process: each is one log, and goes when the process ends."""
+"""The folders of links of this process: each is one log, and is removed when the process ends."""
 
 
 def log_folders(config: StoreConfig) -> tuple[Path, ...]:

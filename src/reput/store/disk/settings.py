@@ -133,7 +133,7 @@ def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: Queu
         if types.batch:
             assumed.append(f"{name}={size} ({source})")
     if size % BATCH_ENTRY_SIZE:
-        raise ConfigError(f"{name}={size} ({source}): a multiple of {BATCH_ENTRY_SIZE} is needed, whole entries")
+        raise ConfigError(f"{name}={size} ({source}): must be a multiple of {BATCH_ENTRY_SIZE}, the size of an entry")
     return size
 
 

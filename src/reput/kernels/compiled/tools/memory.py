@@ -94,7 +94,7 @@ def _publish_64(typing_context: Any, address: Any, value: Any) -> Any:
 
 
 publish_64 = intrinsic(_publish_64)
-"""Store a number at an aligned address; who reads it there, in any process, finds all that was stored before it."""
+"""Store a number at an aligned address; readers of it, in any process, also see everything stored before."""
 
 
 @kernel
