@@ -177,6 +177,7 @@ SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.progres
         (["query", "STORE", "-t", "orders", "--key", "no such key"], (*HEAVY, *WRITING, *SELDOM)),
         (["offset", "STORE", "-t", "orders"], (*HEAVY, *WRITING, *SELDOM)),
         (["progress", "STORE"], (*HEAVY, *WRITING, *SELDOM)),
+        (["info", "STORE"], (*HEAVY, *WRITING, *SELDOM, "reput.files.database")),
         (["put", "STORE", "-t", "orders", "-q", "0"], ("numba", "pyspark", "sqlglot")),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from reput.files import fs
 from reput.files.fs import errors_named
-from reput.formats.queue.rocksdb_consume_queue import FOLDER_SIGNS, LOCK_FILE
+from reput.formats.queue.rocksdb_consume_queue import FOLDER_SIGNS, LOCK_FILE, is_database_file
 
 
 def sub_folders(path: Path | str) -> Iterator[str]:
@@ -47,6 +47,11 @@ def is_empty_dir(path: Path | str) -> bool:
 def is_database(path: Path) -> bool:
     """Return True if a folder has the files of a RocksDB; RocksDB is not loaded."""
     return any(fs.exists(path / name) for name in FOLDER_SIGNS)
+
+
+def owns_database_file(names: Sequence[str]) -> bool:
+    """Return True for the path of a RocksDB's file below its folder, also if it was copied in part."""
+    return len(names) == 1 and is_database_file(names[0])
 
 
 def was_database(path: Path) -> bool:

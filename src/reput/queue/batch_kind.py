@@ -31,7 +31,6 @@ from reput.queue.files import (
     list_queues,
     list_topic_queues,
     move_queues_aside,
-    owns_queue_file,
     queue_folder,
     queue_keys,
 )
@@ -260,10 +259,6 @@ class BatchKind:
 
     def refuse_in_fork(self) -> None:
         """Return: files can be written in any process."""
-
-    def owns(self, names: Sequence[str]) -> bool:
-        """Return True for TOPIC/QUEUE/OFFSET."""
-        return owns_queue_file(names)
 
     def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:  # noqa: ARG002 - as AnyKind has it
         """Return what is wrong with the lengths and places of its files."""

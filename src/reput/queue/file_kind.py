@@ -39,7 +39,6 @@ from reput.queue.files import (
     list_topic_queues,
     max_offset,
     move_queues_aside,
-    owns_queue_file,
     queue_folder,
     queue_keys,
     topic_names,
@@ -184,10 +183,6 @@ class FileKind:
 
     def refuse_in_fork(self) -> None:
         """Return: files can be written in any process."""
-
-    def owns(self, names: Sequence[str]) -> bool:
-        """Return True for TOPIC/QUEUE/OFFSET."""
-        return owns_queue_file(names)
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """Yield the queues, or those of a topic, by topic and id."""

@@ -340,10 +340,6 @@ class AnyKind(QueuesOnDisk, Protocol):
         """
         ...
 
-    def owns(self, names: Sequence[str]) -> bool:
-        """Return True if a file below the kind's folder, given by its path there, is one of this kind."""
-        ...
-
     def is_present(self) -> bool:
         """Return True if the folder has queues of this kind."""
         ...

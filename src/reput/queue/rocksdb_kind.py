@@ -351,10 +351,6 @@ class RocksdbKind:
         """
         database.refuse_in_fork(self.folder)
 
-    def owns(self, names: Sequence[str]) -> bool:
-        """Return True for a file in the folder itself, also of a database that was copied in part."""
-        return len(names) == 1 and fmt.is_database_file(names[0])
-
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """Yield the queues, or those of a topic, in the order of their keys."""
         if not self.is_present():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,13 +94,6 @@ def all_kinds(layout: StoreLayout) -> dict[str, AnyKind]:
     """Return every kind that reput knows, by name."""
     kinds: list[AnyKind] = [*kinds_named([*_CHOSEN], layout), *kinds_beside(layout)]
     return {kind.name: kind for kind in kinds}
-
-
-def kinds_in_any_folder(layout: StoreLayout) -> list[AnyKind]:
-    """Return every kind in every folder that it may be in, to know its files."""
-    places = [replace(layout, separate_database=separate) for separate in (False, True)]
-    found = (kind for place in places for kind in all_kinds(place).values())
-    return [*{(kind.name, kind.folder): kind for kind in found}.values()]
 
 
 def every_present_kind(layout: StoreLayout) -> list[AnyKind]:

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reput.errors import NotAStoreError
 from reput.files import fs
+from reput.files.names import owns_database_file
 from reput.formats import paths
 from reput.formats.index.index_file import is_index_name
 from reput.index.files import list_index_files
 from reput.queue.files import owns_queue_file
-from reput.queue.kinds import AnyKind
-from reput.store.disk.kinds import every_present_kind, kinds_in_any_folder
+from reput.store.disk.kinds import every_present_kind
 from reput.store.disk.layout import StoreLayout
 
 _NAMED = 5
 
 
+def _owns_index_file(names: Sequence[str]) -> bool:
+    return len(names) == 1 and is_index_name(names[0])
+
+
+_OWNERS: Mapping[str, tuple[Callable[[Sequence[str]], bool], ...]] = {
+    paths.CONSUME_QUEUE: (owns_queue_file, owns_database_file),
+    paths.SEPARATE_QUEUE_FOLDER: (owns_database_file,),
+    paths.CONSUME_QUEUE_EXT: (owns_queue_file,),
+    paths.BATCH_CONSUME_QUEUE: (owns_queue_file,),
+    paths.INDEX: (_owns_index_file,),
+}
+"""The folders of indexes with what may be in them, by the path there. Names decide alone: no database is loaded."""
+
+
 def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]) -> list[str]:
     """Link files that are not RocketMQ's into the staged folders that will replace theirs; return their names."""
-    kept, kinds = [], kinds_in_any_folder(layout)
+    kept = []
     for part in swap_parts:
-        if part != paths.INDEX and part.partition("/")[0] not in paths.QUEUE_FOLDERS:
+        if part.partition("/")[0] not in _OWNERS:
             continue
-        for name in _strays(layout.root / part, part, kinds):
+        for name in _strays(layout.root / part, part):
             target = layout.staging(epoch) / name
             fs.make_dirs(target.parent, fs.owner_of(layout.root))
             fs.link(layout.root / name, target)
@@ -37,9 +51,8 @@ def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
 
     Without `in_queues` the folders of queues are left out: there may be very many.
     """
-    kinds = kinds_in_any_folder(layout)
     parts = (*(paths.QUEUE_FOLDERS if in_queues else ()), paths.INDEX)
-    found = [name for part in parts for name in _strays(layout.root / part, part, kinds)]
+    found = [name for part in parts for name in _strays(layout.root / part, part)]
     for entry in fs.list_dir(layout.commit_log):
         if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
             continue
@@ -55,25 +68,19 @@ def strays_text(names: Sequence[str]) -> str:
     return f"files that are not RocketMQ's: {', '.join(names[:_NAMED])}{more}"
 
 
-def _strays(folder: Path, name: str, kinds: Sequence[AnyKind]) -> Iterator[str]:
+def _strays(folder: Path, name: str) -> Iterator[str]:
     """Yield the files below an index folder whose names or places RocketMQ does not use, relative to the store."""
     for entry in fs.list_dir(folder):
         inside = f"{name}/{entry.name}"
         if entry.is_dir:
-            yield from _strays(folder / entry.name, inside, kinds)
-        elif not _is_of_an_index(inside, kinds):
+            yield from _strays(folder / entry.name, inside)
+        elif not _is_of_an_index(inside):
             yield inside
 
 
-def _is_of_an_index(name: str, kinds: Sequence[AnyKind]) -> bool:
-    match name.split("/"):
-        case [paths.INDEX, file]:
-            return is_index_name(file)
-        case [paths.CONSUME_QUEUE_EXT, *names]:
-            return owns_queue_file(names)
-        case [folder, *names]:
-            return any(kind.folder.name == folder and kind.owns(names) for kind in kinds)
-    return False
+def _is_of_an_index(name: str) -> bool:
+    folder, *names = name.split("/")
+    return any(owns(names) for owns in _OWNERS[folder])
 
 
 def refuse_lost_log(layout: StoreLayout, why: str) -> None:
