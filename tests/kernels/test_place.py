@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import mmap
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,12 +16,17 @@ from reput import kernels
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE
 from reput.formats.log.record import Host, Record, decode_record, encode_record
-from reput.kernels.layouts.place import OWN_HOST
+from reput.kernels.layouts.place import MESSAGE_FIELDS, NO_ROOM, NOT_PLACED, OWN_HOST
+from reput.kernels.layouts.records import address_of
+from reput.log.append.lists import FIELDS_AT
 from reput.log.append.log_end import LogEnd
 from reput.log.encode.encode import RecordEncoder, number_of_host
-from reput.log.encode.message import PutResult, PutStatus
+from reput.log.encode.message import Message, PutResult, PutStatus
 from reput.log.encode.topics import NO_OFFSET, TopicState, TopicTable
 from support.twins import TWINS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BORN = Host(b"\xc0\xa8\xff\x07", 52122)
 BORN_NUMBER = int.from_bytes(BORN.encode(), "big", signed=True)
@@ -35,6 +41,10 @@ class Name(str):
     """A text of a class of its own, as enums of texts are."""
 
     __slots__ = ()
+
+
+class Renamed(Message):
+    """A message of a class of its own."""
 
 
 class Put(NamedTuple):
@@ -106,7 +116,8 @@ class Log:
     """The end of a log of one file, with two topics."""
 
     def __init__(self, twin: str, host: Host, publishes: bool = True) -> None:
-        self.place = kernels.place_kernels(twin).place_record
+        self.kernels = kernels.place_kernels(twin)
+        self.place = self.kernels.place_record
         self.records = RecordEncoder(host)
         self.end = LogEnd(FILE_START + 100, 1001, self.records, MAX_BODY)
         self.memory = mmap.mmap(-1, 4096)
@@ -115,6 +126,7 @@ class Log:
         self.end.take_memory(self.memory, FILE_START, FILE_START + ROOM)
         table = TopicTable({}, 0)
         self.topics = [table.topic(name) for name in TOPICS]
+        self.topic_at = table.at_by_name
         for topic in self.topics:
             for queue_id, number in enumerate(NUMBERS):
                 topic.go_on_at(queue_id, number)
@@ -126,6 +138,19 @@ class Log:
             self.end.at, self.topics[given.topic].at, given.queue_id, given.flag, given.born, given.born_host, now_ns,
             given.body, given.tags, given.keys, given.unique_key, given.properties,
         )  # fmt: skip
+
+    def put_message(self, message: object, queue_id: object, now_ms: int) -> PutResult | None:
+        """Call the kernel of messages."""
+        return self.kernels.place_message(self.end.at, FIELDS_AT, self.topic_at, message, queue_id, now_ms * 1_000_000)
+
+    def put_list(self, messages: Any, queue_ids: object, now_ms: int) -> tuple[int, NDArray[np.int64]]:
+        """Call the kernel of lists; return its answer and the places."""
+        places = np.zeros((3, len(messages) if messages else 0), dtype=np.int64)
+        now_ns = now_ms * 1_000_000
+        done = self.kernels.place_messages(
+            self.end.at, FIELDS_AT, self.topic_at, messages, queue_ids, now_ns, address_of(places)
+        )
+        return done, places
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -149,6 +174,88 @@ def test_the_twins_place_the_same_records(given_puts: list[Put], host: Host, pub
             assert one.state == before
     assert not any(one.memory[ROOM:])
     assert not any(one.memory[:100])
+
+
+def message_of(given: Put, changed: tuple[str, object] | None) -> Message:
+    """A message with the values of a put, and one more that few have."""
+    made = Message(
+        TOPICS[given.topic], given.body, given.tags, given.keys, flag=given.flag, born_timestamp=given.born,
+        unique_key=given.unique_key,
+    )  # fmt: skip
+    if changed is not None:
+        setattr(made, *changed)
+    return made
+
+
+changes = st.sampled_from(
+    (
+        *(None for _ in range(30)), ("topic", "unknown"), ("topic", 5), ("topic", None), ("sys_flag", 1),
+        ("sys_flag", False), ("reconsume_times", 2), ("prepared_transaction_offset", 1 << 70), ("born_host", BORN),
+        ("properties", {"a": "b"}), ("properties", {}),
+    )
+)  # fmt: skip
+
+
+@given(
+    st.lists(st.lists(st.tuples(ordinary_puts | ordinary_puts | puts, changes), max_size=6), max_size=4),
+    st.booleans(),
+    st.integers(1000, 1003),
+)
+def test_the_twins_place_the_same_lists(
+    lists: list[list[tuple[Put, tuple[str, object] | None]]], one_by_one: bool, now_ms: int
+) -> None:
+    """A list is stored whole or not at all, as its messages are one by one, and both twins give the same answers."""
+    one, other = (Log(twin, V4) for twin in TWINS)
+    for each in lists:
+        before, messages = one.state, [message_of(*given) for given in each]
+        queue_ids: Any = [put.queue_id for put, _ in each]
+        if one_by_one:
+            for message, queue_id in zip(messages, queue_ids, strict=True):
+                assert one.put_message(message, queue_id, now_ms) == other.put_message(message, queue_id, now_ms)
+        else:
+            done, places = one.put_list(messages, queue_ids, now_ms)
+            same, same_places = other.put_list(messages, queue_ids, now_ms)
+            assert done == same
+            if done < 0:
+                assert one.state == before
+            else:
+                assert (places == same_places).all()
+                assert done == places[1].sum() == one.end.offset - (places[0, 0] if len(each) else one.end.offset)
+        assert one.state == other.state
+    assert not any(one.memory[ROOM:])
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_list_is_what_its_messages_are(twin: str) -> None:
+    """A list leaves the records and numbers of its messages put one by one; what is no list of messages is left."""
+    messages = [Message(TOPICS[0], b"%d" % number, "tag", "k", unique_key="u") for number in range(5)]
+    one, other = Log(twin, V4), Log(twin, V4)
+    done, places = one.put_list(messages, 0, 2000)
+    results = [other.put_message(message, 0, 2000) for message in messages]
+    assert all(result is not None for result in results)
+    assert places.T.tolist() == [list(result[1:4]) for result in results if result is not None]
+    assert done == places[1].sum()
+    assert one.state == other.state
+    strange: list[tuple[Any, Any]] = [
+        (tuple(messages), 0), ([*messages, "text"], 0), (messages, [0]), (messages, (0,) * 5), (messages, "0"),
+        ([Renamed(TOPICS[0], b"x")], 0), (None, 0), (messages, [0, 0, 0, 0, 1]),
+    ]  # fmt: skip
+    for given_messages, queue_ids in strange:
+        assert one.put_list(given_messages, queue_ids, 2000)[0] == NOT_PLACED
+    assert one.state == other.state
+    one.end.shut()
+    assert one.put_list(messages, 0, 2000)[0] == NO_ROOM - done
+    assert one.put_message(messages[0], 0, 2000) is None
+
+
+def test_a_message_without_a_value_is_left_to_others() -> None:
+    """A slot whose value was deleted is no reason to read what is not there."""
+    log, message = Log("compiled", V4), Message(TOPICS[0], b"x")
+    for name in MESSAGE_FIELDS:
+        message = Message(TOPICS[0], b"x")
+        delattr(message, name)
+        assert log.put_message(message, 0, 2000) is None
+        assert log.put_list([message], 0, 2000)[0] == NOT_PLACED
 
 
 @pytest.mark.parametrize(

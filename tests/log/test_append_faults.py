@@ -177,7 +177,10 @@ def test_views_outlive_their_file(tmp_path: Path) -> None:
 def test_a_batch_that_is_half_written_leaves_nothing(
     number: int, tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch whose writing breaks off becomes zeros again, no number is used, and the log continues."""
+    """A batch whose writing breaks off becomes zeros again, no number is used, and the log continues.
+
+    The batches are tuples: a kernel places ordinary lists in memory, and writes nothing.
+    """
     with open_log(tmp_path) as log:
         log.append(one())
         before, true, calls = (log.wrote, log.next_offset("orders", 0)), fs.pwrite, []
@@ -191,14 +194,14 @@ def test_a_batch_that_is_half_written_leaves_nothing(
 
         monkeypatch.setattr(fs, "pwrite", breaks_off)
         if number == errno.ENOSPC:
-            assert log.append_many([one(), one()]).status is FULL
+            assert log.append_many((one(), one())).status is FULL
         else:
             with pytest.raises(ReputError, match="cannot write"):
-                log.append_many([one(), one()])
+                log.append_many((one(), one()))
         assert calls == [before[0], before[0]]
         assert (log.wrote, log.next_offset("orders", 0)) == before
         assert len(read_log(tmp_path)) == 1
-        assert log.append_many([one(), one()]).queue_offsets.tolist() == [1, 2]
+        assert log.append_many((one(), one())).queue_offsets.tolist() == [1, 2]
     assert [record.queue_offset for record in read_log(tmp_path)] == [0, 1, 2]
 
 
@@ -208,7 +211,7 @@ def test_a_batch_that_cannot_be_taken_back_ends_the_writing(tmp_path: Path, faul
     log.append(one())
     faults.failing["pwrite"] = errno.EIO
     with pytest.raises(FlushError, match="may be lost"):
-        log.append_many([one(), one()])
+        log.append_many((one(), one()))
     faults.failing.clear()
     for call in (lambda: log.append(one()), log.flush, log.close):
         with pytest.raises(FlushError, match="open the store again"):

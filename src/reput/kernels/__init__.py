@@ -238,14 +238,16 @@ PlaceRecord = Callable[..., Any]
 
 
 class PlaceKernels(NamedTuple):
-    """The kernel of a single put; its signature is in `reput.kernels.reference.place`."""
+    """The kernels of puts, single or in a list; signatures are in `reput.kernels.reference.place`."""
 
     place_record: PlaceRecord
+    place_message: Callable[[int, int, dict[str, int], object, object, int], Any]
+    place_messages: Callable[[int, int, dict[str, int], object, object, int, int], int]
 
 
 @_KernelChoice
 def place_kernels(kind: str) -> PlaceKernels:
-    """Return the kernel of a single put of that kind."""
+    """Return the kernels of puts of that kind."""
     found = _all_of(PlaceKernels, "place", kind)
     if kind == COMPILED:
         from reput.kernels.compiled.tools.jit import entry_point

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Sender:
     """Puts messages to one queue of an open store; `MessageStore.sender` makes one. Safe for threads.
 
-    A put stores the bytes that `MessageStore.put_message` stores, with the same checks, answers and errors. It takes
-    about half the time: there is no `Message` to make, and nothing to look up.
+    A put stores the bytes that `MessageStore.put_message` stores, with the same checks, answers and errors. There is
+    no `Message` to make, and nothing to look up.
 
     A sender is of no use after its store is closed, and keeps nothing open. It stays good if its topic is deleted: the
     queue then begins again at 0.

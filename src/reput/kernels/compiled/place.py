@@ -1,4 +1,4 @@
-"""Write the record of one ordinary message at the log's end, in one call from what its sender gives to the answer.
+"""Write the records of ordinary messages at the log's end, in one call from what their senders give to the answer.
 
 The twin of `reput.kernels.reference.place`, which is the specification. It looks at the sender's objects itself
 (`tools/objects.py`): a conversion of each on the way in costs more than its part of the record.
@@ -32,10 +32,24 @@ from reput.kernels.compiled.tools.memory import (
     store_be64,
     word,
 )
-from reput.kernels.compiled.tools.objects import ANSWER, NO_INT, OBJECT, answer, bytes_of, int_of, is_none, text_of
-from reput.kernels.layouts.place import OWN_HOST, TOPIC_LAYOUT, EndAt, TopicAt
+from reput.kernels.compiled.tools.objects import (
+    ANSWER,
+    NO_INT,
+    OBJECT,
+    answer,
+    bytes_of,
+    class_at,
+    dict_number,
+    int_of,
+    is_none,
+    list_item,
+    list_size,
+    object_at,
+    text_of,
+)
+from reput.kernels.layouts.place import NO_ROOM, NOT_PLACED, OWN_HOST, TOPIC_LAYOUT, EndAt, MessageAt, TopicAt
 
-__all__ = ["place_record"]
+__all__ = ["place_message", "place_messages", "place_record"]
 
 _HEAD_SIZE, _TIME_SIZE = fmt.HEAD_SIZE, fmt.BEFORE_BODY_V4.sizes["store_timestamp"]
 _BODY_LENGTH_SIZE, _PROPERTIES_LENGTH_SIZE = fmt.BODY_LENGTH_SIZE, fmt.PROPERTIES_LENGTH.size
@@ -71,9 +85,8 @@ def _write_properties(at, further, tags, keys, unique):
 
 
 @kernel
-def _publish(end, number_at, number, now, offset):
-    """Raise the queue's next offset and the log's end."""
-    store_64(number_at, number + 1)
+def _publish(end, now, offset):
+    """Raise the log's end."""
     store_64(end + 8 * EndAt.last_ms, now)
     store_64(end + 8 * EndAt.offset, offset)
     publish_64(word(end, EndAt.wrote_at), offset)
@@ -105,13 +118,12 @@ def _now(end, now_ns):
     return now
 
 
-@entry_kernel(INT, INT, OBJECT, OBJECT, OBJECT, INT, INT, OBJECT, OBJECT, OBJECT, OBJECT, OBJECT, returns=ANSWER)
-def place_record(
-    end, topic, queue_id, flag, born, born_host, now_ns, body, tags, keys, unique_key, properties
-):  # fmt: skip
-    """Write the record of an ordinary message at the log's end, and number it.
+@kernel
+def _look(queue_id, flag, born, body, tags, keys, unique_key, properties):
+    """Look at what a sender gives; return the parts of a record, the first False if the general way must look at it.
 
-    Returns: the answer, a PutResult; None if nothing was written.
+    The parts: queue id, flag, born timestamp (NO_INT: none), address and size of the body, the properties (each an
+    address, an end and a size), and their size.
     """
     queue, own_flag, own_born = int_of(queue_id), int_of(flag), NO_INT if is_none(born) else int_of(born)
     body_at, body_size = bytes_of(body)
@@ -120,46 +132,161 @@ def place_record(
     if tag[1] == tag[0]:
         tag = (tag[0], tag[1], min(tag[2], np.int64(0)))
     further_at, further_size = (np.int64(0), np.int64(0)) if is_none(properties) else bytes_of(properties)
-    further = (further_at, further_at + further_size, further_size)
     properties_size = tag[2] + key[2] + unique[2] + further_size
-    if (
-        queue < 0
-        or queue >= word(topic, TopicAt.queues)
-        or own_flag != np.int32(own_flag)
-        or (own_born == NO_INT and not is_none(born))
-        or body_at == 0
-        or body_size > word(end, EndAt.max_body)
-        or min(tag[2], key[2], unique[2]) < 0
-        or key[2] == NAME_4 + 1
-        or unique[2] == NAME_8 + 1
-        or (further_at == 0 and not is_none(properties))
-        or properties_size > _MAX_PROPERTIES
-    ):
-        return answer(np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+    is_good = (
+        queue >= 0
+        and own_flag == np.int32(own_flag)
+        and (own_born != NO_INT or is_none(born))
+        and body_at != 0
+        and min(tag[2], key[2], unique[2]) >= 0
+        and key[2] != NAME_4 + 1
+        and unique[2] != NAME_8 + 1
+        and (further_at != 0 or is_none(properties))
+        and properties_size <= _MAX_PROPERTIES
+    )
+    further = (further_at, further_at + further_size, further_size)
+    return is_good, queue, own_flag, own_born, body_at, body_size, (further, tag, key, unique), properties_size
+
+
+@kernel
+def _record_size(end, topic, born_host, parts):
+    """Return the size of a message's record, -1 if its queue is new or its body too long."""
+    is_good, queue, _, _, _, body_size, _, properties_size = parts
+    if not is_good or queue >= word(topic, TopicAt.queues) or body_size > word(end, EndAt.max_body):
+        return np.int64(-1)
+    if word(word(topic, TopicAt.numbers_at), queue) < 0:
+        return np.int64(-1)
+    host_size = word(end, EndAt.born_host_size) if born_host == OWN_HOST else np.int64(_HOST_V4_SIZE)
+    return (
+        _HEAD_SIZE + host_size + _TIME_SIZE + word(end, EndAt.tail_size) + _BODY_LENGTH_SIZE + body_size
+        + word(topic, TopicAt.part_size) + _PROPERTIES_LENGTH_SIZE + properties_size
+    )  # fmt: skip
+
+
+@kernel
+def _write(end, topic, born_host, parts, offset, size, now):
+    """Write a record, and raise its queue's next offset; return the message's number."""
+    _, queue, flag, born, body_at, body_size, properties, properties_size = parts
     number_at = word(topic, TopicAt.numbers_at) + 8 * queue
     number, host_size, bits = word(number_at, 0), word(end, EndAt.born_host_size), word(end, EndAt.sys_flag)
     if born_host != OWN_HOST:
         host_size, bits = np.int64(_HOST_V4_SIZE), bits & ~_BORN_HOST_V6
-    part_size, offset = word(topic, TopicAt.part_size), word(end, EndAt.offset)
-    size = (
-        _HEAD_SIZE + host_size + _TIME_SIZE + word(end, EndAt.tail_size) + _BODY_LENGTH_SIZE + body_size + part_size
-        + _PROPERTIES_LENGTH_SIZE + properties_size
-    )  # fmt: skip
-    if number < 0 or offset + size > word(end, EndAt.room_end):
-        return answer(np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
-    record, now = word(end, EndAt.memory_at) + offset, _now(end, now_ns)
+    record = word(end, EndAt.memory_at) + offset
     write_head(
-        record, size, word(topic, TopicAt.magic), crc32_at(body_at, body_at + body_size), queue, own_flag, number,
-        offset, bits, now if own_born == NO_INT else own_born,
+        record, size, word(topic, TopicAt.magic), crc32_at(body_at, body_at + body_size), queue, flag, number, offset,
+        bits, now if born == NO_INT else born,
     )  # fmt: skip
     at = _write_after_head(record, end, born_host, now, host_size)
     store_be32(at, np.int32(body_size))
     at += _BODY_LENGTH_SIZE
     copy_bytes(at, body_at, body_size)
     at += body_size
+    part_size = word(topic, TopicAt.part_size)
     copy_bytes(at, topic + _TOPIC_SIZE, part_size)
     at += part_size
     store_be16(at, np.int16(properties_size))
-    _write_properties(at + _PROPERTIES_LENGTH_SIZE, further, tag, key, unique)
-    _publish(end, number_at, number, now, offset + size)
+    _write_properties(at + _PROPERTIES_LENGTH_SIZE, properties[0], properties[1], properties[2], properties[3])
+    store_64(number_at, number + 1)
+    return number
+
+
+@kernel
+def _place(end, topic, born_host, now_ns, parts):
+    """Store a message whose parts are known; return the answer."""
+    size, offset = _record_size(end, topic, born_host, parts), word(end, EndAt.offset)
+    if size < 0 or offset + size > word(end, EndAt.room_end):
+        return answer(np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+    now = _now(end, now_ns)
+    number = _write(end, topic, born_host, parts, offset, size, now)
+    _publish(end, now, offset + size)
     return answer(word(end, EndAt.answer_at), offset, size, number, now)
+
+
+@entry_kernel(INT, INT, OBJECT, OBJECT, OBJECT, INT, INT, OBJECT, OBJECT, OBJECT, OBJECT, OBJECT, returns=ANSWER)
+def place_record(end, topic, queue_id, flag, born, born_host, now_ns, body, tags, keys, unique_key, properties):
+    """Write the record of an ordinary message at the log's end, and number it.
+
+    Returns: the answer, a PutResult; None if nothing was written.
+    """
+    parts = _look(queue_id, flag, born, body, tags, keys, unique_key, properties)
+    return _place(end, topic, born_host, now_ns, parts)
+
+
+@kernel
+def _parts_of(fields, message, queue_id):
+    """Look at a message of the class that `fields` describe."""
+    return _look(
+        queue_id,
+        object_at(message, word(fields, MessageAt.flag)),
+        object_at(message, word(fields, MessageAt.born_timestamp)),
+        object_at(message, word(fields, MessageAt.body)),
+        object_at(message, word(fields, MessageAt.tags)),
+        object_at(message, word(fields, MessageAt.keys)),
+        object_at(message, word(fields, MessageAt.unique_key)),
+        object_at(message, word(fields, MessageAt.properties)),
+    )
+
+
+@kernel
+def _is_ordinary(fields, message):
+    """Return True if a message is one, and has none of the values that only records of another kind hold."""
+    return (
+        class_at(message) == word(fields, MessageAt.class_at)
+        and is_none(object_at(message, word(fields, MessageAt.born_host)))
+        and is_none(object_at(message, word(fields, MessageAt.properties)))
+        and int_of(object_at(message, word(fields, MessageAt.sys_flag))) == 0
+        and int_of(object_at(message, word(fields, MessageAt.reconsume_times))) == 0
+        and int_of(object_at(message, word(fields, MessageAt.prepared_transaction_offset))) == 0
+    )
+
+
+@entry_kernel(INT, INT, OBJECT, OBJECT, OBJECT, INT, returns=ANSWER)
+def place_message(end, fields, topics, message, queue_id, now_ns):
+    """Write the record of an ordinary message, looked at in its slots, at the log's end, and number it.
+
+    Returns: the answer, a PutResult; None if nothing was written.
+    """
+    if _is_ordinary(fields, message):
+        topic = dict_number(topics, object_at(message, word(fields, MessageAt.topic)))
+        if topic != NO_INT:
+            return _place(end, topic, OWN_HOST, now_ns, _parts_of(fields, message, queue_id))
+    return answer(np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+
+
+@entry_kernel(INT, INT, OBJECT, OBJECT, OBJECT, INT, INT)
+def place_messages(end, fields, topics, messages, queue_ids, now_ns, results):
+    """Write the records of a list of ordinary messages at the log's end, all or none, and number them.
+
+    Returns: the bytes of the records; NOT_PLACED if the general way must look at the list; if there is no room in
+    memory, NO_ROOM less the bytes.
+    """
+    rows, total, offset = list_size(messages), np.int64(0), word(end, EndAt.offset)
+    is_one_queue = list_size(queue_ids) < 0
+    if rows < 0 or not (is_one_queue or list_size(queue_ids) == rows):
+        return np.int64(NOT_PLACED)
+    for row in range(rows):
+        message = list_item(messages, row)
+        if not _is_ordinary(fields, message):
+            return np.int64(NOT_PLACED)
+        topic = dict_number(topics, object_at(message, word(fields, MessageAt.topic)))
+        if topic == NO_INT:
+            return np.int64(NOT_PLACED)
+        queue_id = queue_ids if is_one_queue else list_item(queue_ids, row)
+        size = _record_size(end, topic, OWN_HOST, _parts_of(fields, message, queue_id))
+        if size < 0:
+            return np.int64(NOT_PLACED)
+        store_64(results + 8 * row, offset + total)
+        store_64(results + 8 * (rows + row), size)
+        store_64(results + 8 * (2 * rows + row), topic)
+        total += size
+    if offset + total > word(end, EndAt.room_end):
+        return np.int64(NO_ROOM) - total
+    now = _now(end, now_ns)
+    for row in range(rows):
+        topic, size = word(results, 2 * rows + row), word(results, rows + row)
+        queue_id = queue_ids if is_one_queue else list_item(queue_ids, row)
+        parts = _parts_of(fields, list_item(messages, row), queue_id)
+        number = _write(end, topic, OWN_HOST, parts, word(results, row), size, now)
+        store_64(results + 8 * (2 * rows + row), number)
+    _publish(end, now, offset + total)
+    return total

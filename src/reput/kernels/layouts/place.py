@@ -46,5 +46,31 @@ TOPIC_LAYOUT = Layout(
 )
 TopicAt = TOPIC_LAYOUT.words
 
+MESSAGE_FIELDS = (
+    "topic",
+    "body",
+    "tags",
+    "keys",
+    "properties",
+    "flag",
+    "sys_flag",
+    "born_timestamp",
+    "born_host",
+    "unique_key",
+    "reconsume_times",
+    "prepared_transaction_offset",
+)
+MESSAGE_LAYOUT = Layout(
+    "The class of messages, and the place of each value in an object of it, in bytes",
+    "reput",
+    [Field("class_at", _INT, "the address of the class"), *(Field(name, _INT, "its slot") for name in MESSAGE_FIELDS)],
+    "=",
+)
+MessageAt = MESSAGE_LAYOUT.words
+
+NOT_PLACED = -1
+"""The answer to a list of messages of which nothing was written: a put of any kind must look at it."""
+NO_ROOM = -2
+"""The same if there is no room in memory: the answer is this number less the bytes of the records."""
 OWN_HOST = -(1 << 63)
 """In place of a born host: the host that stores. Another one is the eight bytes of `HOST_V4`, as one number."""

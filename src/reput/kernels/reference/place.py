@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 from reput.formats.layout import WORD_SIZE
 from reput.formats.log import properties as props
 from reput.formats.log.record import BEFORE_BODY_V4, HOST_V4_SIZE, MAGIC_V2, Host, Record, encode_record
-from reput.kernels.layouts.place import OWN_HOST, TOPIC_LAYOUT, EndAt, TopicAt
+from reput.kernels.layouts.place import NO_ROOM, NOT_PLACED, OWN_HOST, TOPIC_LAYOUT, EndAt, MessageAt, TopicAt
 
 _AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _BAD_TEXT = (props.NAME_END + props.PROPERTY_END).decode()
@@ -79,6 +80,65 @@ def _move_end(end: int, offset: int, now: int) -> None:
             _set(published_at, 0, offset)
 
 
+class _Parts(NamedTuple):
+    """The checked values of a message."""
+
+    queue_id: int
+    flag: int
+    born: int | None
+    body: bytes
+    properties: bytes
+
+
+def _look(end: int, topic: int, values: Sequence[object]) -> _Parts | None:
+    """Check queue id, flag, born timestamp, body, tags, keys, unique key and properties; None for the general way."""
+    queue_id, flag, born, body, tags, keys, unique_key, properties = values
+    if type(body) is not bytes or len(body) > _get(end, EndAt.max_body):
+        return None
+    try:
+        queue = _number(queue_id, 0, _get(topic, TopicAt.queues) - 1)
+        own_flag = _number(flag, -(1 << 31), (1 << 31) - 1)
+        own_born = None if born is None else _number(born, 1 - (1 << 63), (1 << 63) - 1)
+        data = _properties(tags, keys, unique_key, properties)
+    except ValueError:
+        return None
+    is_known = _get(_get(topic, TopicAt.numbers_at), queue) >= 0
+    return _Parts(queue, own_flag, own_born, body, data) if is_known else None
+
+
+def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, offset: int, now: int) -> bytes:
+    own_host, store_host, tries, prepared = _hosts(end, born_host)
+    magic, size = _get(topic, TopicAt.magic), _get(topic, TopicAt.part_size)
+    return encode_record(
+        Record(
+            topic=ctypes.string_at(topic + TOPIC_LAYOUT.size, size)[2 if magic == MAGIC_V2 else 1 :],
+            body=parts.body,
+            properties=parts.properties,
+            queue_id=parts.queue_id,
+            flag=parts.flag,
+            queue_offset=number,
+            physical_offset=offset,
+            sys_flag=_get(end, EndAt.sys_flag),
+            born_timestamp=now if parts.born is None else parts.born,
+            born_host=own_host,
+            store_timestamp=now,
+            store_host=store_host,
+            reconsume_times=tries,
+            prepared_transaction_offset=prepared,
+            magic=magic,
+        )
+    )
+
+
+def _store(end: int, records: bytes, now_ns: int, now: int) -> None:
+    """Put records, for which there is room, at the log's end."""
+    if now_ns // 1_000_000 < now:
+        _set(end, EndAt.steps_back, _get(end, EndAt.steps_back) + 1)
+    offset = _get(end, EndAt.offset)
+    ctypes.memmove(_get(end, EndAt.memory_at) + offset, records, len(records))
+    _move_end(end, offset + len(records), now)
+
+
 def place_record(
     end: int,
     topic: int,
@@ -101,50 +161,85 @@ def place_record(
     Returns: the answer, a PutResult; None if nothing was written: there is no room, the queue is new, or a value is not
     what nearly all messages have, so that a put of any kind must look at it.
     """
-    try:
-        queue = _number(queue_id, 0, _get(topic, TopicAt.queues) - 1)
-        own_flag = _number(flag, -(1 << 31), (1 << 31) - 1)
-        own_born = None if born is None else _number(born, 1 - (1 << 63), (1 << 63) - 1)
-        data = _properties(tags, keys, unique_key, properties)
-    except ValueError:
+    values = (queue_id, flag, born, body, tags, keys, unique_key, properties)
+    parts, offset = _look(end, topic, values), _get(end, EndAt.offset)
+    if parts is None:
         return None
-    if type(body) is not bytes or len(body) > _get(end, EndAt.max_body):
-        return None
-    number, offset = _get(_get(topic, TopicAt.numbers_at), queue), _get(end, EndAt.offset)
-    if number < 0:
-        return None
-    own_host, store_host, tries, prepared = _hosts(end, born_host)
-    magic, part = (
-        _get(topic, TopicAt.magic),
-        ctypes.string_at(topic + TOPIC_LAYOUT.size, _get(topic, TopicAt.part_size)),
-    )
+    number = _get(_get(topic, TopicAt.numbers_at), parts.queue_id)
     now = max(now_ns // 1_000_000, _get(end, EndAt.last_ms))
-    record = encode_record(
-        Record(
-            topic=part[2 if magic == MAGIC_V2 else 1 :],
-            body=body,
-            properties=data,
-            queue_id=queue,
-            flag=own_flag,
-            queue_offset=number,
-            physical_offset=offset,
-            sys_flag=_get(end, EndAt.sys_flag),
-            born_timestamp=now if own_born is None else own_born,
-            born_host=own_host,
-            store_timestamp=now,
-            store_host=store_host,
-            reconsume_times=tries,
-            prepared_transaction_offset=prepared,
-            magic=magic,
-        )
-    )
-    following = offset + len(record)
-    if following > _get(end, EndAt.room_end):
+    record = _record(end, topic, born_host, parts, number, offset, now)
+    if offset + len(record) > _get(end, EndAt.room_end):
         return None
-    if now_ns // 1_000_000 < now:
-        _set(end, EndAt.steps_back, _get(end, EndAt.steps_back) + 1)
-    ctypes.memmove(_get(end, EndAt.memory_at) + offset, record, len(record))
-    _set(_get(topic, TopicAt.numbers_at), queue, number + 1)
-    _move_end(end, following, now)
+    _store(end, record, now_ns, now)
+    _set(_get(topic, TopicAt.numbers_at), parts.queue_id, number + 1)
     model = ctypes.cast(_get(end, EndAt.answer_at), ctypes.py_object).value
     return cast("tuple[Any, ...]", type(model)._make((model[0], offset, len(record), number, now, *model[5:])))
+
+
+_NEVER = {"born_host": None, "properties": None, "sys_flag": 0, "reconsume_times": 0, "prepared_transaction_offset": 0}
+"""The values of an ordinary message, as lists take them."""
+_TAKEN = ("flag", "born_timestamp", "body", "tags", "keys", "unique_key", "properties")
+
+
+def _is_ordinary(message: object, kind: type) -> bool:
+    return type(message) is kind and all(
+        getattr(message, name) == value and type(getattr(message, name)) is type(value)
+        for name, value in _NEVER.items()
+    )
+
+
+def place_message(
+    end: int, fields: int, topics: dict[str, int], message: Any, queue_id: object, now_ns: int
+) -> tuple[Any, ...] | None:
+    """Do what `place_record` does with the values of a message; `fields` and `topics` are those of `place_messages`."""
+    kind = ctypes.cast(_get(fields, MessageAt.class_at), ctypes.py_object).value
+    topic = topics.get(message.topic) if _is_ordinary(message, kind) and type(message.topic) is str else None
+    if topic is None:
+        return None
+    return place_record(
+        end, topic, queue_id, message.flag, message.born_timestamp, OWN_HOST, now_ns, message.body, message.tags,
+        message.keys, message.unique_key, None,
+    )  # fmt: skip
+
+
+def place_messages(
+    end: int, fields: int, topics: dict[str, int], messages: object, queue_ids: object, now_ns: int, results: int
+) -> int:
+    """Write the records of a list of ordinary messages at a log's end, all or none, and number them.
+
+    `fields` is a record of `MESSAGE_LAYOUT`, `topics` has the records of topics by name, `queue_ids` one id or a list
+    of one for each message. `results` has room for three columns of int64, which get log offsets, sizes and queue
+    offsets; they are of no use if nothing is written.
+
+    Returns: the bytes of the records; NOT_PLACED if nothing was written because a put of any kind must look at the
+    list; if there is no room in memory, NO_ROOM less the bytes.
+    """
+    kind = ctypes.cast(_get(fields, MessageAt.class_at), ctypes.py_object).value
+    if type(messages) is not list or (type(queue_ids) is list and len(queue_ids) != len(messages)):
+        return NOT_PLACED
+    ids = queue_ids if type(queue_ids) is list else [queue_ids] * len(messages)
+    now, offset = max(now_ns // 1_000_000, _get(end, EndAt.last_ms)), _get(end, EndAt.offset)
+    following: dict[tuple[int, int], int] = {}
+    records, answers = b"", []
+    for message, queue_id in zip(messages, ids, strict=True):
+        topic = topics.get(message.topic) if _is_ordinary(message, kind) and type(message.topic) is str else None
+        if topic is None:
+            return NOT_PLACED
+        parts = _look(end, topic, (queue_id, *(getattr(message, name) for name in _TAKEN)))
+        if parts is None:
+            return NOT_PLACED
+        queue = topic, parts.queue_id
+        number = following.get(queue, _get(_get(topic, TopicAt.numbers_at), parts.queue_id))
+        following[queue] = number + 1
+        record = _record(end, topic, OWN_HOST, parts, number, offset + len(records), now)
+        answers.append((offset + len(records), len(record), number))
+        records += record
+    if offset + len(records) > _get(end, EndAt.room_end):
+        return NO_ROOM - len(records)
+    _store(end, records, now_ns, now)
+    for (topic, queue_id), number in following.items():
+        _set(_get(topic, TopicAt.numbers_at), queue_id, number)
+    for row, answer in enumerate(answers):
+        for column, value in enumerate(answer):
+            _set(results, column * len(messages) + row, value)
+    return len(records)

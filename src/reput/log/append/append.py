@@ -30,14 +30,15 @@ from reput.files.folders import make_durable_dir
 from reput.files.watermarks import WatermarkCell
 from reput.formats.log.record import BLANK_SIZE
 from reput.kernels import COMPILED, kind_in_use, place_kernels
-from reput.kernels.layouts.place import OWN_HOST
+from reput.kernels.layouts.place import NOT_PLACED, OWN_HOST
 from reput.log.append.append_file import AppendFile
+from reput.log.append.lists import FIELDS_AT, MessageLists
 from reput.log.append.log_end import LogEnd, not_placed
 from reput.log.append.positions import NEW_LOG, Flushed, LogStart, PreparedQueue
 from reput.log.append.rolling import RollingFiles
 from reput.log.append.settings import LogSettings
 from reput.log.encode.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
-from reput.log.encode.encode import RecordEncoder, RecordParts, is_numbered, number_of_host
+from reput.log.encode.encode import BornHosts, RecordEncoder, RecordParts, is_numbered
 from reput.log.encode.inner import checked_inner
 from reput.log.encode.message import (
     Message,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.files.watermarks import Watermarks
-    from reput.formats.log.record import Host
     from reput.log.encode.client_batch import ClientBatches, SentBatch
     from reput.log.encode.column_batch import ColumnBatches
 
@@ -110,7 +110,9 @@ class LogAppender(Closing):
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
         self._frame, self._encode = self._records.frame, self._records.encode
         self._place: Callable[..., PutResult | None] = not_placed
-        self._last_born_host: tuple[Host | None, int | None] = None, None
+        self._place_message: Callable[..., PutResult | None] = not_placed
+        self._born_hosts = BornHosts()
+        self._lists: MessageLists | None = None
         self._columns: ColumnBatches | None = None
         self._client_batches: ClientBatches | None = None
         self._max_body = settings.max_message_size
@@ -188,25 +190,9 @@ class LogAppender(Closing):
             ClosedError: The log is closed.
             FlushError: An earlier flush failed.
         """
-        try:
-            if not (
-                message.properties
-                or message.born_host is not None
-                or message.sys_flag
-                or message.reconsume_times
-                or message.prepared_transaction_offset
-            ):
-                with self._lock:
-                    placed = self._place(
-                        self._end_at, self._topic_at[message.topic], queue_id, message.flag, message.born_timestamp,
-                        OWN_HOST, _time_ns(), message.body, message.tags, message.keys, message.unique_key, None,
-                    )  # fmt: skip
-                if placed is not None:
-                    return placed
-        except (KeyError, AttributeError, TypeError):
-            # The first message of its topic, or no message: what follows knows.
-            pass
-        return self._append_encoded(message, queue_id)
+        with self._lock:
+            placed = self._place_message(self._end_at, FIELDS_AT, self._topic_at, message, queue_id, _time_ns())
+        return placed or self._append_encoded(message, queue_id)
 
     def append_to(
         self,
@@ -249,15 +235,7 @@ class LogAppender(Closing):
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
-            born_host = message.born_host
-            if born_host is None:
-                host: int | None = OWN_HOST
-            else:
-                # Both at once: another thread may put them in.
-                known, host = self._last_born_host
-                if known is not born_host:
-                    host = number_of_host(born_host)
-                    self._last_born_host = born_host, host
+            host = self._born_hosts.number(message.born_host)
             flags = message.sys_flag or message.reconsume_times or message.prepared_transaction_offset
             if not flags and host is not None:
                 with self._lock:
@@ -375,11 +353,21 @@ class LogAppender(Closing):
             FlushError: An earlier flush failed.
         """
         try:
-            return self._append_prepared(
+            return self._append_list(messages, queue_id) or self._append_prepared(
                 MessageBatch(messages, queue_id, self._topics, self._records, self._properties, self._max_body)
             )
         except MessageRefusedError as refusal:
             return stored_nothing(refusal.status, refusal.reason)
+
+    def _append_list(self, messages: object, queue_id: object) -> PutManyResult | None:
+        if self._lists is None:
+            return None
+        with self._lock:
+            placed = self._lists.place(messages, queue_id, _time_ns())
+            if not isinstance(placed, PutManyResult) and placed != NOT_PLACED:
+                self._make_room(placed)
+                placed = self._lists.place(messages, queue_id, _time_ns())
+        return placed if isinstance(placed, PutManyResult) else None
 
     def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
         """Store messages given as Arrow columns (see `reput.log.encode.columns`), as `append_many` does."""
@@ -490,7 +478,8 @@ class LogAppender(Closing):
         self._end.take_memory(file.memory, file.start, file.start + file.room_end)
         if self._place is not_placed and not self._records.append_crc and kind_in_use() == COMPILED:
             # The plain kernel does not do less than `_append_any`.
-            self._place = place_kernels().place_record
+            self._place, self._place_message = place_kernels().place_record, place_kernels().place_message
+            self._lists = MessageLists(self._end, self._topics)
 
     # --- commit, flush, close ------------------------------------------------------------------
 

@@ -182,6 +182,24 @@ def number_of_host(host: Host) -> int | None:
     return None if number == OWN_HOST else number
 
 
+class BornHosts:
+    """Born hosts as `place_record` takes them; that of the last message is kept."""
+
+    def __init__(self) -> None:
+        # Both at once: another thread may put them in.
+        self._last: tuple[Host | None, int | None] = None, OWN_HOST
+
+    def number(self, host: Host | None) -> int | None:
+        """Return the number of a host, OWN_HOST for None; None for a host that a kernel does not write."""
+        if host is None:
+            return OWN_HOST
+        known, number = self._last
+        if known is not host:
+            number = number_of_host(host)
+            self._last = host, number
+        return number
+
+
 def is_numbered(sys_flag: int) -> bool:
     """Return True if a message takes a number of its queue: plain and committed messages do."""
     return sys_flag & TRANSACTION_MASK in {0, TRANSACTION_COMMIT}

@@ -206,3 +206,76 @@ text_of = intrinsic(_text_of)
 
 A text that is not ASCII keeps its UTF-8 as long as it lives.
 """
+
+
+def _class_at(typing_context: Any, given: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.add(args[0], ir.Constant(_WORD, _TYPE_AT))
+        return builder.load(builder.inttoptr(place, _WORD.as_pointer()))
+
+    return INT(OBJECT), code
+
+
+class_at = intrinsic(_class_at)
+"""Return the address of an object's class."""
+
+
+def _object_at(typing_context: Any, given: Any, place: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.load(builder.inttoptr(builder.add(args[0], args[1]), _WORD.as_pointer()))
+        none = builder.ptrtoint(context.get_python_api(builder).get_c_object("_Py_NotImplementedStruct"), _WORD)
+        return builder.select(builder.icmp_unsigned("==", found, ir.Constant(_WORD, 0)), none, found)
+
+    return OBJECT(OBJECT, INT), code
+
+
+object_at = intrinsic(_object_at)
+"""Return the object in a slot of an object, at that many bytes of it; NotImplemented if it was deleted."""
+
+
+def _sized(type_name: str, function: str) -> Any:
+    def size(typing_context: Any, given: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            result = cgutils.alloca_once_value(builder, ir.Constant(_WORD, -1))
+            with builder.if_then(_is_exactly(context, builder, args[0], type_name)):
+                read = _function(builder, _WORD, function, _POINTER)
+                builder.store(builder.call(read, [builder.inttoptr(args[0], _POINTER)]), result)
+            return builder.load(result)
+
+        return INT(OBJECT), code
+
+    return size
+
+
+list_size = intrinsic(_sized("PyList_Type", "PyList_Size"))
+"""Return the length of a list; -1 for any other object."""
+
+
+def _list_item(typing_context: Any, given: Any, place: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        read = _function(builder, _POINTER, "PyList_GetItem", _POINTER, _WORD)
+        return builder.ptrtoint(builder.call(read, [builder.inttoptr(args[0], _POINTER), args[1]]), _WORD)
+
+    return OBJECT(OBJECT, INT), code
+
+
+list_item = intrinsic(_list_item)
+"""Return an item of a list; the place is one of the list."""
+
+
+def _dict_number(typing_context: Any, given: Any, key: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        result = cgutils.alloca_once_value(builder, ir.Constant(_WORD, NO_INT))
+        with builder.if_then(_is_exactly(context, builder, args[1], "PyUnicode_Type"), likely=True):
+            read = _function(builder, _POINTER, "PyDict_GetItemWithError", _POINTER, _POINTER)
+            found = builder.call(read, [builder.inttoptr(one, _POINTER) for one in args])
+            with builder.if_then(builder.icmp_unsigned("!=", found, ir.Constant(_POINTER, None)), likely=True):
+                number = _function(builder, _WORD, "PyLong_AsLongLong", _POINTER)
+                builder.store(builder.call(number, [found]), result)
+        return builder.load(result)
+
+    return INT(OBJECT, OBJECT), code
+
+
+dict_number = intrinsic(_dict_number)
+"""Return the value of a text in a dictionary of texts and numbers of 64 bits; NO_INT if it has none."""
