@@ -190,6 +190,8 @@ class LogAppender(Closing):
             ClosedError: The log is closed.
             FlushError: An earlier flush failed.
         """
+        # The kernel keeps the GIL, and a flag that other holders of the lock set could refuse in its place. The lock
+        # stays: a put that another thread's put overtakes would count as one after the clock was set back.
         with self._lock:
             placed = self._place_message(self._end_at, FIELDS_AT, self._topic_at, message, queue_id, _time_ns())
         return placed or self._append_encoded(message, queue_id)
