@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from support.damage.judge import Outcome
-from support.damage.page import PAGE, page, unexplained
+from support.damage.page import PAGE, Run, page, unexplained
 from support.damage.stores import NAMES, SHOWN, subject
-from support.damage.sweep import Counts, sweep
+from support.damage.sweep import Counts, classes, sweep
 
 _FLIPS, _CUTS = 1, 1
 
@@ -25,26 +25,27 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="chooses places and changes")
     given = parser.parse_args()
     counts: Counts = defaultdict(Counter)
+    ran: dict[str, tuple[int, int]] = {}
     wrong = 0
     for name in [given.store] if given.store else SHOWN:
         of_store: Counter[Outcome] = Counter()
         with tempfile.TemporaryDirectory(prefix="reput-damage-") as folder:
-            for one, judged in sweep(subject(name, Path(folder)), given.flips, given.cuts, given.seed):
+            found = subject(name, Path(folder))
+            number_of_classes = len(classes(found))
+            for one, judged in sweep(found, given.flips, given.cuts, given.seed):
                 counts[one.row][judged.outcome] += 1
                 of_store[judged.outcome] += 1
                 if judged.outcome is Outcome.WRONG:
                     wrong += 1
                     _say(f"{name}: {one}: {judged.detail}")
+        ran[name] = number_of_classes, of_store.total()
         _say(f"{name:20} " + ", ".join(f"{outcome} {count}" for outcome, count in sorted(of_store.items())))
     if wrong:
         sys.exit(f"{wrong} wrong answers that nobody reports; --store and --seed {given.seed} repeat them")
     if open_rows := unexplained(counts):
         sys.exit("give these a reason in tests/support/damage/reasons.py:\n" + "\n".join(open_rows))
     if not given.store:
-        PAGE.write_text(
-            page(counts, f"seed {given.seed}, {given.flips} changes and {given.cuts} cut of each class and store"),
-            "utf-8",
-        )
+        PAGE.write_text(page(counts, Run(given.seed, given.flips, given.cuts, ran)), "utf-8")
 
 
 def _say(line: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from support.damage.judge import Outcome
 from support.damage.reasons import reason
-from support.damage.stores import SHOWN
+from support.damage.stores import CONTENTS
 
 if TYPE_CHECKING:
     from support.damage.sweep import Counts
@@ -21,8 +21,7 @@ _HEAD = """\
 
 <!-- made by `make damage` -->
 
-A program damages stores, every class of field of each: stores of RocketMQ's and one of reput's.
-RocketMQ's have queue files, ext units, batches and RocksDB; in reput's properties have a CRC, too.
+A program damages stores, every class of field of each.
 It changes a field (a bit, all ones, all zeros) or cuts its file in it, asks the store everything, and checks it.
 Then the store is made whole again.
 The fields come from the layouts in [Formats](formats.md).
@@ -63,11 +62,37 @@ def unexplained(counts: Counts) -> list[str]:
     ]
 
 
-def page(counts: Counts, given: str) -> str:
+class Run(NamedTuple):
+    """The numbers of a run: its seed, changes and cuts of each class, and by store its classes and damages."""
+
+    seed: int
+    flips: int
+    cuts: int
+    stores: dict[str, tuple[int, int]]
+
+
+def page(counts: Counts, run: Run) -> str:
     """Return the text of the page, of a run with these numbers."""
-    all_of_them = sum(outcomes.total() for outcomes in counts.values())
-    said = f"The last run tried {all_of_them:,} damages in {len(counts)} classes of {len(SHOWN)} stores ({given}).\n"
-    return _HEAD + said + _COMMANDS + "".join(_tables(counts))
+    return _HEAD + _said(run) + _COMMANDS + "".join(_tables(counts))
+
+
+def _said(run: Run) -> str:
+    """Return what was run. The numbers are those of the run, so they are never typed."""
+    classes, damages = (sum(numbers) for numbers in zip(*run.stores.values(), strict=True))
+    rows = "".join(f"| `{name}` | {CONTENTS[name]} | {of[0]} | {of[1]} |\n" for name, of in run.stores.items())
+    return (
+        f"The last run had seed {run.seed}.\n"
+        f"In each class of field of each store the program changed {_fields(run.flips)}, chosen at random.\n"
+        f"And it cut the file in {_fields(run.cuts)} of the class.\n\n"
+        "| store | it has | classes of fields | damages |\n|---|---|--:|--:|\n"
+        f"{rows}| all |  | {classes} | {damages} |\n\n"
+        "The tables below count these damages.\n"
+        "A number is that of all stores that have the field; a cut counts for the file that it cuts.\n"
+    )
+
+
+def _fields(count: int) -> str:
+    return "one field" if count == 1 else f"{count} fields"
 
 
 def _tables(counts: Counts) -> list[str]:

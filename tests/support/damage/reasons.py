@@ -6,9 +6,12 @@ from support.damage import places
 
 _UNUSED = "no reader looks there"
 _ALONE = "no other place has this value; `enabledAppendPropCRC=true` and `forceVerifyPropCRC=true` find it"
+_OF_PREPARED = (
+    "a prepared message: no queue has an entry for it, and items of the index have no queue id; a look-up by its "
+    "key, whose place alone is asked here, returns it with the changed one"
+)
 _AFTER_CRASH = "counts only after a crash, and not if reput's frontier says more"
 _NOT_OURS = "reput does not read this file"
-_OTHER_DATABASE = "a database of no use for this store, or a file of it that RocksDB makes anew"
 _CURRENT = "counts only while a program writes the store"
 
 _OF_FIELD: dict[tuple[str, str], str] = {
@@ -21,6 +24,7 @@ _OF_FIELD: dict[tuple[str, str], str] = {
     (places.EXT, "the file is cut"): "only zeros after the last unit are gone",
     (places.UNIT, "bitmap"): "only pulls with a registered SQL92 filter use it, and this store has none",
     ("RocksDB table", "footer"): "bytes between the handles and the version are padding",
+    (places.RECORD, "queue_id"): _OF_PREPARED,
     (places.BATCH, "compacted_offset"): "compaction uses it, and reput does not",
     (places.BATCH, "reserved"): _UNUSED,
     (places.BLANK, "size"): "the file's length says the same",
@@ -30,6 +34,8 @@ _OF_KIND = {
     places.WATERMARKS: _CURRENT,
     places.RECORD: _ALONE,
     "config/consumerOffset.json": "it has no checksum; a changed number is another one, and some names are for brokers",
+    "RocksDB OPTIONS": "reput opens a database with options of its own, and nobody reads these",
+    "RocksDB IDENTITY": "the database's id, which RocksDB does not compare with anything when it opens the database",
     "lock": "the lock on the file counts, not its bytes",
     "abort.bak": _NOT_OURS,
     "compaction/position-checkpoint": _NOT_OURS,
@@ -42,8 +48,6 @@ def reason(kind: str, field: str) -> str:
         return _UNUSED
     if (kind, field) in _OF_FIELD:
         return _OF_FIELD[kind, field]
-    if kind.startswith("RocksDB "):
-        return _OTHER_DATABASE
     if kind.endswith(".bak"):
         return "the file itself is good, so its backup does not count"
     return _OF_KIND.get(kind, "")

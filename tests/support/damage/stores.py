@@ -32,8 +32,15 @@ class Subject(NamedTuple):
 
 
 NAMES = (*golden.STORES, *golden.STORES_55, OURS)
-SHOWN = ("basic", "ext", "batch", "rocksdb", OURS)
-"""The stores of the page: together they have every kind of file of log, queues and indexes."""
+CONTENTS = {
+    "basic": "RocketMQ's queue files and IndexFiles",
+    "ext": "RocketMQ's queue files with ext units",
+    "batch": "RocketMQ's queue files, and queues of batches",
+    "rocksdb": "RocketMQ's queues in RocksDB",
+    OURS: "queue files and IndexFiles by reput, properties with a CRC, committed offsets, a deleted topic",
+}
+"""The stores of the page, and what each has: together they have every kind of file of log, queues and indexes."""
+SHOWN = tuple(CONTENTS)
 
 
 def subject(name: str, folder: Path) -> Subject:
