@@ -79,8 +79,8 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 	$(PYTEST) -m clients tests/broker/clients
 
 .PHONY: power-cuts
-power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put, and CALL=31 CHOICE=5 for one state again
-	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT) --at $(AT))
+power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put; one state again: CALL=31 CHOICE=5, after a fault with FAULT=failing_sync (or full_from) AT=3
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT)) $(if $(AT),--at $(AT))
 
 .PHONY: damage
 damage: setup  ## damage every class of field of some stores, and write docs/damage.md: FLIPS=50 CUTS=10, or STORE=crash SEED=7 for any one

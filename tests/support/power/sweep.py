@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from support.power.journal import Entry
 
 _CHOICES, _TURNS_MOST, _FEW = 4, 400, 3
+"""States drawn after each entry in a turn, besides the two extremes; turns; fewer new states in one end the search."""
 _STATES_OF_FAULT = 4
 """Least states after each fault."""
-"""States drawn after each entry in a turn, besides the two extremes; turns; fewer new states in one end the search."""
 FIRST_MS = 1_700_000_000_000
 
 
