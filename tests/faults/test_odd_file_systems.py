@@ -121,17 +121,19 @@ def test_a_folder_in_the_place_of_a_log_file(where: str, tmp_path: Path, capfd: 
     files = len(list((store / paths.COMMIT_LOG).iterdir()))
     place = store / paths.COMMIT_LOG / paths.offset_name((1 if where == "inside" else files) * golden.LOG_FILE_SIZE)
     place.unlink(missing_ok=True)
-    place.mkdir()
     if where == "inside":
+        place.mkdir()
         for command in ("get STORE -t orders -q 0 -c 1", "put STORE -t orders", "rebuild STORE --no-spark"):
             code, reported = call(command, store, capfd)
             assert code == DamagedStoreError.exit_code
-            assert f"{place} is a folder: move it away" in reported
+            assert str(place) in reported
+            assert "move it away" in reported
         return
     with (
         reput.MessageStore.open(store, stores.GOLDEN) as opened,
         pytest.raises(ReputError, match="There is a folder where a file belongs") as raised,
     ):
+        place.mkdir()
         fill(opened)
     assert str(place) in str(raised.value)
 

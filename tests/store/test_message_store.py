@@ -40,7 +40,7 @@ from reput.store import message_store, putting
 from reput.store.disk.checkpoint import read_checkpoint
 from support import stores
 from support.checked import assert_sound
-from support.growing import CatchUpThatWaits
+from support.growing import CatchUpThatWaits, many_splits
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
@@ -293,20 +293,23 @@ def test_a_close_left_the_catch_up_of_another_thread_behind(tmp_path: Path, monk
     assert_sound(tmp_path / "s", CONFIG)
 
 
-def test_a_close_in_the_thread_of_a_catch_up_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_a_close_in_the_thread_of_a_catch_up_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A listener, or the handler of a signal, may close the store: the catch-up ends with an error, or completes."""
+    many_splits(monkeypatch, 700)
     store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
-    put(store, 3)
+    put(store, 20)
 
     class Closing(ProgressListener):
-        def stage(self, *_: object, **__: object) -> None:
+        def advance(self, *_: object, **__: object) -> None:
             store.close(reput=False)
 
     with contextlib.suppress(ReputError):
         store.reput(spark=False, listener=Closing())
     assert not store.is_writing
     with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
-        assert len(bodies(store)) == 3
+        assert len(bodies(store)) == 20
     assert_sound(tmp_path / "s", CONFIG)
 
 

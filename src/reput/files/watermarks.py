@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.errors import DamagedStoreError
+from reput.errors import ClosedError, DamagedStoreError
 from reput.files import fs
 from reput.formats.own import files as own
 from reput.kernels.layouts.records import address_of
@@ -41,6 +41,7 @@ class Watermarks:
 
     Raises:
         DamagedStoreError: The file exists and is no watermarks file.
+        ClosedError: A value is read after `close`.
     """
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
@@ -82,7 +83,11 @@ class Watermarks:
         return found != magic and magic.startswith(found.rstrip(b"\0"))
 
     def __getitem__(self, name: str) -> int:
-        return int(self._values[_PLACE[name]])
+        try:
+            return int(self._values[_PLACE[name]])
+        except AttributeError:
+            # A catch-up whose listener closes the store comes here, in the same thread.
+            raise ClosedError(f"{self._path}: the store has been closed") from None
 
     def __setitem__(self, name: str, value: int) -> None:
         self._values[_PLACE[name]] = value

@@ -20,7 +20,7 @@ from reput.formats.config import consumer_filter, consumer_offset, delay_offset,
 from reput.formats.index.index_file import is_index_name
 from reput.formats.own import files as own
 from reput.formats.pending import order_info, pop_database, timer_checkpoint, timer_log, timer_wheel
-from reput.queue.files import QUEUES_ASKED, some_queues
+from reput.queue.files import some_queues
 from reput.store.disk.layout import StoreLayout
 from reput.store.metadata.json_files import CONFIGURATION_FILES
 
@@ -50,6 +50,9 @@ _FILES_IN_CONFIG = (
     timer_checkpoint.FILE_NAME,
 )
 
+_QUEUES_LOOKED_AT = 4
+"""Queues of each folder whose files an open looks at: their number does not grow with the topics."""
+
 
 class WrongType(NamedTuple):
     """A name of a store that is not what a broker or reput has there; `is_folder`: it is a folder, and no file.
@@ -78,7 +81,7 @@ def wrong_types(layout: StoreLayout) -> list[WrongType]:
     found = [WrongType(path, is_folder=False) for path in folders if folder_names.is_file(path)]
     found += [WrongType(path, is_folder=True) for path in _places_of_files(layout) if fs.is_dir(path)]
     for name in paths.QUEUE_FOLDERS:
-        for queue in some_queues(layout.root / name, QUEUES_ASKED):
+        for queue in some_queues(layout.root / name, _QUEUES_LOOKED_AT):
             found += [WrongType(path, is_folder=True, is_of_queue=True) for path in queue.not_files]
     return found
 
