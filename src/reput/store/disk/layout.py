@@ -154,8 +154,10 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
                 "their disks mounted?"
             )
         return StoreLayout(root, linked_log(folders), folders, config.use_separate_store_path_for_rocksdb_cq)
-    if not fs.is_dir(commit_log):
+    if not (fs.is_dir(commit_log) and fs.list_dir(commit_log)):
+        # A broker with DLedger makes the other folder, too, and leaves it empty.
         _refuse_dledger_folder(root)
+    if not fs.is_dir(commit_log):
         hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
         raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
     return StoreLayout(root, commit_log, separate_database=config.use_separate_store_path_for_rocksdb_cq)

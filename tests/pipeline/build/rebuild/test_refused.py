@@ -44,10 +44,13 @@ def test_settings(setting: dict[str, Any], name: str, tmp_path: Path) -> None:
     assert_refused(stores.with_log(tmp_path, log), name, replace(stores.SMALL, **setting))
 
 
-def test_dledger_folder(tmp_path: Path) -> None:
-    """A store whose log is DLedger's is refused by that name, and not as a folder that is no store."""
+@pytest.mark.parametrize("with_log_folder", [False, True])
+def test_dledger_folder(tmp_path: Path, with_log_folder: bool) -> None:
+    """A store whose log is DLedger's is refused by that name: it is no new store, and its folder is one of a store."""
     store = tmp_path / "store"
     (store / "dledger-n0" / "data").mkdir(parents=True)
+    if with_log_folder:
+        (store / paths.COMMIT_LOG).mkdir()
     assert_refused(store, "DLedger")
 
 
