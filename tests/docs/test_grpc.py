@@ -7,7 +7,7 @@ from pathlib import Path
 
 import reput
 from docs.test_serve import size
-from reput.broker.grpc import clients, sends, server, settings, statuses
+from reput.broker.grpc import clients, leased, receive, sends, server, settings, statuses
 from reput.broker.grpc.protocol import service_pb2
 from reput.broker.grpc.protocol.definition_pb2 import Code
 from reput.formats.wire.codes import ResponseCode
@@ -39,11 +39,15 @@ def test_the_page_names_the_limits() -> None:
         f"{sends.MAX_USER_PROPERTIES}, and {size(sends.MAX_USER_PROPERTY_BYTES)}",
         f"{sends.MAX_MESSAGE_GROUP - 1} bytes",
         f"{sends.MAX_DELAY_MS // HOUR_MS} h ahead",
+        f"{settings.BATCH_SIZE}",
+        f"{receive.SHORTEST_POLL_MS // 1000} s to {settings.LONGEST_POLL_MS // 1000} s",
+        f"{receive.SHORTEST_LEASE_MS // 1000} s to {receive.LONGEST_LEASE_MS // HOUR_MS} h; a change may be shorter",
+        f"{leased.LEASE_MS // 1000} s, renewed for {leased.LONGEST_MS // HOUR_MS} h",
         f"{sends.MAX_RECOVERY_S:,} s",
     ]
     assert [value for _, value, _ in rows("Limits")[1:]] == limits
     source = "\n".join(path.read_text() for path in sorted(Path(reput.__file__).parent.glob("broker/grpc/*.py")))
-    bounds = set(re.findall(r"^(MAX_\w+)(?:: Final)? =", source, re.MULTILINE))
+    bounds = set(re.findall(r"^((?:MAX|SHORTEST|LONGEST)_\w+)(?:: Final)? =", source, re.MULTILINE))
     assert {name for name in bounds if f".{name}" not in Path(__file__).read_text()} == set()
 
 

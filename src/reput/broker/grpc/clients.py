@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from reput.broker.grpc.leased import HeldMessages
 from reput.broker.handlers.alone import serve_alone
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.channel import numbers
@@ -71,6 +72,7 @@ class GrpcClient:
         own_address: The address at which it reaches the broker.
         settings: The settings that it has sent last.
         groups: Its producer groups and its consumer groups, as they are registered.
+        held: The messages that it holds, whose leases are renewed.
         heard_s: The loop's time of its last call.
         wakes: Is called when a command waits; None without a stream.
     """
@@ -83,6 +85,7 @@ class GrpcClient:
         self.own_address = ""
         self.settings: Settings | None = None
         self.groups: set[tuple[str, str]] = set()
+        self.held = HeldMessages()
         self.heard_s = now_s
         self.commands: deque[RemotingFrame] = deque()
         self.wakes: Callable[[], object] | None = None
@@ -122,9 +125,9 @@ class GrpcCall:
 
     __slots__ = ("_answer", "_client")
 
-    def __init__(self, client: GrpcClient, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, client: GrpcClient) -> None:
         self._client = client
-        self._answer: asyncio.Future[Answer] = loop.create_future()
+        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     @property
     def number(self) -> int:
@@ -194,10 +197,13 @@ class Clients:
             del self._by_id[client.client_id]
         self._broker.connection_lost(client)
         client.groups.clear()
+        client.held.give_back(self._broker)
 
-    def forget_silent(self) -> None:
-        """Forget the clients that are not heard from any more."""
+    def look_around(self) -> None:
+        """Forget the clients that are not heard from any more, and renew the leases of the others."""
         now = self._loop.time()
         for client in list(self._by_id.values()):
             if now - client.heard_s > (SILENT_S if client.is_open else GONE_S):
                 self.forget(client)
+            else:
+                client.held.renew(self._broker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -15,12 +15,21 @@ from grpc import aio
 from reput.broker.grpc.clients import Clients, GrpcCall, GrpcClient
 from reput.broker.grpc.members import end_client, heartbeat
 from reput.broker.grpc.protocol import service_pb2 as protocol
-from reput.broker.grpc.protocol.definition_pb2 import Code
+from reput.broker.grpc.protocol.definition_pb2 import Code, Status
+from reput.broker.grpc.receive import (
+    ack_message,
+    change_invisible_duration,
+    forward_to_dead_letters,
+    receive_message,
+)
 from reput.broker.grpc.routes import query_assignment, query_route
 from reput.broker.grpc.sends import end_transaction, recall_message, send_message
-from reput.broker.grpc.statuses import RefusedCallError, refuse_call, status_of
+from reput.broker.grpc.settings import LONGEST_POLL_MS
+from reput.broker.grpc.statuses import RefusedCallError, code_of, refuse_call, status_of
 from reput.broker.grpc.telemetry import Telemetry
-from reput.errors import ConfigError
+from reput.broker.wire.answers import answer_of_error
+from reput.broker.wire.refusals import RefusedError
+from reput.errors import ConfigError, ReputError
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -48,47 +57,53 @@ _OPTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The client of a call. `call`: its way to the broker's handlers."""
-
-    client: GrpcClient
-    call: GrpcCall
-
-
-Serves = Callable[["GrpcServer", Caller, Any], Awaitable[Any]]
+Serves = Callable[["GrpcServer", GrpcClient, Any], Awaitable[Any]]
 """Serves a call: returns its answer."""
 
 
-async def _query_route(server: GrpcServer, caller: Caller, request: protocol.QueryRouteRequest) -> Any:  # noqa: ARG001 - as all calls
+async def _query_route(server: GrpcServer, client: GrpcClient, request: protocol.QueryRouteRequest) -> Any:  # noqa: ARG001 - as all calls
     return query_route(server.broker, request, server.own_address)
 
 
-async def _query_assignment(server: GrpcServer, caller: Caller, request: protocol.QueryAssignmentRequest) -> Any:  # noqa: ARG001 - as all calls
+async def _query_assignment(server: GrpcServer, client: GrpcClient, request: protocol.QueryAssignmentRequest) -> Any:  # noqa: ARG001 - as all calls
     return query_assignment(server.broker, request, server.own_address)
 
 
-async def _heartbeat(server: GrpcServer, caller: Caller, request: protocol.HeartbeatRequest) -> Any:
-    return heartbeat(server.broker, caller.client, request)
+async def _heartbeat(server: GrpcServer, client: GrpcClient, request: protocol.HeartbeatRequest) -> Any:
+    return heartbeat(server.broker, client, request)
 
 
-async def _end_client(server: GrpcServer, caller: Caller, request: protocol.NotifyClientTerminationRequest) -> Any:
-    return end_client(server.clients, caller.client, request)
+async def _end_client(server: GrpcServer, client: GrpcClient, request: protocol.NotifyClientTerminationRequest) -> Any:
+    return end_client(server.clients, client, request)
 
 
-async def _send(server: GrpcServer, caller: Caller, request: protocol.SendMessageRequest) -> Any:
-    return await send_message(server.broker, caller.call, request)
+async def _send(server: GrpcServer, client: GrpcClient, request: protocol.SendMessageRequest) -> Any:
+    return await send_message(server.broker, GrpcCall(client), request)
 
 
-async def _end_transaction(server: GrpcServer, caller: Caller, request: protocol.EndTransactionRequest) -> Any:
-    return await end_transaction(server.broker, caller.call, request)
+async def _end_transaction(server: GrpcServer, client: GrpcClient, request: protocol.EndTransactionRequest) -> Any:
+    return await end_transaction(server.broker, GrpcCall(client), request)
 
 
-async def _recall(server: GrpcServer, caller: Caller, request: protocol.RecallMessageRequest) -> Any:
-    return await recall_message(server.broker, caller.call, request)
+async def _recall(server: GrpcServer, client: GrpcClient, request: protocol.RecallMessageRequest) -> Any:
+    return await recall_message(server.broker, GrpcCall(client), request)
 
 
-async def _unsupported(server: GrpcServer, caller: Caller, request: Any) -> Any:  # noqa: ARG001 - as all calls
+async def _ack(server: GrpcServer, client: GrpcClient, request: protocol.AckMessageRequest) -> Any:
+    return await ack_message(server.broker, client, request)
+
+
+async def _change(server: GrpcServer, client: GrpcClient, request: protocol.ChangeInvisibleDurationRequest) -> Any:
+    return await change_invisible_duration(server.broker, client, request)
+
+
+async def _forward(
+    server: GrpcServer, client: GrpcClient, request: protocol.ForwardMessageToDeadLetterQueueRequest
+) -> Any:
+    return await forward_to_dead_letters(server.broker, client, request)
+
+
+async def _unsupported(server: GrpcServer, client: GrpcClient, request: Any) -> Any:  # noqa: ARG001 - as all calls
     refuse_call(Code.UNSUPPORTED, f"reput serve does not support {type(request).__name__.removesuffix('Request')}")
 
 
@@ -97,9 +112,9 @@ METHODS: Final[dict[str, Serves]] = {
     "Heartbeat": _heartbeat,
     "SendMessage": _send,
     "QueryAssignment": _query_assignment,
-    "AckMessage": _unsupported,
-    "ChangeInvisibleDuration": _unsupported,
-    "ForwardMessageToDeadLetterQueue": _unsupported,
+    "AckMessage": _ack,
+    "ChangeInvisibleDuration": _change,
+    "ForwardMessageToDeadLetterQueue": _forward,
     "UpdateOffset": _unsupported,
     "GetOffset": _unsupported,
     "QueryOffset": _unsupported,
@@ -109,7 +124,7 @@ METHODS: Final[dict[str, Serves]] = {
     "SyncLiteSubscription": _unsupported,
 }
 """The calls that have one answer."""
-STREAMS: Final[dict[str, Serves]] = {"ReceiveMessage": _unsupported, "PullMessage": _unsupported}
+STREAMS: Final = ("ReceiveMessage", "PullMessage")
 """The calls that have an answer in several parts."""
 
 
@@ -132,7 +147,8 @@ class GrpcServer:
         self.clients = Clients(broker, self._loop)
         self._server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
         handlers = {name: self._unary(name, serve) for name, serve in METHODS.items()}
-        handlers |= {name: self._stream(name, serve) for name, serve in STREAMS.items()}
+        handlers["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(self._receive, None, _encoded)
+        handlers["PullMessage"] = grpc.unary_stream_rpc_method_handler(self._pull, None, _encoded)
         handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(self._telemetry, None, _encoded)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         self._streams: set[asyncio.Future[None]] = set()
@@ -162,11 +178,11 @@ class GrpcServer:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP_S)
-            self.clients.forget_silent()
+            self.clients.look_around()
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def _caller(self, context: aio.ServicerContext[Any, Any]) -> Caller:
+    def _caller(self, context: aio.ServicerContext[Any, Any]) -> GrpcClient:
         """Return the client of a call; refuse one that does not say who it is, or may not be served."""
         metadata = {name: text for name, text in context.invocation_metadata() or () if isinstance(text, str)}
         client_id = metadata.get("x-mq-client-id", "")
@@ -179,15 +195,15 @@ class GrpcServer:
         client = self.clients.heard(client_id, metadata.get("x-mq-language", ""), context.peer())
         if client is None:
             refuse_call(Code.TOO_MANY_REQUESTS, f"the broker has {len(self.clients)} clients, and takes no more")
-        return Caller(client, GrpcCall(client, self._loop))
+        return client
 
-    async def _answer(self, name: str, serve: Serves, request: bytes, context: Any) -> Any:
+    async def _answer(self, name: str, serve: Serves, request: bytes, context: aio.ServicerContext[Any, Any]) -> Any:
         """Return the answer of a call, or its refusal. No error ends the broker."""
         asked, answer = _messages_of(name)
         try:
             return await serve(self, self._caller(context), _decoded(asked, request))
-        except RefusedCallError as refusal:
-            return answer(status=status_of(refusal.code, refusal.words))
+        except _REFUSALS as refusal:
+            return answer(status=_status_of(refusal))
         except Exception as error:  # an error of ours must not end the client's connection
             log.exception("gRPC call %s of %s failed", name, context.peer())
             return answer(status=status_of(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"))
@@ -198,16 +214,31 @@ class GrpcServer:
 
         return grpc.unary_unary_rpc_method_handler(handle, None, _encoded)
 
-    def _stream(self, name: str, serve: Serves) -> Any:
-        async def handle(request: bytes, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            yield await self._answer(name, serve, request, context)
+    async def _receive(
+        self, request: bytes, context: aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[protocol.ReceiveMessageResponse]:
+        """Give messages; a refusal is an answer, too."""
+        remaining_s = context.time_remaining()
+        remaining_ms = LONGEST_POLL_MS if remaining_s is None else int(remaining_s * 1000)
+        try:
+            asked = _decoded(protocol.ReceiveMessageRequest, request)
+            async with aclosing(receive_message(self.broker, self._caller(context), asked, remaining_ms)) as parts:
+                async for part in parts:
+                    yield part
+        except _REFUSALS as refusal:
+            yield protocol.ReceiveMessageResponse(status=_status_of(refusal))
+        except Exception as error:  # an error of ours must not end the client's connection
+            log.exception("gRPC call ReceiveMessage of %s failed", context.peer())
+            status = status_of(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+            yield protocol.ReceiveMessageResponse(status=status)
 
-        return grpc.unary_stream_rpc_method_handler(handle, None, _encoded)
+    async def _pull(self, request: bytes, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        yield await self._answer("PullMessage", _unsupported, request, context)
 
     async def _telemetry(self, received: AsyncIterator[bytes], context: aio.ServicerContext[Any, Any]) -> None:
         """Serve a client's stream; end it with a status of gRPC if it cannot be."""
         try:
-            telemetry = Telemetry(self.broker, self._caller(context).client, context.write)
+            telemetry = Telemetry(self.broker, self._caller(context), context.write)
             commands = (_decoded(protocol.TelemetryCommand, data) async for data in received)
             stream = asyncio.ensure_future(telemetry.serve(commands, lambda: self._caller(context)))
             self._streams.add(stream)
@@ -225,6 +256,18 @@ class GrpcServer:
 
 
 _INVALID: Final = grpc.StatusCode.INVALID_ARGUMENT
+_REFUSALS: Final = (RefusedCallError, RefusedError, ReputError)
+
+
+def _status_of(refusal: Exception) -> Status:
+    """Return the status for a refusal of the call, of the broker, or of the store."""
+    if isinstance(refusal, RefusedCallError):
+        return status_of(refusal.code, refusal.words)
+    if isinstance(refusal, ReputError):
+        answer = answer_of_error(refusal)
+        return status_of(code_of(answer.code), answer.remark)
+    assert isinstance(refusal, RefusedError)
+    return status_of(code_of(refusal.code), refusal.remark)
 
 
 def _decoded(kind: Any, data: bytes) -> Any:

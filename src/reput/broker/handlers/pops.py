@@ -17,7 +17,6 @@ from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.log.properties import decode_properties, encode_properties
 from reput.formats.log.record import encode_record
-from reput.formats.topics.permissions import READ
 from reput.formats.topics.pop_topics import TopicKind
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.receipt_handle import (
@@ -76,11 +75,7 @@ def _pop_ask(broker: Broker, request: Request) -> PopAsk:
 def _admit(broker: Broker, request: Request) -> tuple[str, str]:
     """Return the group and the topic of a request; refuse those that may not read, or are not there."""
     group, topic = request.text("consumerGroup"), request.text("topic")
-    config = broker.topics.get(topic)
-    if not config.get("perm", 0) & READ:
-        refuse(ResponseCode.NO_PERMISSION, f"the topic[{topic}] peeking message is forbidden")
-    if not broker.groups.find_or_create(group).get("consumeEnable", True):
-        refuse(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
+    broker.pops.admit(group, topic)
     return group, topic
 
 

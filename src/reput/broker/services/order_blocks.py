@@ -143,6 +143,11 @@ class OrderBlocks:
         self._wait(topic, group, block)
         return info.counts
 
+    def holds(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> bool:
+        """Return True if a group holds a message, and has not acked it."""
+        block = self._find(topic, group, queue_id)
+        return block is not None and block.info.pop_time == pop_time and offset in block.info.not_acked()
+
     def ack(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> None:
         """Take the ack of a message, and move the group's offset; one before that is acked already.
 

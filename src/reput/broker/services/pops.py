@@ -23,6 +23,7 @@ from reput.broker.services.leases import Granted
 from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.wire.refusals import refuse
 from reput.formats.pending.pop_state import PopKey
+from reput.formats.topics.permissions import READ
 from reput.formats.topics.pop_topics import TopicKind, kind_of_topic, retry_topic
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.receipt_handle import ORDERLY_QUEUE, PoppedQueue, ReceiptHandle
@@ -139,6 +140,17 @@ class Pops:
         self._pops = 0
 
     # --- pop -----------------------------------------------------------------------------------
+
+    def admit(self, group: str, topic: str) -> None:
+        """Refuse a group or a topic that may not be read; a group that is new is made.
+
+        Raises:
+            RefusedError: there is no such topic, or no permission.
+        """
+        if not self._state.topics.get(topic).get("perm", 0) & READ:
+            refuse(ResponseCode.NO_PERMISSION, f"the topic[{topic}] peeking message is forbidden")
+        if not self._state.groups.find_or_create(group).get("consumeEnable", True):
+            refuse(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
 
     def pop(self, ask: PopAsk) -> Popped:
         """Give messages to a group, for an invisible time.
@@ -292,6 +304,19 @@ class Pops:
         )
 
     # --- ack and change ------------------------------------------------------------------------
+
+    def holds(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
+        """Return True if a group holds the message of a handle.
+
+        Args:
+            group: the group that has got it.
+            topic: the topic of the handle's queue: for a message of a retry topic, that one.
+            handle: its handle.
+        """
+        if handle.is_orderly:
+            return self._order_blocks.holds(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
+        lease = self._leases.find(_key(group, topic, handle), handle.broker_name)
+        return lease is not None and handle.queue_offset in lease.left
 
     def ack(self, group: str, topic: str, handle: ReceiptHandle) -> PutFuture | None:
         """Take the ack of a message; the future is done when it is durable as messages are; None for no such wait.

@@ -1,0 +1,91 @@
+"""Messages that a client holds and whose leases the broker renews: those of push consumers.
+
+A lease is renewed before it ends, for as long as its client lives, at most for some hours. The client keeps the handle
+that it was given first; the broker knows the present one.
+
+Source: `DefaultReceiptHandleManager`, `ReceiveMessageActivity`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from reput.broker.wire.refusals import RefusedError
+from reput.errors import ReputError
+from reput.formats.topics.pop_topics import retry_topic
+from reput.times import HOUR_MS, now_ms
+
+if TYPE_CHECKING:
+    from reput.broker.services.broker import Broker
+    from reput.formats.wire.receipt_handle import ReceiptHandle
+
+log = logging.getLogger("reput.broker")
+LEASE_MS: Final = 60_000
+"""The invisible time of messages whose leases are renewed."""
+AHEAD_MS: Final = 20_000
+"""A lease that ends within this time is renewed."""
+LONGEST_MS: Final = 3 * HOUR_MS
+"""The time after which a lease is not renewed any more."""
+SOON_MS: Final = 1000
+"""The invisible time of messages that their client does not hold any more."""
+
+
+@dataclass(slots=True)
+class HeldMessage:
+    """A message that a client holds. `handle`: the present one; `given_ms`: when it was given."""
+
+    group: str
+    topic: str
+    handle: ReceiptHandle
+    given_ms: int
+
+    @property
+    def queue_topic(self) -> str:
+        """The topic of its queue: its own, or a retry topic of its group."""
+        return retry_topic(self.topic, self.group, self.handle.kind)
+
+
+class HeldMessages:
+    """The messages that a client holds, by group and the handle that it was given first."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], HeldMessage] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, group: str, topic: str, given: str, handle: ReceiptHandle) -> None:
+        """Renew a message's lease from now on. `given`: the text of the handle that the client gets."""
+        self._held[group, given] = HeldMessage(group, topic, handle, now_ms())
+
+    def end(self, group: str, given: str) -> ReceiptHandle | None:
+        """Renew a message's lease no more; return its present handle, None if it is not held."""
+        held = self._held.pop((group, given), None)
+        return None if held is None else held.handle
+
+    def renew(self, broker: Broker) -> None:
+        """Renew the leases that end soon; forget those that cannot be renewed."""
+        now = now_ms()
+        for key, held in list(self._held.items()):
+            if now - held.given_ms > LONGEST_MS or (
+                held.handle.pop_time + held.handle.invisible_time - now <= AHEAD_MS
+                and not self._change(broker, held, LEASE_MS)
+            ):
+                del self._held[key]
+
+    def give_back(self, broker: Broker) -> None:
+        """Let all messages come again soon: the client is gone."""
+        for held in self._held.values():
+            self._change(broker, held, SOON_MS)
+        self._held.clear()
+
+    def _change(self, broker: Broker, held: HeldMessage, invisible_ms: int) -> bool:
+        try:
+            held.handle, _ = broker.pops.change(held.group, held.queue_topic, held.handle, invisible_ms)
+        except (RefusedError, ReputError) as error:
+            # It was acked by another handle, or is over.
+            log.debug("the lease of %r is not renewed: %s", held, error)
+            return False
+        return True

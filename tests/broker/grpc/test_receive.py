@@ -1,0 +1,294 @@
+"""Consumers of gRPC get each message once at a time, until they acknowledge it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reput
+from broker.grpc.stubs import GrpcClient, message, subscribing
+from broker.remoting import Client, bodies, wait_until
+from reput.broker.grpc import leased, server
+from reput.broker.grpc.protocol import service_pb2 as protocol
+from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, FilterType, MessageType, Resource
+from reput.formats.wire.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reput.broker.grpc.protocol.definition_pb2 import Message
+
+GROUP = "readers"
+
+
+@pytest.fixture
+def consumer(client: GrpcClient) -> Iterator[GrpcClient]:
+    """A simple consumer of `orders` and `fifo`."""
+    with client.telemetry() as stream:
+        stream.give(subscribing(GROUP, ["orders", "fifo"]))
+        yield client
+
+
+def ask(
+    topic: str = "orders", *, batch: int = 32, lease_s: int = 10, wait_s: int = 5, tags: str = "*", **further: Any
+) -> protocol.ReceiveMessageRequest:
+    """The question of a consumer."""
+    request = protocol.ReceiveMessageRequest(group=Resource(name=GROUP), batch_size=batch, **further)
+    request.message_queue.topic.name = topic
+    request.filter_expression.expression = tags
+    request.invisible_duration.seconds = lease_s
+    request.long_polling_timeout.seconds = wait_s
+    return request
+
+
+def received(client: GrpcClient, request: protocol.ReceiveMessageRequest) -> tuple[int, list[Message]]:
+    """The code of an answer, and its messages; the last part of each answer of messages is its time."""
+    parts = client.stream("ReceiveMessage", request)
+    kinds = [part.WhichOneof("content") for part in parts]
+    messages = [part.message for part in parts if part.WhichOneof("content") == "message"]
+    assert kinds[0] == "status"
+    if len(parts) > 1:
+        assert kinds == ["status", *["message"] * len(messages), "delivery_timestamp"]
+    return parts[0].status.code, messages
+
+
+def entry(one: Message) -> protocol.AckMessageEntry:
+    """The entry of a message in the call that acknowledges it."""
+    system = one.system_properties
+    return protocol.AckMessageEntry(message_id=system.message_id, receipt_handle=system.receipt_handle)
+
+
+def ack(client: GrpcClient, *messages: Message, topic: str = "orders", group: str = GROUP) -> Any:
+    """Acknowledge messages."""
+    entries = [entry(one) for one in messages]
+    request = protocol.AckMessageRequest(group=Resource(name=group), topic=Resource(name=topic), entries=entries)
+    return client.call("AckMessage", request)
+
+
+def change(client: GrpcClient, one: Message, milliseconds: int) -> Any:
+    """Let a message come again after a time."""
+    request = protocol.ChangeInvisibleDurationRequest(group=Resource(name=GROUP), topic=one.topic)
+    request.receipt_handle = one.system_properties.receipt_handle
+    request.invisible_duration.FromMilliseconds(milliseconds)
+    return client.call("ChangeInvisibleDuration", request)
+
+
+def make_group(remoting: Client, **rules: Any) -> None:
+    """Give the group a configuration."""
+    body = json.dumps({"groupName": GROUP, **rules}).encode()
+    assert remoting.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body).code == ResponseCode.SUCCESS
+
+
+def test_a_message_comes_as_it_was_sent(consumer: GrpcClient) -> None:
+    """With its properties, its digest, its place, the number of the try, and a handle that acknowledges it."""
+    sent = message(body=b"one", tag="paid", keys=["k1", "k2"], born_host="box")
+    sent.user_properties["colour"] = "red"
+    consumer.send(sent)
+    code, (got,) = received(consumer, ask(tags="paid || other"))
+    system = got.system_properties
+    assert (code, got.body, dict(got.user_properties), got.topic.name) == (Code.OK, b"one", {"colour": "red"}, "orders")
+    assert (system.tag, list(system.keys), system.message_id) == (
+        "paid",
+        ["k1", "k2"],
+        sent.system_properties.message_id,
+    )
+    assert (system.born_host, system.message_type, system.delivery_attempt) == ("box", MessageType.NORMAL, 1)
+    assert system.body_digest.checksum == "F97C5D29941BFB1B2FDAB0874906AB82"
+    answer = ack(consumer, got)
+    assert (answer.status.code, [one.status.code for one in answer.entries]) == (Code.OK, [Code.OK])
+
+
+def test_each_message_is_given_once_and_those_that_are_not_acknowledged_come_again(consumer: GrpcClient) -> None:
+    """A change of its time lets one come at once, with the next number of the try; its new handle ends it."""
+    for number in range(12):
+        consumer.send(message(body=b"%d" % number))
+    got: list[Message] = []
+    while len(got) < 12:
+        code, more = received(consumer, ask(batch=5))
+        assert code == Code.OK
+        got += more
+    assert sorted(int(one.body) for one in got) == list(range(12))
+    assert ack(consumer, *got[1:]).status.code == Code.OK
+    assert change(consumer, got[0], 1000).status.code == Code.OK
+    code, (again,) = received(consumer, ask(wait_s=20))
+    assert (again.body, again.system_properties.delivery_attempt) == (got[0].body, 2)
+    assert again.topic.name == "orders"
+    assert ack(consumer, again).status.code == Code.OK
+    assert received(consumer, ask())[0] == Code.MESSAGE_NOT_FOUND
+
+
+def test_a_consumer_waits_for_a_message(consumer: GrpcClient) -> None:
+    """It gets the message when that is sent; a filter lets others pass."""
+    timer = threading.Timer(0.5, lambda: [consumer.send(message(tag="no")), consumer.send(message(body=b"2", tag="a"))])
+    timer.start()
+    begin = time.monotonic()
+    code, got = received(consumer, ask(tags="a", wait_s=20))
+    timer.join()
+    assert (code, [one.body for one in got]) == (Code.OK, [b"2"])
+    assert time.monotonic() - begin < 15
+
+
+def test_a_change_has_a_new_handle(consumer: GrpcClient) -> None:
+    """It acknowledges the message; the old one does not any more."""
+    consumer.send(message())
+    _, (got,) = received(consumer, ask())
+    changed = change(consumer, got, 20_000)
+    assert changed.status.code == Code.OK
+    assert ack(consumer, got).status.code == Code.INVALID_RECEIPT_HANDLE
+    got.system_properties.receipt_handle = changed.receipt_handle
+    assert ack(consumer, got).status.code == Code.OK
+
+
+def test_a_message_becomes_a_dead_letter_on_request(consumer: GrpcClient, remoting: Client) -> None:
+    """It does not come again, and the group's dead letters have it."""
+    consumer.send(message(body=b"bad"))
+    _, (got,) = received(consumer, ask())
+    request = protocol.ForwardMessageToDeadLetterQueueRequest(group=Resource(name=GROUP), topic=Resource(name="orders"))
+    request.receipt_handle = got.system_properties.receipt_handle
+    assert consumer.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.OK
+    assert bodies(remoting.pull(f"%DLQ%{GROUP}")) == [b"bad"]
+    assert ack(consumer, got).status.code == Code.INVALID_RECEIPT_HANDLE
+    assert consumer.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.INVALID_RECEIPT_HANDLE
+    consumer.send(message(body=b"good"))
+    _, (got,) = received(consumer, ask())
+    words = got.system_properties.receipt_handle.split(" ")
+    request.receipt_handle = " ".join([*words[:-1], "1"])
+    assert consumer.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.INVALID_RECEIPT_HANDLE
+    assert bodies(remoting.pull(f"%DLQ%{GROUP}")) == [b"bad"]
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_message_that_was_given_too_often_becomes_a_dead_letter(consumer: GrpcClient, remoting: Client) -> None:
+    """It is given `retryMaxTimes` times after the first one."""
+    make_group(remoting, retryMaxTimes=1)
+    consumer.send(message(body=b"bad"))
+    for attempt in (1, 2):
+        code, (got,) = received(consumer, ask(wait_s=20))
+        assert (code, got.system_properties.delivery_attempt) == (Code.OK, attempt)
+        assert change(consumer, got, 0).status.code == Code.OK
+    assert received(consumer, ask())[0] == Code.MESSAGE_NOT_FOUND
+    assert bodies(remoting.pull(f"%DLQ%{GROUP}")) == [b"bad"]
+
+
+def test_a_group_in_order_gets_a_queue_in_order(consumer: GrpcClient, remoting: Client) -> None:
+    """Nothing more comes from a queue until all is acknowledged; what comes again says how often it was given."""
+    make_group(remoting, consumeMessageOrderly=True)
+    sent = [b"%d" % number for number in range(6)]
+    for body in sent:
+        consumer.send(message("fifo", body, MessageType.FIFO, message_group="a"))
+    _, first = received(consumer, ask("fifo", batch=2))
+    assert [one.body for one in first] == sent[:2]
+    assert ack(consumer, first[0], topic="fifo").status.code == Code.OK
+    assert received(consumer, ask("fifo"))[0] == Code.MESSAGE_NOT_FOUND
+    assert change(consumer, first[1], 0).status.code == Code.OK
+    _, again = received(consumer, ask("fifo", wait_s=20))
+    assert [one.body for one in again] == sent[1:]
+    assert [one.system_properties.delivery_attempt for one in again] == [2, 1, 1, 1, 1]
+    assert ack(consumer, *again, topic="fifo").status.code == Code.OK
+    assert received(consumer, ask("fifo"))[0] == Code.MESSAGE_NOT_FOUND
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_group_that_may_not_consume_is_refused(consumer: GrpcClient, remoting: Client) -> None:
+    """By the code of a missing permission."""
+    make_group(remoting, consumeEnable=False)
+    assert received(consumer, ask()) == (Code.FORBIDDEN, [])
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_forged_handles_are_refused(consumer: GrpcClient) -> None:
+    """Those of other groups and topics are refused, too; what is held stays held."""
+    consumer.send(message())
+    _, (got,) = received(consumer, ask())
+    true = got.system_properties.receipt_handle
+    words = true.split(" ")
+    forged = ["", "x", true + " 1", true.replace(" ", ""), " ".join(words[:-1]), "-1 " + " ".join(words[1:])]
+    # The lease itself knows its invisible time and its revive queue: those of the handle do not count.
+    forged += [" ".join([*words[:at], "987654", *words[at + 1 :]]) for at in (0, 1, 4, 5, 6, 7)]
+    for handle in forged:
+        got.system_properties.receipt_handle = handle
+        assert ack(consumer, got).status.code == Code.INVALID_RECEIPT_HANDLE, handle
+        assert change(consumer, got, 1000).status.code == Code.INVALID_RECEIPT_HANDLE, handle
+    got.system_properties.receipt_handle = true
+    assert ack(consumer, got, group="others").status.code == Code.INVALID_RECEIPT_HANDLE
+    assert ack(consumer, got, topic="fifo").status.code == Code.INVALID_RECEIPT_HANDLE
+    other = protocol.AckMessageEntry(message_id="m", receipt_handle="x")
+    request = protocol.AckMessageRequest(group=Resource(name=GROUP), topic=got.topic, entries=[entry(got), other])
+    both = consumer.call("AckMessage", request)
+    assert both.status.code == Code.MULTIPLE_RESULTS
+    assert [one.status.code for one in both.entries] == [Code.OK, Code.INVALID_RECEIPT_HANDLE]
+
+
+@pytest.mark.parametrize(
+    ("request_of", "code"),
+    [
+        (lambda: ask(lease_s=9), Code.ILLEGAL_INVISIBLE_TIME),
+        (lambda: ask(lease_s=43_201), Code.ILLEGAL_INVISIBLE_TIME),
+        (lambda: ask("no topic"), Code.ILLEGAL_TOPIC),
+        (lambda: ask("unheard"), Code.TOPIC_NOT_FOUND),
+        (lambda: ask(batch=0), Code.BAD_REQUEST),
+        (lambda: ask(batch=33), Code.BAD_REQUEST),
+    ],
+)
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_question_that_cannot_be_is_refused(consumer: GrpcClient, request_of: Any, code: Code) -> None:
+    """Its answer is one status, with the protocol's code."""
+    assert received(consumer, request_of()) == (code, [])
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_wrong_filter_and_a_short_deadline_are_refused(consumer: GrpcClient) -> None:
+    """A text that is no filter of SQL92; a call whose time is over before the shortest poll."""
+    request = ask(tags="a = = b")
+    request.filter_expression.type = FilterType.SQL
+    assert received(consumer, request)[0] == Code.ILLEGAL_FILTER_EXPRESSION
+    (part,) = consumer.stream("ReceiveMessage", ask(), timeout_s=2)
+    assert part.status.code == Code.ILLEGAL_POLLING_TIME
+
+
+def test_a_client_that_was_killed_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that the broker renews go on while their client lives, and its messages come soon after its end."""
+    monkeypatch.setattr(leased, "AHEAD_MS", leased.LEASE_MS + 1)
+    monkeypatch.setattr(server, "_SWEEP_S", 0.05)
+    with reput.serve(topics={"orders": 1}, grpc_port=0) as other:
+        assert other.grpc_address is not None
+        with GrpcClient(other.grpc_address) as living, GrpcClient(other.grpc_address) as killed:
+            living.send(message(body=b"held"))
+            with killed.telemetry() as stream, living.telemetry() as living_stream:
+                for one in (stream, living_stream):
+                    one.give(subscribing(GROUP, kind=ClientType.PUSH_CONSUMER))
+                _, (got,) = received(killed, ask(auto_renew=True))
+                leases = other._broker.leases._leases
+                (given,) = list(leases)
+                wait_until(lambda: given not in leases)
+                assert ack(living, got).status.code == Code.INVALID_RECEIPT_HANDLE
+                ended = protocol.NotifyClientTerminationRequest(group=Resource(name=GROUP))
+                assert killed.call("NotifyClientTermination", ended).status.code == Code.OK
+                _, (again,) = received(living, ask(wait_s=20))
+                assert (again.body, again.system_properties.delivery_attempt) == (b"held", 2)
+                assert ack(killed, got).status.code == Code.INVALID_RECEIPT_HANDLE
+                assert ack(living, again).status.code == Code.OK
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_call_that_is_cancelled_takes_nothing(broker: reput.RunningBroker, consumer: GrpcClient) -> None:
+    """A message that comes after it goes to the next call."""
+    name = "ReceiveMessage"
+    stub = consumer.channel.unary_stream(f"/{server.SERVICE}/{name}", lambda one: one.SerializeToString())
+    call = stub(ask(wait_s=20), metadata=consumer.metadata, timeout=30)
+    wait_until(lambda: len(broker._broker.polls) == 1)
+    call.cancel()
+    wait_until(lambda: len(broker._broker.polls) == 0)
+    consumer.send(message(body=b"next"))
+    code, got = received(consumer, ask())
+    assert (code, [one.body for one in got]) == (Code.OK, [b"next"])
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_client_without_settings_gets_nothing(client: GrpcClient) -> None:
+    """It is not known."""
+    assert received(client, ask())[0] == Code.UNRECOGNIZED_CLIENT_TYPE
