@@ -64,7 +64,10 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
         ("serve STORE --topic :3", "':3': give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO"),
         ("serve STORE --topic a:", "'a:': give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO"),
         ("serve STORE --topic a:0", "topic a: 0 queues; give 1 to 1024"),
-        ("serve STORE --topic a:99999999999", "'a:99999999999': give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO"),
+        (
+            "serve STORE --topic a:99999999999",
+            "'a:99999999999': give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO",
+        ),
         ("serve STORE --host 192.0.2.1", "other machines may reach that address, and anyone there could"),
         ("serve STORE --port 0 --host 192.0.2.1 --allow-remote", "Give an address of this machine"),
         ("serve STORE --set foo=1", "no setting of this name is used here; docs/configuration.md lists them"),

@@ -129,12 +129,10 @@ def test_a_folder_in_the_place_of_a_log_file(where: str, tmp_path: Path, capfd: 
             assert str(place) in reported
             assert "move it away" in reported
         return
-    with (
-        reput.MessageStore.open(store, stores.GOLDEN) as opened,
-        pytest.raises(ReputError, match="There is a folder where a file belongs") as raised,
-    ):
+    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
         place.mkdir()
-        fill(opened)
+        with pytest.raises(ReputError, match="There is a folder where a file belongs") as raised:
+            fill(opened)
     assert str(place) in str(raised.value)
 
 
