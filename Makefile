@@ -75,7 +75,7 @@ test-peer: setup  ## the tests that run RocketMQ's own code, also those that `ma
 	REPUT_SEARCH=long $(PYTEST) -m peer
 
 .PHONY: test-clients
-test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`: some minutes (needs Maven)
+test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`, the Python client with `reput serve`: some minutes (needs Maven)
 	$(PYTEST) -m clients tests/broker/clients
 
 .PHONY: power-cuts

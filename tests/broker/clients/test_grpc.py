@@ -1,0 +1,42 @@
+"""RocketMQ's Python client, which speaks gRPC, gets from our broker what it has sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.clients import grpc_client
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.clients
+
+TOPICS = {"normal": 4, "leases": 4, "fifo": (4, "FIFO"), "delay": (2, "DELAY"), "ends": (2, "TRANSACTION"), "push": 4}
+
+
+def test_the_python_client_gets_what_it_has_sent(tmp_path: Path) -> None:
+    """Messages of each type, by simple and push consumers; a message comes again if it is not acknowledged."""
+    reason = grpc_client.unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    config = reput.StoreConfig(transaction_check_interval=500, transaction_time_out=2000)
+    with reput.serve(tmp_path / "store", topics=TOPICS, config=config, grpc_port=0) as broker:
+        assert broker.grpc_address is not None
+        seen = grpc_client.run(broker.grpc_address)
+    evens = [[f"n{number}", "even", [f"k{number}"], {"number": str(number)}, 1] for number in range(0, 8, 2)]
+    assert seen["normal"] == {"got": evens, "then": []}
+    assert seen["leases"] == {
+        "got": [["left", 1], ["left", 2], ["changed", 1], ["changed", 2]],
+        "came_early": False,
+        "refused": "BadRequestException",
+        "then": [],
+    }
+    assert seen["fifo"] == {"got": [f"f{number}" for number in range(6)], "groups": ["one"]}
+    assert seen["delay"] == {"got": ["later"], "came_early": False}
+    assert seen["transactions"] == {"got": ["ask", "commit"], "then": []}
+    assert seen["push"] == {"got": [[f"p{number}", attempt] for number in range(3) for attempt in (1, 2)], "done": True}
+    assert_sound(tmp_path / "store")
