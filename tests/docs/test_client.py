@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import reput
-from reput.client import consumer, group_calls, outgoing, producer
+from reput.client import consumer, outgoing, producer
+from reput.formats.wire.headers import MOST_TRIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "client.md"
 
@@ -43,7 +44,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
     text = PAGE.read_text("utf-8")
     assert f"{consumer.MAX_QUEUE_MESSAGES:,} messages that are not committed" in text
     assert f"{consumer.MAX_BYTES >> 20} MiB in all" in text
-    assert f"after {group_calls.MOST_TRIES} tries" in text
+    assert f"after {MOST_TRIES} tries" in text
     assert f"Bodies of {outgoing.COMPRESS_FROM >> 10} KiB and more" in text
     assert f"batches of about {outgoing.BATCH_BYTES >> 20} MiB" in text
     assert producer.RETRIES == 2

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from reput.client.assignment import StartAt
 from reput.client.consumer import MAX_BYTES, MAX_QUEUE_MESSAGES, POLL_MESSAGES, AsyncConsumer
 from reput.client.core import REQUEST_S
-from reput.client.group_calls import MOST_TRIES
 from reput.client.outgoing import COMPRESS_FROM, MAX_MESSAGE_SIZE
 from reput.client.producer import RETRIES, TOPIC_QUEUES, AsyncProducer
 from reput.client.received import ReceivedMessage
 from reput.client.refusals import closed
 from reput.errors import ClosedError
 from reput.files.closing import Closing
+from reput.formats.wire.headers import MOST_TRIES
 
 if TYPE_CHECKING:
     from reput.client.results import SendResult

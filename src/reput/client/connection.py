@@ -7,11 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, cast
 
 from reput.errors import ClientError, TimedOutError, UnreachableError
-from reput.formats.wire.remoting import IS_ANSWER, IS_ONE_WAY, FrameError, FrameReader, RemotingFrame, encode_head
+from reput.formats.wire.remoting import (
+    IS_ANSWER,
+    IS_ONE_WAY,
+    FrameError,
+    FrameReader,
+    RemotingFrame,
+    encode_head,
+    next_opaque,
+)
 
 HIGH_WATER: Final = 1 << 20
 """Bytes of requests that wait for a broker that does not read; then further requests wait to be written."""
-_OPAQUE_MASK = 0x7FFFFFFF
 
 
 class _Asked(NamedTuple):
@@ -67,7 +74,7 @@ class ClientConnection(asyncio.Protocol):
         """
         if self._writable is not None:
             await self._wait_until_writable(code, timeout_s, topic)
-        opaque = self._opaque = (self._opaque + 1) & _OPAQUE_MASK
+        opaque = self._opaque = next_opaque(self._opaque)
         self._write(RemotingFrame(code, opaque, 0, None, fields), body, topic)
         answer: asyncio.Future[RemotingFrame] = self._loop.create_future()
         timer = self._loop.call_later(timeout_s, self._expire, opaque, code, timeout_s, topic)
@@ -85,7 +92,7 @@ class ClientConnection(asyncio.Protocol):
         Raises:
             UnreachableError: the connection is lost.
         """
-        self._opaque = (self._opaque + 1) & _OPAQUE_MASK
+        self._opaque = next_opaque(self._opaque)
         self._write(RemotingFrame(code, self._opaque, IS_ONE_WAY, None, fields), body, topic)
 
     def answer(self, asked: RemotingFrame, code: int, remark: str) -> None:

@@ -13,7 +13,7 @@ from reput.client.assignment import Assignment, StartAt
 from reput.client.columns import record_batch_of
 from reput.client.connections import Credentials
 from reput.client.core import REQUEST_S, ClientCore, check_group
-from reput.client.group_calls import MOST_TRIES, GroupCalls
+from reput.client.group_calls import GroupCalls
 from reput.client.inbox import Inbox
 from reput.client.received import ReceivedMessage
 from reput.client.refusals import closed
@@ -23,6 +23,7 @@ from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.formats.topics.system_topics import RETRY_PREFIX
 from reput.formats.topics.topic_names import topic_fault
 from reput.formats.wire.codes import RequestCode
+from reput.formats.wire.headers import MOST_TRIES
 from reput.formats.wire.subscription import EVERYTHING, Subscription
 from reput.times import now_ms
 

@@ -31,8 +31,6 @@ SUSPEND_MS: Final = 15_000
 """The time for which a broker may hold a pull (`brokerSuspendMaxTimeMillis`)."""
 PULL_TIME_OUT_S: Final = 30.0
 """The longest wait for a pull's answer (`consumerTimeoutMillisWhenSuspend`)."""
-MOST_TRIES: Final = 16
-"""Tries of a message, after which it is a dead letter (`maxReconsumeTimes`)."""
 
 
 class Pulled(NamedTuple):

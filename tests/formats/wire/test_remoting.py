@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.formats.layout import INT32_MAX
 from reput.formats.wire.remoting import (
     BINARY_HEADER,
     JSON_HEADER,
@@ -19,6 +20,7 @@ from reput.formats.wire.remoting import (
     FrameReader,
     RemotingFrame,
     encode,
+    next_opaque,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -173,3 +175,8 @@ def test_a_code_too_large_for_a_binary_header_is_refused() -> None:
     """The binary header has 16 bits for a code, and POP's codes need more."""
     with pytest.raises(FrameError, match="JSON header"):
         encode(RemotingFrame(200050, header_type=BINARY_HEADER))
+
+
+def test_the_numbers_of_requests_stay_in_32_bits() -> None:
+    """A sender counts its requests from 1 on; after the largest number comes 0, never a negative one."""
+    assert [next_opaque(one) for one in (0, 1, INT32_MAX - 1, INT32_MAX)] == [1, 2, INT32_MAX, 0]

@@ -21,6 +21,7 @@ from reput.broker.wire.refusals import refuse
 from reput.formats.log.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.headers import MOST_TRIES
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -44,7 +45,7 @@ def send_back(broker: Broker, request: Request) -> Answer:
     if found is None:
         refuse(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
     tries = found.record.reconsume_times
-    if tries >= request.int32("maxReconsumeTimes", config.get("retryMaxTimes", 16)) or level < 0:
+    if tries >= request.int32("maxReconsumeTimes", config.get("retryMaxTimes", MOST_TRIES)) or level < 0:
         topic, queue_id, level = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1), 0, 0
         broker.statistics.became_dead_letter(group, found.topic)
     elif level == 0:

@@ -17,7 +17,7 @@ from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MUL
 from reput.formats.topics.permissions import WRITE
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import RequestCode, ResponseCode
-from reput.formats.wire.headers import LONG_NAMES, SHORT_NAMES
+from reput.formats.wire.headers import LONG_NAMES, MOST_TRIES, SHORT_NAMES
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -99,7 +99,7 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
     """
     group = header.topic.removeprefix(RETRY_PREFIX)
     config = broker.groups.find_or_create(group)
-    most = config.get("retryMaxTimes", 16) if most_tries is None else most_tries
+    most = config.get("retryMaxTimes", MOST_TRIES) if most_tries is None else most_tries
     if header.reconsume_times <= most and not broker.locks.has_locks(group):
         return header
     topic = find_or_create_group_topic(broker, f"{DEAD_LETTER_PREFIX}{group}", 1)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError, NoSpaceError
 from reput.formats.config import data_version
+from reput.formats.layout import INT64_MAX, INT64_MIN
 from reput.formats.topics.permissions import INHERIT, READ, WRITE
 from reput.formats.topics.system_topics import (
     CREATE_TOPIC,
@@ -35,6 +36,7 @@ from reput.formats.topics.system_topics import (
 )
 from reput.formats.topics.topic_names import is_group_name, topic_fault
 from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.headers import MOST_TRIES
 from reput.store.metadata.configurations import Configurations
 
 log = logging.getLogger("reput.broker")
@@ -48,7 +50,7 @@ MAX_GROUPS: Final = 50_000
 """The groups of a store from which on clients make no further one. RocketMQ has no bound."""
 MAX_SERVED_QUEUES: Final = 1 << 16
 """The most queues of a topic of the store that clients reach."""
-_INT64 = range(-(1 << 63), 1 << 63)
+_INT64 = range(INT64_MIN, INT64_MAX + 1)
 _TYPES: Final = {bool: "true or false", int: "a whole number of 64 bits", str: "a text", dict: "an object"}
 _SYSTEM_TOPICS: Final = {
     SELF_TEST_TOPIC: (1, _READ_WRITE),
@@ -387,7 +389,7 @@ def _group_config(group: str) -> dict[str, Any]:
         "groupRetryPolicy": {"type": "CUSTOMIZED"},
         "groupSysFlag": 0,
         "notifyConsumerIdsChangedEnable": True,
-        "retryMaxTimes": 16,
+        "retryMaxTimes": MOST_TRIES,
         "retryQueueNums": 1,
         "whichBrokerWhenConsumeSlowly": 1,
     }

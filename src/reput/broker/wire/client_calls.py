@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.wire.channel import about
-from reput.formats.wire.remoting import IS_ONE_WAY, FrameError, RemotingFrame
+from reput.formats.wire.remoting import IS_ONE_WAY, FrameError, RemotingFrame, next_opaque
 
 if TYPE_CHECKING:
     from reput.broker.wire.channel import Channel
@@ -75,7 +75,7 @@ class ClientCalls:
             self._end(key, None)
 
     def _send(self, connection: Channel, code: int, flag: int, fields: Mapping[str, str], body: bytes) -> int:
-        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        self._opaque = next_opaque(self._opaque)
         connection.send(RemotingFrame(code, self._opaque, flag, None, fields), (body,) if body else (), len(body))
         return self._opaque
 

@@ -26,6 +26,8 @@ SHORT_NAMES: Final = {
 """The letters by which the header of a send names its fields in the second version."""
 LONG_NAMES: Final = {name: name for name in SHORT_NAMES}
 """The same for the first version."""
+MOST_TRIES: Final = 16
+"""Tries of a message by default, after which it is a dead letter (`maxReconsumeTimes`, `retryMaxTimes`)."""
 COMMIT_FLAG: Final = 1
 """A bit of a pull's sysFlag: the pull commits the offset in its header."""
 SUSPEND_FLAG: Final = 2

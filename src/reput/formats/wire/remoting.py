@@ -293,6 +293,11 @@ def _check_length(data: bytes | bytearray, at: int) -> None:
             raise FrameError(_why_no_frame(data, at, length))
 
 
+def next_opaque(opaque: int) -> int:
+    """Return the number of a sender's next request; after the largest one it is 0."""
+    return (opaque + 1) & INT32_MAX
+
+
 def is_tls(begin: bytes) -> bool:
     """Return True if these are the first bytes of a client that speaks TLS: its first record is a handshake."""
     return begin.startswith(_TLS_HANDSHAKE)
