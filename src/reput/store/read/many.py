@@ -198,10 +198,7 @@ def _found(view: StoreView, topic: TopicLookup, keys: list[str], most: int) -> l
         answers = _key_answers(topic, asked, most, buffer)
         for n, answer in zip(left, answers, strict=True):
             if answer >= 0:
-                # The slots are filled here, as in `Reading.query_message`.
-                result = found[n] = QueryResult()
-                result.answer, result.max_messages = answer, most
-                result.index, result.kept = topic.index, buffer.words
+                found[n] = QueryResult.of_answer(answer, most, topic.index, buffer)
         left = [n for n, answer in zip(left, answers, strict=True) if answer < ASK]
         if not left:
             break

@@ -314,10 +314,7 @@ class Reading(NotPickled):
                         buffer = self._buffer = AnswerBuffer(max_messages)
                     answer = keys.find_with_maps(self.view, prepared, key.encode(), max_messages, buffer)
                 if answer >= 0:
-                    found = QueryResult()
-                    found.answer, found.max_messages = answer, max_messages
-                    found.index, found.kept = prepared.index, buffer.words
-                    return found
+                    return QueryResult.of_answer(answer, max_messages, prepared.index, buffer)
         number_of("before", 0 if before is None else before)
         begin_ms, end_ms = since_ms(since) or 0, until_ms(until)
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)

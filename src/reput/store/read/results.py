@@ -200,7 +200,7 @@ class QueryResult(NotPickled):
 
     `kept` is the messages themselves, or the answer buffer with their places, newest first, as `index` reads them.
     `answer` is the kernel's, whose count is above `max_messages` if there are older messages; without a kernel it is -1
-    if there are, else 0. `Reading.query_message` and `of` fill all slots; each costs some 10 ns.
+    if there are, else 0. `of` and `of_answer` fill all slots; each costs some 10 ns.
     """
 
     _instead = "Send its messages: list(result)"
@@ -222,6 +222,14 @@ class QueryResult(NotPickled):
         result = QueryResult()
         result.kept = sorted(messages, key=lambda message: message.physical_offset)
         result.answer, result.max_messages = -1 if more else 0, len(messages)
+        return result
+
+    @staticmethod
+    def of_answer(answer: int, max_messages: int, index: IndexLookup, buffer: AnswerBuffer) -> QueryResult:
+        """Make the result with the kernel's answer, and the buffer that has its places."""
+        result = QueryResult()
+        result.answer, result.max_messages = answer, max_messages
+        result.index, result.kept = index, buffer.words
         return result
 
     @property
