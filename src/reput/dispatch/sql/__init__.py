@@ -7,7 +7,7 @@
 A property is text. Compared with a whole number it is read as one (`12.5` is no whole number), with a decimal number
 as a double. If that fails, or RocketMQ's evaluation throws for another reason, the message does not match.
 
-May import formats and what lies below them.
+May import kernels and formats.
 """
 
 from __future__ import annotations

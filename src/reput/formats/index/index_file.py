@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from reput.formats.layout import Field, Layout
+from reput.formats.layout import INT32_MAX, Field, Layout
 
 HEADER = Layout(
     "IndexFile header",
@@ -44,6 +44,8 @@ ITEM = Layout(
 )
 ITEM_SIZE = ITEM.size
 assert ITEM_SIZE == 20
+MAX_TIME_DIFF_S = INT32_MAX
+"""The largest `time_diff_s`; a later record has it, too."""
 
 DEFAULT_SLOTS = 5_000_000
 DEFAULT_ITEMS = 20_000_000

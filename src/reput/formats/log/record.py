@@ -83,7 +83,8 @@ HOST_V6 = Layout(
 HOST_V4_SIZE, HOST_V6_SIZE = HOST_V4.size, HOST_V6.size
 V6_MORE = HOST_V6_SIZE - HOST_V4_SIZE
 """The bytes that an IPv6 host takes more than an IPv4 host; it moves all parts after it."""
-_FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+"""The bits of `sys_flag` for hosts with an IPv6 address."""
 
 
 def _before_body(born_host_size: int, store_host_size: int) -> Layout:
@@ -110,19 +111,21 @@ _BEFORE_BODY = {
     0: _before_body(HOST_V4_SIZE, HOST_V4_SIZE),
     FLAG_BORN_HOST_V6: _before_body(HOST_V6_SIZE, HOST_V4_SIZE),
     FLAG_STORE_HOST_V6: _before_body(HOST_V4_SIZE, HOST_V6_SIZE),
-    _FLAGS_V6: _before_body(HOST_V6_SIZE, HOST_V6_SIZE),
+    FLAGS_V6: _before_body(HOST_V6_SIZE, HOST_V6_SIZE),
 }
 
 
 def before_body(sys_flag: int) -> Layout:
     """Return the layout of a record up to its body, by the host bits of its sysFlag."""
-    return _BEFORE_BODY[sys_flag & _FLAGS_V6]
+    return _BEFORE_BODY[sys_flag & FLAGS_V6]
 
 
 BEFORE_BODY_V4 = before_body(0)
 """The layout with two IPv4 hosts; V6_MORE says what an IPv6 host changes."""
 STORE_TIMESTAMP_AT_V4 = BEFORE_BODY_V4.offsets["store_timestamp"]
 STORE_TIMESTAMP_AT_V6 = before_body(FLAG_BORN_HOST_V6).offsets["store_timestamp"]
+AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
+"""The fields between the store host and the length of the body."""
 BODY_AT_V4, BODY_LENGTH_SIZE = BEFORE_BODY_V4.size, BEFORE_BODY_V4.sizes["body_length"]
 assert (HOST_V4_SIZE, HOST_V6_SIZE, STORE_TIMESTAMP_AT_V4, STORE_TIMESTAMP_AT_V6) == (8, 20, 56, 68)
 assert [layout.size for layout in _BEFORE_BODY.values()] == [88, 100, 100, 112]
@@ -164,7 +167,7 @@ RECORD_PARTS: tuple[tuple[str, str, str], ...] = (
     *(
         (
             field.name,
-            _one_or_other(BEFORE_BODY_V4.sizes[field.name], before_body(_FLAGS_V6).sizes[field.name]),
+            _one_or_other(BEFORE_BODY_V4.sizes[field.name], before_body(FLAGS_V6).sizes[field.name]),
             field.meaning,
         )
         for field in BEFORE_BODY_V4.fields
@@ -340,7 +343,7 @@ def encode_record(record: Record, append_crc: bool = False) -> bytes:
     Raises:
         ValueError: a part is longer than its length field allows.
     """
-    sys_flag = record.sys_flag & ~(FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6)
+    sys_flag = record.sys_flag & ~FLAGS_V6
     sys_flag |= FLAG_BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
     sys_flag |= FLAG_STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
     properties = record.properties

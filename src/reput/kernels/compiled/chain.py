@@ -14,7 +14,7 @@ from reput.kernels.compiled.tools.memory import address_of, store_be32, store_be
 _ITEM_SIZE = fmt.ITEM_SIZE
 _PHYSICAL_AT, _TIME_AT = fmt.ITEM.offsets["physical_offset"], fmt.ITEM.offsets["time_diff_s"]
 _PREVIOUS_AT = fmt.ITEM.offsets["previous_item"]
-_MAX_DIFF_S = 0x7FFFFFFF
+_MAX_DIFF_S = fmt.MAX_TIME_DIFF_S
 
 
 @kernel

@@ -6,7 +6,7 @@ whose names end in `_at` hold addresses; the maker of a record keeps that memory
 
 from __future__ import annotations
 
-from reput.formats.layout import Field, Layout
+from reput.formats.layout import INT64_MIN, Field, Layout
 
 _INT = "q"
 
@@ -72,5 +72,5 @@ NOT_PLACED = -1
 """The answer to a list of messages of which nothing was written: a put of any kind must look at it."""
 NO_ROOM = -2
 """The same if there is no room in memory: the answer is this number less the bytes of the records."""
-OWN_HOST = -(1 << 63)
+OWN_HOST = INT64_MIN
 """In place of a born host: the host that stores. Another one is the eight bytes of `HOST_V4`, as one number."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 
-MAX_TIME_DIFF_S = 0x7FFFFFFF
-
 
 def chain_items(sources: ItemSources, items: ItemRange, slots: Int32s, out: Bytes) -> tuple[int, int]:
     """Write items to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
@@ -37,7 +35,7 @@ def chain_items(sources: ItemSources, items: ItemRange, slots: Int32s, out: Byte
         diff_s = (time - begin) // 1000 if 0 < begin < time else 0
         at = (n - item) * index_file.ITEM_SIZE
         target[at : at + index_file.ITEM_SIZE] = index_file.ITEM.struct.pack(
-            key_hash, int(position[record]), min(diff_s, MAX_TIME_DIFF_S), previous
+            key_hash, int(position[record]), min(diff_s, index_file.MAX_TIME_DIFF_S), previous
         )
         if number == 1:
             begin = time

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reput.formats.index import index_file
 from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.java.java_numbers import parse_whole
+from reput.formats.layout import INT64_MIN
 from reput.formats.log import properties
 from reput.formats.log.record import (
     FLAG_INNER_BATCH,
@@ -159,7 +160,7 @@ def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) ->
 
 
 def _to_int64(value: int) -> int:
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+    return (value - INT64_MIN) % (1 << 64) + INT64_MIN
 
 
 def _is_multi_dispatch(values: dict[bytes, bytes]) -> bool:

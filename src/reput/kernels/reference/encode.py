@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Iterator
 
 from reput.formats.layout import WORD_SIZE
 from reput.formats.log import properties as props
 from reput.formats.log.record import (
-    BEFORE_BODY_V4,
+    AFTER_STORE_HOST,
     CRC_PROPERTY_SIZE,
     HOST_V4_SIZE,
     MAGIC_V2,
@@ -34,8 +33,7 @@ from reput.kernels.layouts.batch import (
     TextsAt,
 )
 
-_AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
-_TAIL_V4_SIZE = HOST_V4_SIZE + _AFTER_STORE_HOST.size
+_TAIL_V4_SIZE = HOST_V4_SIZE + AFTER_STORE_HOST.size
 _WORD_MASK = (1 << 64) - 1
 _HASH_SHIFT = 20
 _BAD_TEXT = props.NAME_END + props.PROPERTY_END
@@ -241,8 +239,8 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
     """
     at = buffer
     tail = ctypes.string_at(_get(batch, BatchAt.tail_at), _get(batch, BatchAt.tail_size))
-    store_host_size = len(tail) - _AFTER_STORE_HOST.size
-    tries, prepared = _AFTER_STORE_HOST.unpack_from(tail, store_host_size)
+    store_host_size = len(tail) - AFTER_STORE_HOST.size
+    tries, prepared = AFTER_STORE_HOST.unpack_from(tail, store_host_size)
     born_host = ctypes.string_at(_get(batch, BatchAt.born_host_at), _get(batch, BatchAt.born_host_size))
     flags, sys_flags = _get(batch, BatchAt.flag_at), _get(batch, BatchAt.sys_flag_at)
     for n in range(first, last):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from reput.formats.layout import WORD_SIZE
+from reput.formats.layout import INT64_MAX, INT64_MIN, WORD_SIZE
 from reput.formats.log import properties as props
-from reput.formats.log.record import BEFORE_BODY_V4, HOST_V4_SIZE, MAGIC_V2, Host, Record, encode_record
+from reput.formats.log.record import AFTER_STORE_HOST, HOST_V4_SIZE, MAGIC_V2, Host, Record, encode_record
 from reput.kernels.layouts.place import NO_ROOM, NOT_PLACED, OWN_HOST, TOPIC_LAYOUT, EndAt, MessageAt, TopicAt
 
-_AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _BAD_TEXT = (props.NAME_END + props.PROPERTY_END).decode()
 _BAD_KEY = _BAD_TEXT + props.KEY_SEPARATOR.decode()
 
@@ -67,8 +65,8 @@ def _hosts(end: int, born_host: int) -> tuple[Host, Host, int, int]:
     host = ctypes.string_at(_get(end, EndAt.born_host_at), _get(end, EndAt.born_host_size))
     if born_host != OWN_HOST:
         host = born_host.to_bytes(HOST_V4_SIZE, "big", signed=True)
-    store_host_size = len(tail) - _AFTER_STORE_HOST.size
-    tries, prepared = _AFTER_STORE_HOST.unpack_from(tail, store_host_size)
+    store_host_size = len(tail) - AFTER_STORE_HOST.size
+    tries, prepared = AFTER_STORE_HOST.unpack_from(tail, store_host_size)
     return Host.decode(host), Host.decode(tail[:store_host_size]), tries, prepared
 
 
@@ -98,7 +96,7 @@ def _look(end: int, topic: int, values: Sequence[object]) -> _Parts | None:
     try:
         queue = _number(queue_id, 0, _get(topic, TopicAt.queues) - 1)
         own_flag = _number(flag, -(1 << 31), (1 << 31) - 1)
-        own_born = None if born is None else _number(born, 1 - (1 << 63), (1 << 63) - 1)
+        own_born = None if born is None else _number(born, INT64_MIN + 1, INT64_MAX)
         data = _properties(tags, keys, unique_key, properties)
     except ValueError:
         return None

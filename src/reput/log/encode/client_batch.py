@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from reput.formats.layout import WORD_SIZE
-from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from reput.formats.log.record import FLAG_STORE_HOST_V6, FLAGS_V6
 from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels import EncodeKernels, client_kernels, encode_kernels, lasting_kind
 from reput.kernels.layouts.batch import BatchAt, TextsAt
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from reput.log.encode.batch import Write
     from reput.log.encode.message import PutManyResult
 
-_HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _KEPT_SIZE = 64 << 10
 """The longest body for which columns are kept."""
 
@@ -125,7 +124,7 @@ class ClientBatch(LaidOutBatch):
         self._sent, self._columns, self._host, self._free = sent, columns, host, free
         fields = columns.fields
         fields[BatchAt.rows] = rows
-        fields[BatchAt.sys_flag] = sent.sys_flag & ~_HOST_BITS | directory.host_bits & FLAG_STORE_HOST_V6
+        fields[BatchAt.sys_flag] = sent.sys_flag & ~FLAGS_V6 | directory.host_bits & FLAG_STORE_HOST_V6
         fields[BatchAt.born_host_at], fields[BatchAt.born_host_size] = host.address, len(host.memory)
         results = np.empty((3, rows), dtype=np.int64)
         super().__init__(directory, fields, results, address_of(results), kernels)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from reput.formats.log import properties as props
 from reput.formats.log.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
-from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, FLAG_STORE_HOST_V6, TRANSACTION_MASK
+from reput.formats.log.record import FLAG_INNER_BATCH, FLAGS_V6, TRANSACTION_MASK
 from reput.log.encode.message import illegal
 
 _KNOWN = (
@@ -160,7 +160,7 @@ def _sys_flags(array: Any, host_bits: int) -> Any:
             f"message {refused[0]} of the batch: sysFlag {int(sys_flag[refused[0]]):#x}; transactions, and batches "
             "in one record, are put one by one"
         )
-    return pa.array(sys_flag & ~(FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6) | host_bits, pa.int32())
+    return pa.array(sys_flag & ~FLAGS_V6 | host_bits, pa.int32())
 
 
 def _offsets(array: Any) -> NDArray[np.int64]:

@@ -12,11 +12,13 @@ import struct
 from typing import NamedTuple
 
 from reput.formats.log.record import (
+    AFTER_STORE_HOST,
     BEFORE_BODY_V4,
     CRC_PROPERTY_SIZE,
     FLAG_BORN_HOST_V6,
     FLAG_INNER_BATCH,
     FLAG_STORE_HOST_V6,
+    FLAGS_V6,
     HEAD,
     HOST_V4,
     HOST_V4_SIZE,
@@ -32,12 +34,10 @@ from reput.kernels.layouts.place import OWN_HOST
 from reput.log.encode.message import Message, OwnPathError, illegal
 from reput.log.encode.topics import TopicState
 
-_HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _PORT_SIZE = HOST_V4.sizes["port"]
 _MOST_FRAMES = 1 << 10
 """Most born hosts whose frames are kept. A frame takes 5 us to make."""
 _STORED = BEFORE_BODY_V4.codes("store_timestamp", "store_host")
-_AFTER_STORE_HOST = struct.Struct(">" + BEFORE_BODY_V4.codes("reconsume_times", "body_length"))
 _BODY_LENGTH = BEFORE_BODY_V4.codes("body_length")
 _PACK_LENGTH = PROPERTIES_LENGTH.struct.pack
 _LENGTHS = tuple(_PACK_LENGTH(length) for length in range(512))
@@ -129,7 +129,7 @@ class RecordEncoder:
 
     def _make_frame(self, born_host: Host, reconsume_times: int, prepared_offset: int) -> Frame:
         born = born_host.encode()
-        tail = self._store_host.encode() + _AFTER_STORE_HOST.pack(reconsume_times, prepared_offset)
+        tail = self._store_host.encode() + AFTER_STORE_HOST.pack(reconsume_times, prepared_offset)
         bits = FLAG_BORN_HOST_V6 if len(born_host.address) == 16 else 0
         bits |= FLAG_STORE_HOST_V6 if len(self._store_host.address) == 16 else 0
         packer = struct.Struct(f"{HEAD.struct.format}{len(born)}s{_STORED}{len(tail)}s{_BODY_LENGTH}")
@@ -152,7 +152,7 @@ class RecordEncoder:
                 message.flag,
                 queue_offset,
                 physical_offset,
-                message.sys_flag & ~_HOST_BITS | frame.host_bits,
+                message.sys_flag & ~FLAGS_V6 | frame.host_bits,
                 now_ms if born is None else born,
                 frame.born_host,
                 now_ms,

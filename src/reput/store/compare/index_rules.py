@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.index.index_file import HEADER, ITEM_SIZE, Header
+from reput.formats.index.index_file import HEADER, ITEM_SIZE, MAX_TIME_DIFF_S, Header
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources
-
-_MAX_DIFF_S = 0x7FFFFFFF
 
 
 class HeaderFault(NamedTuple):
@@ -186,7 +184,7 @@ def wrong_times(
     """Return the numbers of the items whose time does not fit their records' store times (ms)."""
     if begin_timestamp <= 0:
         return np.flatnonzero(time_diff_s != 0)
-    return np.flatnonzero(np.clip((store_timestamp - begin_timestamp) // 1000, 0, _MAX_DIFF_S) != time_diff_s)
+    return np.flatnonzero(np.clip((store_timestamp - begin_timestamp) // 1000, 0, MAX_TIME_DIFF_S) != time_diff_s)
 
 
 def _aligned(items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems) -> NDArray[np.int64] | None:

@@ -18,9 +18,10 @@ from numba.core.datamodel.registry import register_default
 from numba.core.pythonapi import NativeValue, box, unbox
 from numba.extending import intrinsic
 
+from reput.formats.layout import INT64_MIN
 from reput.kernels.compiled.tools.jit import INT
 
-NO_INT = -(1 << 63)
+NO_INT = INT64_MIN
 """The answer of `int_of` for what is no int, or none of 64 bits; and for this number itself."""
 _WORD, _BYTE = ir.IntType(64), ir.IntType(8)
 _POINTER = _BYTE.as_pointer()
