@@ -80,6 +80,7 @@ PROPERTY_NAMES: tuple[tuple[bytes, str], ...] = (
     (properties.PRODUCER_GROUP, "the producer group of a transaction"),
     (properties.TRANSACTION_ID, "the id of a transaction: its message's unique key"),
     (properties.CHECK_TIMES, "how often the broker has asked the producer about it"),
+    (properties.PREPARED_QUEUE_OFFSET, "the queue offset at which a half message was first, if it was put again"),
     (properties.TRANS_OFFSET, "log offset of the half message in RocksDB that this message ends"),
     (properties.CRC32, "CRC of the whole record, see below"),
 )

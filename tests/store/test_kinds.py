@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from reput.errors import ConfigError
 from reput.formats import paths
 from reput.formats.queue.queue_kinds import BATCHES, KINDS_BESIDE, TARGETS
-from reput.store.disk.kinds import all_kinds, kind_named, kinds_in_any_folder
+from reput.store.disk.kinds import all_kinds, kind_named
 from reput.store.disk.layout import StoreLayout
 
 if TYPE_CHECKING:
@@ -41,6 +42,6 @@ def test_a_name_that_is_no_kind_is_refused(name: str, layout: StoreLayout) -> No
 
 def test_each_folder_of_queues_has_one_kind(layout: StoreLayout) -> None:
     """The kinds in any folder have all of RocketMQ's folders of queues, each once; two of them may share one."""
-    found = [(kind.name, kind.folder.name) for kind in kinds_in_any_folder(layout)]
-    assert len(found) == len(set(found))
+    places = [replace(layout, separate_database=separate) for separate in (False, True)]
+    found = {(kind.name, kind.folder.name) for place in places for kind in all_kinds(place).values()}
     assert {folder for _, folder in found} == {*paths.QUEUE_FOLDERS} - {paths.CONSUME_QUEUE_EXT}

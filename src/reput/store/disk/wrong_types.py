@@ -50,7 +50,7 @@ _FILES_IN_CONFIG = (
     timer_checkpoint.FILE_NAME,
 )
 
-_QUEUES_LOOKED_AT = 4
+_QUEUES_LOOKED_AT = 64
 """Queues of each folder whose files an open looks at: their number does not grow with the topics."""
 
 
