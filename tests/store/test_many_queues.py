@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONFIG = replace(stores.SMALL, max_hash_slot_num=1000, max_index_num=4000)
 TOPICS = 300
-A_FEW = 400
+A_FEW = 40
 """File calls below the queues' folders that a question about one of them may cost."""
 
 

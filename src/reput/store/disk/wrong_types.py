@@ -1,12 +1,15 @@
 """Files where a broker or reput has folders, and folders where it has files.
 
-Readers go on as if nothing were there and name them, writers refuse. Queues may be very many: the first ones are looked
-at here, and `info` and `check` ask each queue (`QueueOddities`). RocksDB names those of its databases.
+Readers go on as if nothing were there and name them, writers refuse.
+Of a store with few topics the queues are looked at here.
+Of any store `info` and `check` ask each queue, and a put asks its own (`QueueOddities`).
+RocksDB names those of its databases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ from reput.formats.config import consumer_filter, consumer_offset, delay_offset,
 from reput.formats.index.index_file import is_index_name
 from reput.formats.own import files as own
 from reput.formats.pending import order_info, pop_database, timer_checkpoint, timer_log, timer_wheel
-from reput.queue.files import some_queues
+from reput.queue.files import QUEUES_ASKED, some_queues
 from reput.store.disk.layout import StoreLayout
 from reput.store.metadata.json_files import CONFIGURATION_FILES
 
@@ -50,8 +53,8 @@ _FILES_IN_CONFIG = (
     timer_checkpoint.FILE_NAME,
 )
 
-_QUEUES_LOOKED_AT = 64
-"""Queues of each folder whose files an open looks at: their number does not grow with the topics."""
+_TOPICS_MOST = 64
+"""Of more topics than these an open looks at no queue, so that its calls do not grow with their number."""
 
 
 class WrongType(NamedTuple):
@@ -81,8 +84,10 @@ def wrong_types(layout: StoreLayout) -> list[WrongType]:
     found = [WrongType(path, is_folder=False) for path in folders if folder_names.is_file(path)]
     found += [WrongType(path, is_folder=True) for path in _places_of_files(layout) if fs.is_dir(path)]
     for name in paths.QUEUE_FOLDERS:
-        for queue in some_queues(layout.root / name, _QUEUES_LOOKED_AT):
-            found += [WrongType(path, is_folder=True, is_of_queue=True) for path in queue.not_files]
+        folder = layout.root / name
+        if len(list(islice(folder_names.sub_folders(folder), _TOPICS_MOST + 1))) <= _TOPICS_MOST:
+            for queue in some_queues(folder, QUEUES_ASKED):
+                found += [WrongType(path, is_folder=True, is_of_queue=True) for path in queue.not_files]
     return found
 
 
