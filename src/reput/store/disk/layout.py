@@ -154,7 +154,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
                 "their disks mounted?"
             )
         return StoreLayout(root, linked_log(folders), folders, config.use_separate_store_path_for_rocksdb_cq)
-    if not (fs.is_dir(commit_log) and fs.list_dir(commit_log)):
+    if names.is_empty_dir(commit_log):
         # A broker with DLedger makes the other folder, too, and leaves it empty.
         _refuse_dledger_folder(root)
     if not fs.is_dir(commit_log):
