@@ -21,6 +21,11 @@ LONGEST_WAIT_S = 10.0
 """Longer waits are cut into such pieces, so that a clock that is set is noticed."""
 
 
+def rest_of_wait(begin_ms: int, end_ms: int, at_ms: int) -> int:
+    """Return the ms from a time until the end of a wait: never more than the whole, also if the clock was set back."""
+    return min(max(end_ms - at_ms, 0), max(end_ms - begin_ms, 0))
+
+
 class Arrival(NamedTuple):
     """The first message of a queue that is not there yet."""
 

@@ -31,7 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.delivery import copy_of, deliver
-from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook
+from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook, rest_of_wait
 from reput.broker.services.timers import DEFAULT_MAX_DELAY_S
 from reput.broker.state.configuration import CLUSTER
 from reput.broker.wire.refusals import RefusedError, refuse, refuse_as_busy
@@ -152,7 +152,7 @@ class Leases:
         for one in found.all():
             checkpoint = one.checkpoint
             if one.held:
-                wait_ms = min(max(checkpoint.visible_time - at_ms, 0), max(checkpoint.invisible_time, 0))
+                wait_ms = rest_of_wait(checkpoint.key.pop_time, checkpoint.visible_time, at_ms)
                 lease = Lease(
                     checkpoint.key,
                     checkpoint.invisible_time,
