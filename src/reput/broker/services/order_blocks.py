@@ -18,8 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from reput.broker.services.due import rest_of_wait
+from reput.broker.state.kept import kept_table
 from reput.broker.wire.refusals import refuse
-from reput.errors import DamagedStoreError, ReputError
+from reput.errors import ReputError
 from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import paths
 from reput.formats.pending import order_info
@@ -80,21 +82,12 @@ class OrderBlocks:
 
     def start(self) -> None:
         """Take over what the store has."""
-        try:
-            found = self._file.load()
-        except DamagedStoreError as error:
-            log.error("%s", error)  # noqa: TRY400 - the text says it all
-            return
-        for note in found.notes:
-            log.error("%s", note)
         at_ms, at_s = now_ms(), self._loop.time()
-        for names, queues in found.content.items():
+        for names, queues in (kept_table(self._file) or {}).items():
             for queue_id, info in queues.items():
                 block = _Block(info)
                 for offset in info.offsets:
-                    visible_ms = info.visible_time(offset)
-                    # A clock that was set back makes none later.
-                    wait_ms = min(max(visible_ms - at_ms, 0), max(visible_ms - info.pop_time, 0))
+                    wait_ms = rest_of_wait(info.pop_time, info.visible_time(offset), at_ms)
                     block.visible_s[offset] = at_s + wait_ms / 1000
                 self._blocks.setdefault(names, {})[queue_id] = block
                 self._wait(*names, block)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from reput.broker.state.kept import kept_table
 from reput.broker.wire.refusals import refuse_as_busy
-from reput.errors import DamagedStoreError
 from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats.config import request_modes
 from reput.formats.config.request_modes import GroupMode, ModeTable, RequestMode, decode_modes, encode_modes
 from reput.formats.topics.system_topics import RETRY_PREFIX
 from reput.times import now_ms
 
-log = logging.getLogger("reput.broker")
 MAX_MODES: Final = 100_000
 """The most pairs of a topic and a group whose mode is set. RocketMQ has no bound."""
 _PULL: Final = GroupMode(RequestMode.PULL, 0)
@@ -37,15 +35,7 @@ class RequestModes:
 
     def __init__(self, folder: Path) -> None:
         self._file = BackedUpFile(folder / request_modes.FILE_NAME, _KIND)
-        self._table: ModeTable = {}
-        try:
-            found = self._file.load()
-        except DamagedStoreError as error:
-            log.error("%s", error)  # noqa: TRY400 - the text says it all
-            return
-        for note in found.notes:
-            log.error("%s", note)
-        self._table = dict(found.content)
+        self._table: ModeTable = kept_table(self._file) or {}
 
     @property
     def table(self) -> Mapping[tuple[str, str], GroupMode]:
