@@ -32,7 +32,7 @@ from reput.store.read.results import GetStatus
 from reput.times import now_ms
 
 if TYPE_CHECKING:
-    from reput.broker.services.leases import Leases
+    from reput.broker.services.leases import Lease, Leases
     from reput.broker.services.order_blocks import OrderBlocks
     from reput.broker.state.state import BrokerState
     from reput.log.append.flush import PutFuture
@@ -305,6 +305,11 @@ class Pops:
 
     # --- ack and change ------------------------------------------------------------------------
 
+    def _lease_of(self, group: str, topic: str, handle: ReceiptHandle) -> Lease | None:
+        """Return the lease of the message of a handle; None if it waits for no ack."""
+        lease = self._leases.find(_key(group, topic, handle), handle.broker_name)
+        return lease if lease is not None and handle.queue_offset in lease.left else None
+
     def holds(self, group: str, topic: str, handle: ReceiptHandle) -> bool:
         """Return True if a group holds the message of a handle.
 
@@ -315,8 +320,7 @@ class Pops:
         """
         if handle.is_orderly:
             return self._order_blocks.holds(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
-        lease = self._leases.find(_key(group, topic, handle), handle.broker_name)
-        return lease is not None and handle.queue_offset in lease.left
+        return self._lease_of(group, topic, handle) is not None
 
     def ack(self, group: str, topic: str, handle: ReceiptHandle) -> PutFuture | None:
         """Take the ack of a message; the future is done when it is durable as messages are; None for no such wait.
@@ -333,8 +337,8 @@ class Pops:
         if handle.is_orderly:
             self._order_blocks.ack(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
             return None
-        lease = self._leases.find(_key(group, topic, handle), handle.broker_name)
-        if lease is None or handle.queue_offset not in lease.left:
+        lease = self._lease_of(group, topic, handle)
+        if lease is None:
             refuse(ResponseCode.NO_MESSAGE, NO_LEASE)
         return self._leases.ack(lease, [handle.queue_offset])
 
@@ -377,8 +381,8 @@ class Pops:
                 topic, group, handle.queue_id, handle.queue_offset, handle.pop_time, invisible_ms
             )
             return handle._replace(invisible_time=at_ms - handle.pop_time), None
-        lease = self._leases.find(_key(group, topic, handle), handle.broker_name)
-        if lease is None or handle.queue_offset not in lease.left:
+        lease = self._lease_of(group, topic, handle)
+        if lease is None:
             refuse(ResponseCode.NO_MESSAGE, NO_LEASE)
         again, future = self._leases.change(lease, handle.queue_offset, invisible_ms, is_suspended=is_suspended)
         key = again.key
