@@ -188,13 +188,10 @@ async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int) -> Pop
         if popped.done():
             return True
         try:
-            found = broker.pops.pop(ask)
+            found = broker.pop(ask)
         except (RefusedError, ReputError) as error:
             popped.set_exception(error)
             return True
-        if found.is_unfinished:
-            # There is more to read; clients are served before.
-            broker.soon(broker.polls.wake, ask.group, ask.topic)
         if found.count:
             popped.set_result(found)
         return found.count > 0

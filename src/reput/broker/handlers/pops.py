@@ -89,10 +89,7 @@ def _filter(request: Request, topic: str) -> TagFilter | SqlFilter | None:
 
 def _popped(broker: Broker, ask: PopAsk) -> Answer | None:
     """Return the answer with messages; None if there are none now."""
-    popped = broker.pops.pop(ask)
-    if popped.is_unfinished:
-        # There is more to read; clients are served before.
-        broker.soon(broker.polls.wake, ask.group, ask.topic)
+    popped = broker.pop(ask)
     if not popped.count:
         return None
     pieces: list[bytes | memoryview] = []

@@ -22,6 +22,7 @@ from reput.formats.topics.pop_topics import retry_topic
 
 if TYPE_CHECKING:
     from reput.broker.services.polls import PollKey
+    from reput.broker.services.pops import PopAsk, Popped
     from reput.broker.wire.channel import Channel
     from reput.embedded import MessageStore
     from reput.formats.log.record import Host
@@ -54,6 +55,18 @@ class Broker(BrokerState):
     def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
         """Return a message and its queue as they are stored: one that is due later waits in another topic."""
         return self.delays.place(*self.timers.place(message, queue_id))
+
+    def pop(self, ask: PopAsk) -> Popped:
+        """Give messages to a group, as `Pops.pop`; if there is more to read, those that wait try again soon.
+
+        Raises:
+            RefusedError, ReputError: see `Pops.pop`.
+        """
+        popped = self.pops.pop(ask)
+        if popped.is_unfinished:
+            # Clients are served before.
+            self.soon(self.polls.wake, ask.group, ask.topic)
+        return popped
 
     def _queues_of_poll(self, key: PollKey) -> list[tuple[str, int]]:
         """Return the queues whose messages a pop waits for. A retry topic may be made later."""
