@@ -69,9 +69,14 @@ class Putting(ABC):
         """Return the answer to a put when its message is durable, if it must be; wake who waits for the queue."""
         if self._sync_flush and self._flush:
             result = self._flush.settle(result, waits)
-        if self._waiting and self._arrivals.waits(topic, queue_id):
-            self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
+        if self._waiting:
+            self._wake(topic, queue_id)
         return result
+
+    def _wake(self, topic: str, queue_id: int) -> None:
+        """Wake who waits for a queue."""
+        if self._arrivals.waits(topic, queue_id):
+            self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
 
     def sender(self, topic: str, queue_id: int = 0) -> Sender:
         """Return a sender of messages to one queue: its puts look nothing up, and make no `Message`.
@@ -117,8 +122,8 @@ class Putting(ABC):
         assert self._flush is not None
         promised = self._flush.promise(result, message.waits_for_flush)
         # With sync flush the message becomes visible later: the flush wakes the housekeeper, which notifies.
-        if not self._sync_flush and self._waiting and self._arrivals.waits(message.topic, queue_id):
-            self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
+        if not self._sync_flush and self._waiting:
+            self._wake(message.topic, queue_id)
         return promised
 
     def put_messages(
@@ -165,8 +170,7 @@ class Putting(ABC):
             result = self._flush.settle(result)
         if self._waiting and result.status.is_stored:
             for topic, queue_id in set(queues):
-                if self._arrivals.waits(topic, queue_id):
-                    self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
+                self._wake(topic, queue_id)
         return result
 
     @property
