@@ -154,13 +154,7 @@ def sweep(
         wanted = sorted(random.Random(seed).sample(wanted, most))
     broken = 0
     for one in wanted:
-        try:
-            try_state(name, recorded, one, folder)
-        except AssertionError as error:
-            if report is None:
-                raise
-            broken += 1
-            report(error)
+        broken += _is_broken(name, recorded, one, folder, report)
     return Swept(len(recorded.journal), drawn, len(wanted), broken)
 
 
@@ -194,13 +188,7 @@ def sweep_faults(
             if digest in found:
                 continue
             found.add(digest)
-            try:
-                try_state(name, recorded, one, folder)
-            except AssertionError as error:
-                if report is None:
-                    raise
-                broken += 1
-                report(error)
+            broken += _is_broken(name, recorded, one, folder, report)
     return Swept(len(faults), drawn, len(found), broken)
 
 
@@ -220,6 +208,20 @@ def _digest(tree: Tree, promises: Promises) -> bytes:
         digest.update(f"{path} {len(data)} ".encode())
         digest.update(data)
     return digest.digest()
+
+
+def _is_broken(
+    name: str, recorded: Recorded, one: State, folder: Path, report: Callable[[AssertionError], None] | None
+) -> bool:
+    """Judge one state; return True if it breaks a promise, which `report` gets, or raise that without `report`."""
+    try:
+        try_state(name, recorded, one, folder)
+    except AssertionError as error:
+        if report is None:
+            raise
+        report(error)
+        return True
+    return False
 
 
 def try_state(name: str, recorded: Recorded, one: State, folder: Path) -> None:
