@@ -16,7 +16,7 @@ from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.kernels.warm import warm_store_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 NAME = "reput"
@@ -47,12 +47,13 @@ STOP_S = 60.0
 
 
 class Serving(NamedTuple):
-    """A broker that clients can reach. `namesrv` and `broker`: where its name server and it listen."""
+    """A broker that clients can reach. `namesrv`, `broker`, `grpc`: where its name server, it and its proxy listen."""
 
     name: str
     namesrv: str
     broker: str
     path: Path
+    grpc: str | None = None
 
 
 @contextlib.contextmanager
@@ -119,16 +120,17 @@ def ours(path: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Serving
 
 @contextlib.contextmanager
 def our_process(
-    path: Path, settings: Mapping[str, str] = SETTINGS
+    path: Path, settings: Mapping[str, str] = SETTINGS, further: Sequence[str] = ()
 ) -> Iterator[tuple[Serving, subprocess.Popen[bytes]]]:
-    """`reput serve` on a store, and its process, which is killed in the end."""
+    """`reput serve` on a store, with further options, and its process, which is killed in the end."""
     words = [sys.executable, "-m", "reput", "serve", str(path), "--port", "0", "--json"]
     words += [f"--set={name}={value}" for name, value in settings.items()]
+    words += further
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
-            address = json.loads(process.stdout.readline())["address"]
-            yield Serving("reput", address, address, path), process
+            said = json.loads(process.stdout.readline())
+            yield Serving("reput", said["address"], said["address"], path, said.get("grpc")), process
         finally:
             process.kill()
 

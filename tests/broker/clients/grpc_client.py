@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peer import peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parent / "grpc_program.py"
@@ -53,20 +57,27 @@ def unavailable() -> str | None:
     return None
 
 
-def run(address: str) -> dict[str, Any]:
-    """Return what the client saw of the gRPC port at `host:port`.
+@contextlib.contextmanager
+def running(address: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at the gRPC port at `host:port`, in a process of its own; it is killed in the end."""
+    pipe = subprocess.PIPE
+    command = (sys.executable, "-P", str(PROGRAM), address, *words)
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def seen_by(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Let the program go on, and return what it saw at its end.
 
     Raises:
         PeerError: it failed.
     """
-    ran = subprocess.run(
-        (sys.executable, "-P", str(PROGRAM), address),
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
-        capture_output=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
-    if ran.returncode != 0:
-        raise peer.PeerError(f"RocketMQ's Python client failed: {ran.stderr.decode(errors='replace')}")
-    outcome: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    out, errors = process.communicate(b"\n", RUN_TIMEOUT_S)
+    if process.returncode != 0:
+        raise peer.PeerError(f"RocketMQ's Python client failed: {errors.decode(errors='replace')}")
+    outcome: dict[str, Any] = json.loads(out.splitlines()[-1])
     return outcome

@@ -1,16 +1,20 @@
-"""Sends and receives with RocketMQ's Python client: `python grpc_program.py HOST:PORT`, a gRPC port.
+"""Sends and receives with RocketMQ's Python client: `python grpc_program.py HOST:PORT [lasting]`, a gRPC port.
 
 The last line is what it saw, as JSON. It runs in a process of its own: the client
-and reput have messages of the same names.
+and reput have messages of the same names. With `lasting` its clients are there before and after a restart of the
+broker: it writes a line when they have a message each, and goes on when it reads one.
 """
 
 from __future__ import annotations
 
 import json
+import queue
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from rocketmq import (
     ClientConfiguration,
@@ -26,6 +30,7 @@ from rocketmq import (
 from rocketmq.v5.consumer import ConsumeResult, MessageListener
 from rocketmq.v5.exception import BadRequestException
 
+T = TypeVar("T")
 CONFIGURATION = ClientConfiguration(sys.argv[1], Credentials())
 LEASE_S = 10
 WAIT_S = 5
@@ -60,6 +65,25 @@ class Listener(MessageListener):
         return ConsumeResult.SUCCESS
 
 
+class Takes(MessageListener):
+    """Takes each message."""
+
+    def __init__(self) -> None:
+        self._got: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._seen: list[str] = []
+
+    def consume(self, message: Message) -> ConsumeResult:
+        """Take a message."""
+        self._got.put(message.body.decode())
+        return ConsumeResult.SUCCESS
+
+    def wait(self, body: str) -> list[str]:
+        """Wait for a message; return all that came."""
+        while body not in self._seen:
+            self._seen.append(self._got.get(timeout=LIMIT_S))
+        return self._seen
+
+
 def message(topic: str, body: str, **values: Any) -> Message:
     """A message."""
     made = Message()
@@ -74,6 +98,18 @@ def consumer_of(topic: str, wanted: str = "*") -> SimpleConsumer:
     consumer = SimpleConsumer(CONFIGURATION, f"{topic}-readers", {topic: FilterExpression(wanted)}, WAIT_S)
     consumer.startup()
     return consumer
+
+
+def at_last(call: Callable[[], T]) -> T:
+    """Make a call; its first tries may find the connection that the broker's end has cut."""
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            return call()
+        except Exception:  # the client raises errors of many kinds
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def take(consumer: SimpleConsumer, count: int) -> list[Message]:
@@ -194,8 +230,33 @@ def push(producer: Producer) -> dict[str, Any]:
     return {"got": sorted(listener.got), "done": done}
 
 
+def lasting() -> dict[str, Any]:
+    """A producer, a simple consumer and a push consumer work before and after a restart of the broker."""
+    producer = Producer(CONFIGURATION, ("normal", "push"))
+    producer.startup()
+    simple, taken = consumer_of("normal"), Takes()
+    pushed = PushConsumer(CONFIGURATION, "push-readers", taken, {"push": FilterExpression()})
+    pushed.startup()
+    got: list[str] = []
+    for when in ("before", "after"):
+        for topic in ("normal", "push"):
+            at_last(partial(producer.send, message(topic, when)))
+        got += bodies(at_last(partial(take, simple, 1)))
+        pushes = taken.wait(when)
+        if when == "before":
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+            sys.stdin.readline()
+    for one in (simple, pushed, producer):
+        one.shutdown()
+    return {"simple": got, "push": pushes}
+
+
 def main() -> None:
     """Run all, and print what was seen."""
+    if sys.argv[2:] == ["lasting"]:
+        sys.stdout.write(json.dumps(lasting()) + "\n")
+        return
     producer = Producer(CONFIGURATION, ("normal", "leases", "fifo", "delay", "push"))
     producer.startup()
     scenarios = [normal, leases, fifo, delay, push]

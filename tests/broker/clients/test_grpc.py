@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.clients import grpc_client
+from broker.clients import brokers, grpc_client
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def test_the_python_client_gets_what_it_has_sent(tmp_path: Path) -> None:
     config = reput.StoreConfig(transaction_check_interval=500, transaction_time_out=2000)
     with reput.serve(tmp_path / "store", topics=TOPICS, config=config, grpc_port=0) as broker:
         assert broker.grpc_address is not None
-        seen = grpc_client.run(broker.grpc_address)
+        with grpc_client.running(broker.grpc_address) as program:
+            seen = grpc_client.seen_by(program)
     evens = [[f"n{number}", "even", [f"k{number}"], {"number": str(number)}, 1] for number in range(0, 8, 2)]
     assert seen["normal"] == {"got": evens, "then": []}
     assert seen["leases"] == {
@@ -40,3 +41,23 @@ def test_the_python_client_gets_what_it_has_sent(tmp_path: Path) -> None:
     assert seen["transactions"] == {"got": ["ask", "commit"], "then": []}
     assert seen["push"] == {"got": [[f"p{number}", attempt] for number in range(3) for attempt in (1, 2)], "done": True}
     assert_sound(tmp_path / "store")
+
+
+def test_the_python_client_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
+    """It sends its settings again only after minutes; its consumers get what is sent before that."""
+    reason = grpc_client.unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    store, topics = tmp_path / "store", ("--topic=normal", "--topic=push")
+    with brokers.our_process(store, further=("--grpc-port=0", *topics)) as (first, process):
+        assert first.grpc is not None
+        with grpc_client.running(first.grpc, "lasting") as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == b"ready\n"
+            process.kill()
+            process.wait()
+            again = (f"--port={first.broker.rpartition(':')[2]}", f"--grpc-port={first.grpc.rpartition(':')[2]}")
+            with brokers.our_process(store, further=again):
+                seen = grpc_client.seen_by(program)
+    assert seen == {"simple": ["before", "after"], "push": ["before", "after"]}
+    assert_sound(store, brokers.config_of())

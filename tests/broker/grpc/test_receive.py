@@ -16,9 +16,11 @@ from reput.broker.grpc import leased, server
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, FilterType, MessageType, Resource
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from reput.broker.grpc.protocol.definition_pb2 import Message
 
@@ -288,7 +290,25 @@ def test_a_call_that_is_cancelled_takes_nothing(broker: reput.RunningBroker, con
     assert (code, [one.body for one in got]) == (Code.OK, [b"next"])
 
 
-@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
-def test_a_client_without_settings_gets_nothing(client: GrpcClient) -> None:
-    """It is not known."""
-    assert received(client, ask())[0] == Code.UNRECOGNIZED_CLIENT_TYPE
+def test_a_consumer_goes_on_after_a_restart_without_new_settings(tmp_path: Path) -> None:
+    """Python's client sends its settings only each 5 minutes: until then the broker had refused each of its calls."""
+    store, place = tmp_path / "store", {"topics": ["orders"], "grpc_port": 0}
+    with reput.serve(store, **place) as first, GrpcClient(str(first.grpc_address), "lasting") as client:
+        stream = client.telemetry()
+        stream.give(subscribing(GROUP))
+        client.send(message(body=b"before"))
+        _, (held,) = received(client, ask())
+    with reput.serve(store, **place) as second, GrpcClient(str(second.grpc_address), "lasting") as client:
+        assert client.send(message(body=b"after")).status.code == Code.OK
+        code, (got,) = received(client, ask())
+        assert (code, got.body) == (Code.OK, b"after")
+        assert [change(client, got, 20_000).status.code, ack(client, held).status.code] == [Code.OK] * 2
+        client.send(message(body=b"third"))
+        unsaid = ask()
+        unsaid.ClearField("long_polling_timeout")
+        assert [one.body for one in received(client, unsaid)[1]] == [b"third"]
+        (part,) = client.stream("ReceiveMessage", unsaid, timeout_s=2)
+        assert part.status.code == Code.ILLEGAL_POLLING_TIME
+        ended = protocol.NotifyClientTerminationRequest(group=Resource(name=GROUP))
+        assert client.call("NotifyClientTermination", ended).status.code == Code.OK
+    assert_sound(store)

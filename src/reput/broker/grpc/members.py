@@ -5,7 +5,7 @@ Source: `ClientActivity`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from reput.broker.grpc.checks import group_of
 from reput.broker.grpc.protocol.definition_pb2 import Code
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def heartbeat(broker: Broker, client: GrpcClient, request: HeartbeatRequest) -> HeartbeatResponse:
     """Keep a client in its groups."""
     if client.settings is None:
-        _refuse_unknown()
+        refuse_call(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
     if client.settings.HasField("subscription"):
         group_of(request.group)
     register(broker, client, client.settings)
@@ -36,14 +36,8 @@ def heartbeat(broker: Broker, client: GrpcClient, request: HeartbeatRequest) -> 
 def end_client(
     clients: Clients, client: GrpcClient, request: NotifyClientTerminationRequest
 ) -> NotifyClientTerminationResponse:
-    """End a client's membership in all groups."""
-    if client.settings is None:
-        _refuse_unknown()
-    if client.settings.HasField("subscription"):
+    """End a client's membership in all groups; what it holds comes again soon."""
+    if client.settings is not None and client.settings.HasField("subscription"):
         group_of(request.group)
     clients.forget(client)
     return NotifyClientTerminationResponse(status=status_of(Code.OK))
-
-
-def _refuse_unknown() -> NoReturn:
-    refuse_call(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 SHORTEST_POLL_MS: Final = 5000
 SHORTEST_LEASE_MS: Final = 10_000
 LONGEST_LEASE_MS: Final = 12 * HOUR_MS
+_REQUEST_TIMEOUT_MS: Final = 3000
+"""The time that clients give a call by default, beside its poll: for a client that has not said its own."""
 _RESERVE_MS = 100
 """The time before a call's deadline at which its poll ends."""
 _NO_LEASE: Final = frozenset({ResponseCode.NO_MESSAGE, ResponseCode.INVALID_PARAMETER, ResponseCode.MESSAGE_ILLEGAL})
@@ -121,9 +123,10 @@ async def receive_message(
 def _ask_of(
     broker: Broker, client: GrpcClient, request: ReceiveMessageRequest, remaining_ms: int
 ) -> tuple[PopAsk, int]:
-    """Return the question of a pop, and how long it may wait."""
-    if client.settings is None:
-        refuse_call(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
+    """Return the question of a pop, and how long it may wait.
+
+    It needs no settings: after a restart of the broker some clients send theirs again only after minutes.
+    """
     wait_ms = _wait_ms(client, request, remaining_ms)
     topic, group = topic_of(request.message_queue.topic), group_of(request.group)
     broker.pops.admit(group, topic)
@@ -151,11 +154,12 @@ def _ask_of(
 
 def _wait_ms(client: GrpcClient, request: ReceiveMessageRequest, remaining_ms: int) -> int:
     """Return how long a call may wait for messages, before its deadline."""
-    assert client.settings is not None
     if request.HasField("long_polling_timeout"):
         wait_ms = milliseconds(request.long_polling_timeout, Code.ILLEGAL_POLLING_TIME)
-    else:
+    elif client.settings is not None:
         wait_ms = remaining_ms - milliseconds(client.settings.request_timeout, Code.ILLEGAL_POLLING_TIME) // 2
+    else:
+        wait_ms = remaining_ms - _REQUEST_TIMEOUT_MS // 2
     wait_ms = min(max(wait_ms, SHORTEST_POLL_MS), LONGEST_POLL_MS)
     if remaining_ms < min(wait_ms, SHORTEST_POLL_MS):
         words = "The deadline time remaining is not enough for polling, please check network condition"
