@@ -33,6 +33,7 @@ from reput.formats.index.index_file import (
 from reput.formats.index.index_kinds import INDEX_FILES
 from reput.formats.java.hashing import index_key_hash
 from reput.formats.log.record import Record
+from reput.halving import first_where
 from reput.index.files import IndexFileOnDisk, chain_damage, items_at, list_index_files
 from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
@@ -133,17 +134,20 @@ class FileIndexSearch:
         for path in reversed(self._paths):
             data = self._map(path).data
             header = Header(*HEADER.struct.unpack_from(data, 0))
-            low, high = 1, max(1, min(header.index_count, self.items))
-            base = items_at(self.slots)
-            while low < high:
-                middle = (low + high) // 2
-                if ITEM.struct.unpack_from(data, base + middle * ITEM_SIZE)[1] < below:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low > 1:
-                return low - 1, header.begin_timestamp
+            count = self._items_below(data, header.index_count, below)
+            if count:
+                return count, header.begin_timestamp
         return 0, 0
+
+    def _items_below(self, data: bytes | memoryview, end: int, below: int) -> int:
+        """Return the number of a file's items, 1 to `end`, that belong to records below a log offset."""
+        base = items_at(self.slots)
+
+        def is_past(item: int) -> bool:
+            physical_offset: int = ITEM.struct.unpack_from(data, base + item * ITEM_SIZE)[1]
+            return physical_offset >= below
+
+        return first_where(1, min(end, self.items), is_past) - 1
 
     def find(self, asked: IndexQuestion, tail: Iterable[int] = ()) -> Iterator[int]:
         """See `OpenIndex`; RocketMQ, too, begins with the newest."""

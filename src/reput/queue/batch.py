@@ -8,7 +8,6 @@ Source: `BatchConsumeQueue.getBatchMsgIndexBuffer`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 
 from reput.files.maps import MapCache
 from reput.formats import paths
-from reput.formats.layout import INT64_MAX
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.queue.consume_queue import QueueKey, QueueRange
+from reput.halving import first_where
 from reput.queue.batch_kind import BatchKind, order_of, take_batches
 from reput.queue.order import QueueOrder
 from reput.queue.reader import QueueSpan
@@ -27,8 +26,6 @@ from reput.queue.tail import Tail
 
 _MOST_MAPS = 4096
 _NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
-_MISSING = INT64_MAX + 1
-"""The value of an entry that no file holds: above any other."""
 _NOTHING: QueueSpan[BatchEntry] = QueueSpan(0, 0, None, range(0))
 
 
@@ -51,6 +48,10 @@ class _BatchTail:
     def entry(self, number: int) -> BatchEntry:
         """Return one entry."""
         return BatchEntry(*BATCH_ENTRY.struct.unpack_from(self.entries, (number - self.first) * BATCH_ENTRY_SIZE))
+
+    def number_from(self, log_offset: int) -> int:
+        """Return the number of the first entry whose record is at or after a log offset, `end` if there is none."""
+        return first_where(self.first, self.end, lambda number: self.entry(number).physical_offset >= log_offset)
 
     def copied(self, begin: int, end: int) -> NDArray[np.void]:
         """Return the entries numbered [begin, end): a copy, since more may come."""
@@ -109,11 +110,8 @@ class BatchQueues:
         No disk access.
         """
         for key, tail in list(self._tails.items()):
-            end = bisect_left(
-                range(tail.first, tail.end), frontier_offset, key=lambda number: tail.entry(number).physical_offset
-            )
-            if end:
-                end += tail.first
+            end = tail.number_from(frontier_offset)
+            if end > tail.first:
                 gone, last = tail.entry(tail.first), tail.entry(end - 1)
                 stored = _NOTHING if tail.restarted else self._stored.get(key, _NOTHING)
                 least = stored.min_offset if stored.last else gone.base_offset
@@ -179,13 +177,14 @@ class BatchQueues:
         tail, in_files_to = self._tails.get(key), self._in_files_to(key)
         place = BATCH_ENTRY.dtype.names.index(field)
 
-        def value_at(number: int) -> int:
+        def is_above(number: int) -> bool:
             if tail is not None and number >= in_files_to:
-                return tail.entry(number)[place]
+                return tail.entry(number)[place] > value
             found = self._from_files(key, number, number + 1)
-            return int(found[0][field]) if len(found) else _MISSING
+            # An entry that is gone counts as above each value.
+            return not len(found) or int(found[0][field]) > value
 
-        return first + bisect_right(range(first, end), value, key=value_at) - 1
+        return first_where(first, end, is_above) - 1
 
     def _in_files_to(self, key: QueueKey) -> int:
         tail = self._tails.get(key)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from reput.errors import ConfigError
+from reput.halving import first_where_found
 
 
 class Boundary(StrEnum):
@@ -49,25 +50,16 @@ def offset_by_time(
     """
     if max_offset <= min_offset:
         return min_offset
+
+    def next_time(begin: int, end: int) -> tuple[int, int] | None:
+        while begin < end:
+            time = store_time(begin)
+            if time >= 0:
+                return begin, time
+            begin -= time
+        return None
+
     if boundary is Boundary.LOWER:
-        return _first(store_time, min_offset, max_offset, lambda time: time >= timestamp_ms)
-    above = _first(store_time, min_offset, max_offset, lambda time: time > timestamp_ms)
+        return first_where_found(min_offset, max_offset, next_time, lambda time: time >= timestamp_ms)
+    above = first_where_found(min_offset, max_offset, next_time, lambda time: time > timestamp_ms)
     return max(min_offset, above - 1)
-
-
-def _first(store_time: Callable[[int], int], low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return the first offset in [low, high) whose time `holds`, otherwise `high`.
-
-    Once one holds, all later ones must.
-    """
-    while low < high:
-        middle = (low + high) // 2
-        probe = middle
-        # Entries without a record, in a gap, count as the next one that has one. All from `high` on hold.
-        while probe < high and (time := store_time(probe)) < 0:
-            probe -= time
-        if probe >= high or holds(time):
-            high = middle
-        else:
-            low = probe + 1
-    return low

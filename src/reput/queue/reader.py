@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue.batch_consume_queue import BatchEntry
 from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
+from reput.halving import first_where
 from reput.queue.files import FilesOnDisk, QueueFile, QueueFolder
 
 # A search reads a page at once instead of halving further.
@@ -168,15 +168,10 @@ def first_entry(file: QueueFile, count: int, code: EntryCode[E], holds: Callable
                 high = probe
             else:
                 low = probe
-    while high - low > at_once:
-        middle = (low + high) // 2
-        if holds_at(middle):
-            high = middle
-        else:
-            low = middle
-    block = fs.read_bytes(file.path, (high - low) * size, low * size) or b""
-    numbers = range(len(block) // size)
-    return low + bisect_left(numbers, True, key=lambda number: holds(code.decode(block, number * size)))
+    begin, steps = low, -(-(high - low) // at_once)
+    low += at_once * (first_where(1, steps, lambda step: holds_at(begin + step * at_once)) - 1)
+    block = fs.read_bytes(file.path, min(high - low, at_once) * size, low * size) or b""
+    return low + first_where(0, len(block) // size, lambda number: holds(code.decode(block, number * size)))
 
 
 def _entries(file: QueueFile, first: int, count: int) -> list[Entry]:

@@ -20,6 +20,7 @@ from reput.formats.log.record import queue_offset_bound
 from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
 from reput.formats.queue.rocksdb_consume_queue import OffsetValue
+from reput.halving import first_where_found
 
 
 def no_bound() -> int:
@@ -171,18 +172,14 @@ class EntryTable:
 
         Once one holds, all later must.
         """
-        while low < high:
-            middle = (low + high) // 2
-            place, found = middle, self.entry(key, middle)
-            entry = None if found is None or found[0].is_pre_blank else found[0]
-            if entry is None:
-                # In a gap the next entry decides. All from `high` on hold.
-                place, entry = next(self.messages(key, middle + 1, high), (high, None))
-            if entry is None or holds(entry):
-                high = middle
-            else:
-                low = place + 1
-        return low
+
+        def next_message(begin: int, end: int) -> tuple[int, Entry] | None:
+            found = self.entry(key, begin)
+            if found is None or found[0].is_pre_blank:
+                return next(self.messages(key, begin + 1, end), None)
+            return begin, found[0]
+
+        return first_where_found(low, high, next_message, holds)
 
     def end(self, key: QueueKey, last: OffsetValue) -> int:
         """Return the queue offset after a queue's `max`; after its last entry if no log can have brought that `max`."""

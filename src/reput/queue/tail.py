@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from reput.formats.log.record import queue_offset_bound
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange
+from reput.halving import first_where
 from reput.queue.order import EMPTY, OrderState, decide
 
 
@@ -128,16 +129,12 @@ class Tail:
 
 
 def _entries_below(entries: bytearray, frontier_offset: int) -> int:
-    """Return how many entries from the start are of records below a log offset; a pre-blank counts as the next one."""
-    low, high = 0, len(entries) // ENTRY_SIZE
-    while low < high:
-        middle = (low + high) // 2
-        probe = middle
-        while probe > low and entries[probe * ENTRY_SIZE : (probe + 1) * ENTRY_SIZE] == PRE_BLANK:
-            probe -= 1
-        (physical_offset,) = ENTRY.struct.unpack_from(entries, probe * ENTRY_SIZE)[:1]
-        if physical_offset < frontier_offset:
-            low = middle + 1
-        else:
-            high = probe
-    return low
+    """Count the entries of records below a log offset, which come first; a pre-blank counts as the entry before it."""
+
+    def is_past(number: int) -> bool:
+        while number > 0 and entries[number * ENTRY_SIZE : (number + 1) * ENTRY_SIZE] == PRE_BLANK:
+            number -= 1
+        physical_offset: int = ENTRY.struct.unpack_from(entries, number * ENTRY_SIZE)[0]
+        return physical_offset >= frontier_offset
+
+    return first_where(0, len(entries) // ENTRY_SIZE, is_past)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from reput.connect.cut.disk_queue import ENTRIES_AT_ONCE, WITHOUT_THEM, Entries,
 from reput.errors import DamagedStoreError
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.queue.consume_queue import QueueKey
+from reput.halving import first_where
 from reput.queue.batch_kind import BATCHES, BatchKind, BatchQueueFiles
 from reput.queue.reader import QueueSpan
 
@@ -111,15 +111,16 @@ class BatchQueue(Spanned):
     def _first(self, name: str, value: int) -> int:
         """Return the number of the first entry whose field is `value` or more."""
 
-        def field_of(number: int) -> int:
+        def is_reached(number: int) -> bool:
             found = self._raw(number, number + 1)
             if not len(found):
                 # A file is missing: the next one that is there answers.
                 after = next((first for first, _ in self._files if first > number), self.span.entries.stop)
                 found = self._raw(after, after + 1) if after < self.span.entries.stop else _NONE
-            return int(found[0][name]) if len(found) else value
+            # If none follows, it counts as reached.
+            return not len(found) or int(found[0][name]) >= value
 
-        return self.span.entries.start + bisect_left(self.span.entries, value, key=field_of)
+        return first_where(self.span.entries.start, self.span.entries.stop, is_reached)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from reput.files import fs
 from reput.files.part_file import Part, part_path, write_part
 from reput.formats.index.index_database import IndexMarks
 from reput.formats.own.part_file import PartKind
+from reput.halving import first_where
 from reput.kernels import key_kernels
 from reput.kernels.layouts.keys import KeyOutput, KeySources, KeyStateAt, key_state
 from reput.kernels.layouts.log import LogBytes
@@ -131,8 +132,8 @@ def keys_in(job: Job, wanted: KeyRange) -> SortedKeys:
     found, times = [_array(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64))], [np.empty(0, dtype=np.int64)]
     for split, run in wanted.runs:
         keys, stamps = load_run(job, split, run)
-        begin = _first_from(keys, wanted.low)
-        end = _first_from(keys, wanted.high) if wanted.high else len(keys)
+        begin = _keys_below(keys, wanted.low)
+        end = _keys_below(keys, wanted.high) if wanted.high else len(keys)
         if begin < end:
             found.append(keys.slice(begin, end - begin))
             times.append(stamps[begin:end])
@@ -143,16 +144,9 @@ def keys_in(job: Job, wanted: KeyRange) -> SortedKeys:
     return merged if is_new.all() else SortedKeys(merged.keys.filter(pa.array(is_new)), merged.store_timestamp[is_new])
 
 
-def _first_from(keys: Any, key: bytes) -> int:
+def _keys_below(keys: Any, key: bytes) -> int:
     """Return the number of keys below a key."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle].as_py() < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_where(0, len(keys), lambda number: keys[number].as_py() >= key)
 
 
 def _array(text: NDArray[np.uint8], end: NDArray[np.int64]) -> Any:

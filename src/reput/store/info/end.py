@@ -19,6 +19,7 @@ from reput.formats.log.record import (
     Verdict,
 )
 from reput.formats.queue.consume_queue import Entry
+from reput.halving import first_where
 from reput.log.read.files import LogFile, LogFiles
 from reput.log.read.reader import confirmed_damage, end_of, good_record, next_boundary, place, record_at
 from reput.log.read.scan import LogRecord, LogWalk, checking
@@ -188,14 +189,13 @@ def _walk_on(walk: LogWalk, walked: _WalkToEnd, ends: Ends) -> bool:
 def _near_end(log: LogFiles, begin: int) -> int:
     """Find a boundary shortly before the last written page of the log; zeros inside bodies may mislead the search."""
     file = _last_file(log)
-    low, high = (max(begin, file.start) - file.start) // _PAGE, -(-(file.data_end - file.start) // _PAGE)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if (fs.read_bytes(file.path, _PAGE, middle * _PAGE) or b"").strip(b"\0"):
-            low = middle
-        else:
-            high = middle
-    return next_boundary(log, max(begin, file.start + high * _PAGE - _JUMP_BYTES))
+    first, end = (max(begin, file.start) - file.start) // _PAGE, -(-(file.data_end - file.start) // _PAGE)
+
+    def is_empty(page: int) -> bool:
+        return not (fs.read_bytes(file.path, _PAGE, page * _PAGE) or b"").strip(b"\0")
+
+    first_empty = first_where(first + 1, end, is_empty)
+    return next_boundary(log, max(begin, file.start + first_empty * _PAGE - _JUMP_BYTES))
 
 
 def _last_file(log: LogFiles) -> LogFile:

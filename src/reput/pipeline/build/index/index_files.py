@@ -15,6 +15,7 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.index.index_file import capacity, file_size
+from reput.halving import first_where
 from reput.index.files import IndexFileOnDisk, list_index_files, read_items
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, largest_first, plan_of
@@ -132,15 +133,12 @@ def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -
 
 def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
     """Return the number of a file's items that belong to records below the frontier; items are in log order."""
-    low, high = 1, count + 1
-    while low < high:
-        middle = (low + high) // 2
-        item = read_items(path, task.settings.index_slots, middle, 1)
-        if len(item) and int(item[0]["physical_offset"]) < task.frontiers.both:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
+
+    def is_past(number: int) -> bool:
+        item = read_items(path, task.settings.index_slots, number, 1)
+        return not len(item) or int(item[0]["physical_offset"]) >= task.frontiers.both
+
+    return first_where(1, count + 1, is_past) - 1
 
 
 def _remove_later_files(task: CatchUpTask, files: Sequence[IndexFileOnDisk], end: IndexEnd) -> None:
