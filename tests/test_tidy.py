@@ -26,6 +26,7 @@ LEVELS = {
     "errors": 0,
     "times": 0,  # the clock
     "texts": 0,  # sizes and times for people
+    "halving": 0,  # searches by halves
     "nearest": 0,  # texts for errors about unknown names
     "config": 1,
     "arguments": 3,  # names of arguments and times among their values
@@ -511,6 +512,42 @@ def test_codes_of_layouts_are_seen() -> None:
     """The rule above knows codes from other texts."""
     line = "a = struct.Struct('>ii'), b.view('>i8'), np.dtype('<u4'), f'>{x}', '<=', '<html>', '> 5', 'i8', '>4sHI'"
     assert sorted(layout_codes(ast.parse(line))) == ["<u4", ">4sHI", ">i8", ">ii"]
+
+
+HALVING_EXCEPT = {
+    "halving.py": "has the search",
+    "kernels/compiled/lookup.py": "numba compiles the loop, which keeps the times of its first steps",
+    "kernels/compiled/many.py": "takes one step of each of many searches at once",
+    "kernels/reference/lookup.py": "ends in the middle of a search with the number of a file to map",
+}
+"""Modules that may search by halves themselves, and why."""
+
+
+def halvings(tree: ast.Module) -> list[str]:
+    """The middles that a module computes, and its calls of `bisect` over something else than a sequence of values."""
+    found = []
+    for node in walked(tree):
+        is_half = isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.RShift)
+        if is_half and isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add):
+            found += [ast.unparse(node)] if ast.unparse(node.right) in ("1", "2") else []
+        if (
+            isinstance(node, ast.Call)
+            and "bisect" in dotted(node.func)
+            and any(one.arg == "key" for one in node.keywords)
+        ):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_the_search_by_halves_has_one_home() -> None:
+    """Modules search by halves with `halving`; those that cannot are listed with their reason."""
+    assert {name_of(path) for path in modules() if halvings(parsed(path))} == HALVING_EXCEPT.keys()
+
+
+def test_halvings_are_seen() -> None:
+    """The rule above finds a middle and a search with a key, and lets other halves and searches pass."""
+    line = "a = (low + high) // 2, x // 2, (p + q) >> 1, (p + q) // 3, bisect_left(n, 1), bisect_left(n, 1, key=f)"
+    assert sorted(halvings(ast.parse(line))) == ["(low + high) // 2", "bisect_left(n, 1, key=f)", "p + q >> 1"]
 
 
 def test_no_module_needs_itself() -> None:

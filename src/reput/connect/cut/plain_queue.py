@@ -11,6 +11,7 @@ import numpy as np
 
 from reput.connect.cut.disk_queue import ENTRIES_AT_ONCE, Entries, Int64s, Spanned, missing_entry
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
+from reput.halving import first_where_found
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import QueueOnDisk, ReadableQueues
 from reput.queue.reader import QueueSpan
@@ -45,19 +46,22 @@ class PlainQueue(Spanned):
         return -1 if entry is None or entry.is_pre_blank else self.maps.store_time(entry.physical_offset)
 
     def boundary_from(self, offset: int) -> int | None:
-        """Search by halves: entries are written in the log's order."""
-        low, high = self.begin, self.end
-        while low < high:
-            middle = (low + high) // 2
-            entry = self._entry(middle)
-            if entry is None:
-                return None
-            if entry.physical_offset >= offset:
-                high = middle
-            else:
-                low = middle + 1
-        entry = self._entry(low) if low < self.end else None
-        return entry.physical_offset if entry is not None and not entry.is_pre_blank else None
+        """Search by halves: entries are written in the log's order. In a gap the next entry decides."""
+        first = first_where_found(self.begin, self.end, self._next_record, lambda place: place >= offset)
+        found = self._next_record(first, self.end)
+        return None if found is None else found[1]
+
+    def _next_record(self, begin: int, end: int) -> tuple[int, int] | None:
+        """Return the first of the queue offsets [begin, end) that names a record, and the record's log offset."""
+        if begin >= end:
+            return None
+        entry = self._entry(begin)
+        if entry is not None and not entry.is_pre_blank:
+            return begin, entry.physical_offset
+        for found in self.entries(begin + 1, end, tolerant=True):
+            if len(found.position):
+                return int(found.queue_offset[0]), int(found.position[0])
+        return None
 
     def places(self, numbers: Int64s) -> Int64s:
         """Read the entries in blocks."""
