@@ -29,7 +29,7 @@ def _values(broker: Broker) -> dict[str, object]:
     store, counts = broker.store, broker.statistics
     view, at_ms = store.view, now_ms()
     put, given = (" ".join(f"{rate:.2f}" for rate in rates) for rates in counts.rates())
-    put_total, given_total, put_bytes = counts.put_messages, counts.given_messages, counts.put_bytes
+    put_total, put_bytes = counts.put_messages, counts.put_bytes
     use, confirmed = fs.disk_use(store.layout.root), view.confirmed()
     days, rest = divmod((at_ms - counts.started_ms) // 1000, 86_400)
     values: dict[str, object] = {
@@ -46,13 +46,13 @@ def _values(broker: Broker) -> dict[str, object]:
         "getMissTps": "0.00 0.00 0.00",
         "getTotalTps": given,
         "getTransferredTps": given,
-        # RocketMQ counts by the day; here the day begins at the start.
+        # RocketMQ counts by the day, and without system topics; here the day begins at the start.
         "msgPutTotalYesterdayMorning": 0,
         "msgPutTotalTodayMorning": 0,
-        "msgPutTotalTodayNow": put_total,
+        "msgPutTotalTodayNow": counts.put_messages_of_users,
         "msgGetTotalYesterdayMorning": 0,
         "msgGetTotalTodayMorning": 0,
-        "msgGetTotalTodayNow": given_total,
+        "msgGetTotalTodayNow": counts.given_messages_of_users,
         "dispatchBehindBytes": store.behind_bytes,
         "pageCacheLockTimeMills": 0,
         "earliestMessageTimeStamp": view.log.store_time(view.log.min_offset) if confirmed else -1,

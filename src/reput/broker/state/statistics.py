@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
+from reput.broker.state.configuration import is_system_topic
 from reput.times import now_ms
 
 SAMPLES_KEPT = 601
@@ -72,6 +73,24 @@ class Volume:
         self.size += other.size
 
 
+class FurtherTopics:
+    """Messages of the topics that have no counts of their own: those of users, and those of RocketMQ."""
+
+    __slots__ = ("system", "users")
+
+    def __init__(self) -> None:
+        self.users, self.system = Volume(), Volume()
+
+    @property
+    def all(self) -> tuple[Volume, Volume]:
+        """Both."""
+        return self.users, self.system
+
+    def of(self, topic: str) -> Volume:
+        """Return the volume to which the messages of a topic count."""
+        return self.system if is_system_topic(topic) else self.users
+
+
 class Sample(NamedTuple):
     """Totals at a time (s of the monotonic clock)."""
 
@@ -91,7 +110,7 @@ class Statistics:
 
     def __init__(self, exists: Callable[[str], bool]) -> None:
         self._exists = exists
-        self._further_taken, self._further_given = Volume(), Volume()
+        self._further_taken, self._further_given = FurtherTopics(), FurtherTopics()
         self.started_ms = now_ms()
         self.taken: dict[tuple[str, MessageKind], Volume] = {}
         """Messages that were stored, by topic and kind."""
@@ -117,7 +136,8 @@ class Statistics:
         """Count messages that one put has stored; `size`: bytes of their records."""
         volume = self.taken.get((topic, kind))
         if volume is None:
-            volume = self.taken.setdefault((topic, kind), Volume()) if self._exists(topic) else self._further_taken
+            exists, further = self._exists(topic), self._further_taken
+            volume = self.taken.setdefault((topic, kind), Volume()) if exists else further.of(topic)
         volume.messages += messages
         volume.size += size
         volume.sizes.add(size // messages)
@@ -130,10 +150,10 @@ class Statistics:
 
     def _new_given(self, topic: str, group: str) -> Volume:
         if not self._exists(topic):
-            return self._further_given
+            return self._further_given.of(topic)
         if len(self.given) >= MAX_COUNTED:
-            for volume in self.given.values():
-                self._further_given.add(volume)
+            for (counted, _), volume in self.given.items():
+                self._further_given.of(counted).add(volume)
             self.given.clear()
         return self.given.setdefault((topic, group), Volume())
 
@@ -158,9 +178,9 @@ class Statistics:
     def forget(self, topic: str) -> None:
         """Forget the counts of a topic that is deleted; its messages stay in the sums."""
         for kind in MessageKind:
-            self._further_taken.add(self.taken.pop((topic, kind), Volume()))
+            self._further_taken.of(topic).add(self.taken.pop((topic, kind), Volume()))
         for pair in [one for one in self.given if one[0] == topic]:
-            self._further_given.add(self.given.pop(pair))
+            self._further_given.of(topic).add(self.given.pop(pair))
         for queue in [one for one in self.pulled if one[1] == topic]:
             del self.pulled[queue]
         for letters in [one for one in self.dead_letters if one[1] == topic]:
@@ -176,17 +196,27 @@ class Statistics:
     @property
     def put_messages(self) -> int:
         """All messages that were stored."""
-        return self._further_taken.messages + sum(volume.messages for volume in list(self.taken.values()))
+        return sum(volume.messages for volume in (*self.taken.values(), *self._further_taken.all))
 
     @property
     def put_bytes(self) -> int:
         """The bytes of their records."""
-        return self._further_taken.size + sum(volume.size for volume in list(self.taken.values()))
+        return sum(volume.size for volume in (*self.taken.values(), *self._further_taken.all))
 
     @property
     def given_messages(self) -> int:
         """All messages that consumers got."""
-        return self._further_given.messages + sum(volume.messages for volume in list(self.given.values()))
+        return sum(volume.messages for volume in (*self.given.values(), *self._further_given.all))
+
+    @property
+    def put_messages_of_users(self) -> int:
+        """The messages that were stored, without those of system topics."""
+        return _of_users(list(self.taken.items()), self._further_taken)
+
+    @property
+    def given_messages_of_users(self) -> int:
+        """The messages that consumers got, without those of system topics."""
+        return _of_users(list(self.given.items()), self._further_given)
 
     def sample(self) -> None:
         """Keep the totals of now; the broker calls it each second."""
@@ -194,7 +224,7 @@ class Statistics:
         topics: Counter[str] = Counter()
         for (topic, _), volume in list(self.taken.items()):
             topics[topic] += volume.messages
-        put = topics.total() + self._further_taken.messages
+        put = topics.total() + sum(volume.messages for volume in self._further_taken.all)
         self._samples.append(Sample(now_s, put, self.given_messages))
         self._topics.append((now_s, topics))
 
@@ -215,3 +245,7 @@ class Statistics:
         # A topic that was deleted meanwhile begins anew.
         count = max(after[topic] - before[topic], 0)
         return count / (end_s - begin_s) if end_s > begin_s else 0.0
+
+
+def _of_users(counted: Iterable[tuple[tuple[str, str], Volume]], further: FurtherTopics) -> int:
+    return further.users.messages + sum(one.messages for (topic, _), one in counted if not is_system_topic(topic))
