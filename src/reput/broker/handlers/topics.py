@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MESSAGE_TYPES: Final = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
 """The types of messages that a topic may name. Clients of the remoting protocol send any to it."""
+_ADDED_TYPE: Final = f"+{MESSAGE_TYPE}="
 _FILTER_TYPES: Final = frozenset({"SINGLE_TAG", "MULTI_TAG"})
 
 
@@ -51,18 +52,22 @@ def update_topic(broker: Broker, request: Request) -> Answer:
 def _attributes(before: Any, text: str) -> dict[str, str]:
     """Return the attributes of a topic after a change such as `+message.type=FIFO`; refuse those that are not kept."""
     attributes = dict(before) if isinstance(before, dict) else {}
-    for change in filter(None, text.split(",")):
-        name, _, value = change[1:].partition("=")
-        if change[0] == "-":
-            attributes.pop(name, None)
-        elif change[0] != "+" or name != MESSAGE_TYPE or value not in MESSAGE_TYPES:
+    changes = list(filter(None, text.split(",")))
+    names = [change[1:].partition("=")[0] for change in changes]
+    if len(set(names)) < len(names):
+        refuse(ResponseCode.SYSTEM_ERROR, f"attributes {text!r:.80}: a name comes twice. Give each once")
+    for change in changes:
+        added = change.removeprefix(_ADDED_TYPE)
+        if added in MESSAGE_TYPES and change != added:
+            attributes[MESSAGE_TYPE] = added
+        elif change == f"-{MESSAGE_TYPE}" and MESSAGE_TYPE in attributes:
+            del attributes[MESSAGE_TYPE]
+        else:
             refuse(
                 ResponseCode.SYSTEM_ERROR,
-                f"attribute {change!r:.80}: reput serve takes +{MESSAGE_TYPE}= with one of "
-                f"{', '.join(sorted(MESSAGE_TYPES))}",
+                f"attribute {change!r:.80}: reput serve takes {_ADDED_TYPE} with one of "
+                f"{', '.join(sorted(MESSAGE_TYPES))}, and -{MESSAGE_TYPE} if the topic has that",
             )
-        else:
-            attributes[name] = value
     return attributes
 
 
