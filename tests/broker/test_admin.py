@@ -151,6 +151,7 @@ def test_the_time_of_the_first_message(client: Client) -> None:
     assert client.ask(R.GET_EARLIEST_MSG_STORETIME, topic="orders", queueId=1).fields["timestamp"] == "-1"
 
 
+@pytest.mark.behaviour("BrokerStatsManagerTest.testIncBrokerPutNums")
 def test_the_state_of_the_broker(client: Client) -> None:
     """28: what clusterList reads, as texts: version, rates, counts and disk."""
     client.put("orders", b"one")

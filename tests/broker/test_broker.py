@@ -238,6 +238,10 @@ def test_a_body_over_the_limit_is_refused(client: Client) -> None:
 # --- pulls ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour(
+    "PullRequestHoldServiceTest.suspendPullRequestTest",
+    "PullRequestHoldServiceTest.notifyMessageArrivingTest",
+)
 def test_a_held_pull_is_answered_on_arrival(broker: reput.RunningBroker, client: Client) -> None:
     """A pull at the end of its queue waits, and has the message as soon as one is put; other queues wake nobody."""
     number = client.send(R.PULL_MESSAGE, **pull_fields("orders", sysFlag=2 | 4, suspendTimeoutMillis=30_000))
@@ -259,6 +263,7 @@ def test_an_answer_does_not_wait_for_the_one_before() -> None:
             assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+@pytest.mark.behaviour("PullRequestHoldServiceTest.checkHoldRequestTest")
 def test_a_hold_ends_with_its_time(client: Client) -> None:
     """A pull that waits in vain is answered 19 after its time; one without the suspend bit at once."""
     begun = time.monotonic()
@@ -346,6 +351,10 @@ def test_a_pull_commits(client: Client) -> None:
     assert client.ask(R.QUERY_CONSUMER_OFFSET, consumerGroup="g", topic="orders", queueId=0).fields["offset"] == "1"
 
 
+@pytest.mark.behaviour(
+    "PullMessageProcessorTest.testProcessRequest_SubNotExist",
+    "PullMessageProcessorTest.testProcessRequest_SubNotLatest",
+)
 def test_a_subscription_must_be_known(client: Client) -> None:
     """Without a text in the pull the heartbeat's subscription counts: 24 if there is none, 25 if it is older."""
     asked = {"sysFlag": 0, "subVersion": 5, "consumerGroup": "watchers"}

@@ -131,6 +131,7 @@ def test_groups_of_a_topic_and_topics_of_a_group(client: Client) -> None:
     assert "subscriptionData" not in body_of(client.ask(R.QUERY_SUBSCRIPTION_BY_CONSUMER, group="away", topic="orders"))
 
 
+@pytest.mark.behaviour("PullMessageProcessorTest.testIfBroadcast")
 def test_a_broadcasting_group_is_not_notified(client: Client) -> None:
     """Members of a group that broadcasts share no queues: none hears of another."""
     for client_id in ("a", "b"):

@@ -324,6 +324,7 @@ def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[rep
     assert_sound(path)
 
 
+@pytest.mark.behaviour("FlushDiskWatcherTest.testTimeout")
 def test_a_send_that_waits_long_for_its_sync_is_answered(stuck: tuple[reput.RunningBroker, threading.Event]) -> None:
     """After syncFlushTimeout the answer is FLUSH_DISK_TIMEOUT with the message's place, where it is."""
     broker, mended = stuck
@@ -339,6 +340,7 @@ def test_a_send_that_waits_long_for_its_sync_is_answered(stuck: tuple[reput.Runn
         assert bodies(client.pull("orders")) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.behaviour("FlushDiskWatcherTest.testWatcher")
 @pytest.mark.parametrize(("bound", "most"), [("MAX_SYNCS", 3), ("MAX_SYNC_BYTES", 4000)])
 def test_sends_that_wait_for_a_sync_are_bounded(
     stuck: tuple[reput.RunningBroker, threading.Event], bound: str, most: int, monkeypatch: pytest.MonkeyPatch

@@ -39,6 +39,11 @@ def broker(tmp_path: Path) -> Iterator[reput.RunningBroker]:
         yield running
 
 
+@pytest.mark.behaviour(
+    "BrokerStatsManagerTest.testGetStatsItem",
+    "BrokerStatsManagerTest.testIncTopicPutNums",
+    "BrokerStatsManagerTest.testIncTopicPutSize",
+)
 def test_messages_are_counted_by_topic_and_kind(broker: reput.RunningBroker, client: Client) -> None:
     """A stored message counts with the bytes of its record, and half and delayed messages count in their topics."""
     for size in (1, 2000):
@@ -83,6 +88,10 @@ def test_a_delayed_message_counts_for_its_topic_when_it_comes(broker: reput.Runn
     assert page.value("rocketmq_messages_out_total", **left) == 1
 
 
+@pytest.mark.behaviour(
+    "BrokerStatsManagerTest.testIncGroupGetNums",
+    "BrokerStatsManagerTest.testIncGroupGetSize",
+)
 def test_a_group_has_its_lag(broker: reput.RunningBroker, client: Client) -> None:
     """A group has metrics for messages delivered, committed and waiting, and for the age of the first that waits."""
     client.heartbeat("c1", "readers", orders="*")
@@ -252,6 +261,7 @@ def test_another_protocol_is_closed_at_once(
     assert Page.of(broker).value("reput_connections") == 0
 
 
+@pytest.mark.behaviour("BrokerStatsManagerTest.testOnTopicDeleted")
 def test_counts_of_a_topic_go_with_it(broker: reput.RunningBroker, client: Client) -> None:
     """A topic that is deleted has no counts any more, and does not get any. The sums stay, and no rate is negative."""
     counts = broker._broker.statistics

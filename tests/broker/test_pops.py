@@ -68,6 +68,7 @@ def pop_waiting(client: Client, **further: object) -> list[Got]:
     return got_in(client.answer(client.send(RequestCode.POP_MESSAGE, **fields)))
 
 
+@pytest.mark.behaviour("PopLongPollingServiceTest.testPollingNotPolling")
 def test_each_message_goes_to_a_group_once_at_a_time(client: Client) -> None:
     """Pops of a group share the messages of all queues; another group gets them, too."""
     sent = fill(client, 5) + fill(client, 5, 2)
@@ -79,6 +80,7 @@ def test_each_message_goes_to_a_group_once_at_a_time(client: Client) -> None:
     assert len(pop(client, consumerGroup="other")) == 10
 
 
+@pytest.mark.behaviour("PopLongPollingServiceTest.testNotifyMessageArrivingWithRetryTopic")
 def test_what_is_acked_does_not_come_again(broker: reput.RunningBroker, client: Client) -> None:
     """A message without an ack comes again when its time is over, with one try more; an acked one does not."""
     fill(client, 3, properties="TAGS\x01A\x02KEYS\x01k\x02")
@@ -98,6 +100,11 @@ def test_what_is_acked_does_not_come_again(broker: reput.RunningBroker, client: 
         assert list(store.pending.pop()) == []
 
 
+@pytest.mark.behaviour(
+    "PopLongPollingServiceTest.testNotifyMessageArriving",
+    "PopLongPollingServiceTest.testPollingServicePollingTimeout",
+    "PopLongPollingServiceTest.testPollingPollingSuc",
+)
 def test_a_pop_waits_for_messages(client: Client) -> None:
     """A pop that finds nothing waits, and gets what comes to any queue; without a message it ends with its time."""
     waiting = client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=20_000))
@@ -106,6 +113,7 @@ def test_a_pop_waits_for_messages(client: Client) -> None:
     assert client.ask(RequestCode.POP_MESSAGE, **pop_fields(pollTime=50)).code == ResponseCode.POLLING_TIMEOUT
 
 
+@pytest.mark.behaviour("PopLongPollingServiceTest.testNotifyMessageArrivingValidRequest")
 def test_pops_that_wait_are_served_in_their_order(client: Client) -> None:
     """One message wakes one pop: the first of them."""
     waiting = [client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=20_000)) for _ in range(3)]
@@ -154,6 +162,13 @@ def test_acks_of_several_messages(client: Client) -> None:
     assert batch_ack(client, {"c": "g"}) == ResponseCode.INVALID_PARAMETER
 
 
+@pytest.mark.behaviour(
+    "ConsumerOrderInfoManagerTest.testCommitAndNext",
+    "ConsumerOrderInfoManagerTest.testConsumedCount",
+    "ConsumerOrderInfoManagerTest.testUpdateNextVisibleTime",
+    "ConsumerOrderInfoManagerTest.testReentrant",
+    "ConsumerOrderInfoManagerLockFreeNotifyTest.testConsumeMessageThenAck",
+)
 def test_a_queue_is_given_in_order(client: Client) -> None:
     """An orderly group gets nothing more of a queue until all is acked; what comes again is counted."""
     fill(client, 5)
@@ -367,6 +382,7 @@ def test_pops_of_a_topic_that_is_deleted_end(client: Client) -> None:
     wait_until(lambda: client.ask(RequestCode.POP_MESSAGE, **pop_fields("gone")).code == ResponseCode.TOPIC_NOT_EXIST)
 
 
+@pytest.mark.behaviour("PopLongPollingServiceTest.testWakeUpInactiveChannel")
 def test_a_consumer_that_goes_leaves_its_messages(broker: reput.RunningBroker, client: Client) -> None:
     """Messages of a consumer whose connection ends come to another one when their time is over; a pop of it is gone."""
     fill(client, 3)

@@ -315,6 +315,12 @@ def test_a_damaged_topics_file_is_refused(tmp_path: Path) -> None:
         reput.serve(tmp_path / "store")
 
 
+@pytest.mark.behaviour(
+    "RocksDBTopicConfigManagerTest.testPutTopicConfig",
+    "RocksDBSubscriptionGroupManagerTest.testPutSubscriptionGroupConfigIfAbsent",
+    "RocksdbTopicConfigTransferTest.addTopicLoadRocksdbTopicConfigManager",
+    "RocksdbGroupConfigTransferTest.addGroupLoadRocksdbSubscriptionGroupManager",
+)
 @pytest.mark.parametrize("name", ["json", "config-v1", "config-v1-single", "config-v2"])
 def test_topics_groups_and_offsets_are_kept_where_the_broker_does(name: str, tmp_path: Path) -> None:
     """Topics, groups and offsets of clients are in the store's JSON or RocksDB, beside those of the broker."""

@@ -54,6 +54,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, at_ms: int) -> None:
     monkeypatch.setattr(timer_files, "now_ms", lambda: at_ms)
 
 
+@pytest.mark.behaviour("TimerMessageStoreTest.testPutTimerMessage")
 def test_a_timer_message_comes_when_it_is_due(broker: reput.RunningBroker, client: Client) -> None:
     """It waits as RocketMQ keeps it, and comes in the second at which it is due with all that it had."""
     due_ms = now_ms() + 3000
@@ -77,6 +78,7 @@ def pending(path: Path) -> list[tuple[str | None, str]]:
         return [(row.unique_key, row.source) for row in store.pending.timers()]
 
 
+@pytest.mark.behaviour("TimerMessageStoreTest.testPutExpiredTimerMessage")
 def test_a_time_is_given_in_three_ways(client: Client) -> None:
     """Seconds and milliseconds from now count as a time does; one that is over does not; a delay level counts more."""
     put_later(client, b"seconds", TIMER_DELAY_SEC=1)
@@ -88,6 +90,10 @@ def test_a_time_is_given_in_three_ways(client: Client) -> None:
     assert Counter(bodies(client.pull("orders"))) == Counter([b"over", b"seconds", b"ms", b"level"])
 
 
+@pytest.mark.behaviour(
+    "TimerMessageStoreTest.testDeleteTimerMessage",
+    "TimerMessageStoreTest.testPutDeleteTimerMessage",
+)
 def test_a_message_that_is_recalled_does_not_come(tmp_path: Path) -> None:
     """A recall names the message by the handle of its send; another message of its second comes."""
     path = tmp_path / "store"

@@ -47,6 +47,7 @@ def with_progress(folder: Path, switches: str) -> Path:
 
 
 @pytest.mark.behaviour(
+    "AbstractLiteLifecycleManagerTest.testIsLmqExist",
     "LiteLifecycleManagerTest.testGetMaxOffsetInQueue",
     "LiteLifecycleManagerTest.testCollectByParentTopic",
     "LiteLifecycleManagerTest.testGetLiteTopicCount",

@@ -361,6 +361,7 @@ def test_a_store_in_json_says_nothing_new(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.behaviour("RocksDBConsumerOffsetManagerMigrationTest.testMigrationFromSeparateToUnifiedRocksDB")
 @pytest.mark.parametrize("counter", [0, 3])
 def test_databases_that_one_takes_in(counter: int, tmp_path: Path) -> None:
     """With one database for all a broker takes in those of a table each if they count more changes."""

@@ -48,6 +48,14 @@ def with_queues_in_files(store: Path) -> None:
     (store / "consumequeue" / "orders" / "0").mkdir(parents=True)
 
 
+@pytest.mark.behaviour(
+    "RocksDBSubscriptionGroupManagerTest.testPutSubscriptionGroupConfig",
+    "SubscriptionGroupManagerV2Test.testDeleteSubscriptionGroupConfig",
+    "RocksDBConsumerOffsetManagerMigrationTest.testNoMigrationWhenDisabled",
+    "RocksDBTopicConfigManagerMigrationTest.testNoMigrationWhenDisabled",
+    "RocksDBConsumerOffsetManagerMigrationTest.testMigrationWithNoSeparateRocksDB",
+    "RocksDBTopicConfigManagerMigrationTest.testMigrationWithNoSeparateRocksDB",
+)
 @pytest.mark.parametrize("table", [Table.TOPICS, Table.GROUPS])
 @pytest.mark.parametrize("name", STORES)
 def test_configurations_come_back_from_each_home(name: str, table: Table, tmp_path: Path) -> None:
@@ -77,6 +85,7 @@ def test_configurations_come_back_from_each_home(name: str, table: Table, tmp_pa
     assert not after.notes
 
 
+@pytest.mark.behaviour("RocksdbGroupConfigTransferTest.addForbiddenGroupLoadJsonSubscriptionGroupManager")
 def test_other_members_of_a_file_are_kept(tmp_path: Path) -> None:
     """Members beside the table, such as those of a newer broker, are written again, and the old file is the backup."""
     store = golden.unpack("json", tmp_path)
@@ -174,6 +183,10 @@ def test_stale_json_took_changes_beside_queues_in_files(tmp_path: Path) -> None:
         assert metadata_of(store, config).read(Table.OFFSETS).values["orders@billing"][0] == 5
 
 
+@pytest.mark.behaviour(
+    "RocksDBConsumerOffsetManagerMigrationTest.testMigrationFromSeparateToUnifiedRocksDB",
+    "RocksDBTopicConfigManagerMigrationTest.testMigrationFromSeparateToUnifiedRocksDB",
+)
 @pytest.mark.parametrize("counter", [0, 3])
 def test_separate_databases_before_the_first_start_with_one(counter: int, tmp_path: Path) -> None:
     """A broker makes the one database, and takes each table in whose data version is not 0; a change goes there."""
@@ -274,6 +287,7 @@ def test_topics_of_two_places_are_added(tmp_path: Path) -> None:
     assert (file.entries, file.counting_entries) == (2, 2)
 
 
+@pytest.mark.behaviour("RocksdbTransferOffsetAndCqTest.testTransferOffset")
 def test_progress_names_newer_json(tmp_path: Path) -> None:
     """`reput progress` says that offsets come from JSON which a broker takes in, and where else it looked."""
     store = golden.unpack("config-v1", tmp_path)

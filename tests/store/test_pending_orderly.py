@@ -35,6 +35,13 @@ def test_bits_distances_and_times() -> None:
     assert found == [record(4), record(6, 60_005, 2), record(9)]
 
 
+@pytest.mark.behaviour("ConsumerOrderInfoManagerTest.testLoadFromOldVersionOrderInfoData")
+def test_a_pop_of_an_older_broker() -> None:
+    """Without times and counts of messages a pop is read, and its messages are visible at once."""
+    old = f'{{"table":{{"orders@billing":{{0:{{"cm":1,"o":[4,1,2],"popTime":{POP_MS}}}}}}}}}'
+    assert list(decode_order_info(old.encode(), "here")) == [record(5, 0), record(6, 0)]
+
+
 @pytest.mark.parametrize(
     "text",
     [

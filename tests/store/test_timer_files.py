@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.pending import timer_wheel
+from reput.formats.pending import timer_checkpoint, timer_wheel
 from reput.formats.pending.timer_checkpoint import TimerCheckpoint
 from reput.formats.pending.timer_log import DELETE, FOLDER, UNIT, UNIT_SIZE, TimerUnit
-from reput.formats.pending.timer_wheel import SLOT_SIZE, SLOTS
+from reput.formats.pending.timer_wheel import SLOT, SLOT_SIZE, SLOTS
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import WheelReader, read_timer_checkpoint
-from reput.store.write.timer_files import ROLL_WINDOW_MS, TimerFiles, TimerState
+from reput.store.write.timer_files import ROLL_WINDOW_MS, TimerFiles, TimerState, WheelSlot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +50,12 @@ def places(files: TimerFiles, second: int) -> list[int]:
     return [one.physical_offset for one in found.units]
 
 
+@pytest.mark.behaviour(
+    "TimerWheelTest.testPutGet",
+    "TimerWheelTest.testRecoveryData",
+    "TimerWheelTest.testRecoveryFixedTTL",
+    "TimerLogTest.testRecovery",
+)
 @given(seconds=st.lists(st.integers(0, 5), max_size=40), cuts=st.sets(st.integers(0, 39)))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_second_has_its_messages_in_order(
@@ -76,6 +82,7 @@ def test_a_second_has_its_messages_in_order(
     assert slots == {BEGIN_MS + second * 1000: places for second, places in enumerate(wanted) if places}
 
 
+@pytest.mark.behaviour("TimerWheelTest.testPutRevise")
 def test_slots_that_a_kill_has_lost_come_from_the_log(root: Path) -> None:
     """An open finds units that no slot refers to, and mends the slots; the last unit says how far the queue is."""
     with opened(root) as files:
@@ -123,6 +130,7 @@ def test_a_time_beyond_the_window_is_cut(root: Path) -> None:
     assert (far.is_rolled, far.magic & DELETE, far.is_delete_mark) == (True, DELETE, False)
 
 
+@pytest.mark.behaviour("TimerWheelTest.testRecoveryFixedTTL")
 def test_a_wheel_of_another_length_is_refused(root: Path) -> None:
     """The file is named, and nothing is written to it."""
     path = root / timer_wheel.FILE_NAME
@@ -130,3 +138,37 @@ def test_a_wheel_of_another_length_is_refused(root: Path) -> None:
     with pytest.raises(DamagedStoreError, match=str(path)):
         opened(root)
     assert path.read_bytes() == b"short"
+
+
+@pytest.mark.behaviour("TimerWheelTest.testGetNum")
+def test_a_slot_counts_its_messages(root: Path) -> None:
+    """Each message adds one to the count of its second, and each mark of deletion takes one, also after an open."""
+    for magics in ((0, 0, 0), (DELETE,)):
+        with opened(root) as files:
+            for magic in magics:
+                files.add(BEGIN_MS, BEGIN_MS, unit(1, magic))
+    data = (root / timer_wheel.FILE_NAME).read_bytes()
+    slot = WheelSlot(*SLOT.struct.unpack_from(data, BEGIN_MS // 1000 % SLOTS * SLOT_SIZE))
+    assert slot.balance == 2
+
+
+@pytest.mark.behaviour(
+    "TimerCheckPointTest.testCheckPoint",
+    "TimerCheckPointTest.testNewCheckPoint",
+    "TimerCheckPointTest.testEncodeDecode",
+)
+def test_progress_is_there_at_the_next_open(root: Path) -> None:
+    """Seven values survive an open; a checkpoint of an older broker has four, and counts from 0."""
+    with opened(root) as files:
+        files.add(BEGIN_MS, BEGIN_MS, unit(1))
+        for number in (1, 2):
+            files.persist(TimerState(number, BEGIN_MS + number))
+        noted = files.checkpoint
+    assert noted[:4] == (BEGIN_MS + 2, UNIT_SIZE, 2, 2)
+    assert noted.counter == 2
+    with opened(root) as files:
+        assert files.checkpoint == noted
+    path = root / paths.CONFIG / timer_checkpoint.FILE_NAME
+    path.write_bytes(path.read_bytes()[:32].ljust(4096, b"\0"))
+    with opened(root) as files:
+        assert files.checkpoint == TimerCheckpoint(*noted[:4])

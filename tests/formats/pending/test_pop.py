@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,10 @@ def test_acks_name_their_checkpoint() -> None:
     assert decode_pop_ack(older + b'"ackOffset":41}', ACK_TAG) == PopAck(KEY, (41,))
 
 
+@pytest.mark.behaviour(
+    "AckMsgTest.testSerializeAndDeSerialize",
+    "BatchAckMsgTest.testSerializeAndDeSerialize",
+)
 @given(st.integers(0, 126), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=32, unique=True), st.booleans())
 def test_checkpoints_and_acks_round_trip(again: int, distances: list[int], is_suspended: bool) -> None:
     """A checkpoint, and its acks, are read as they were written."""

@@ -64,6 +64,7 @@ def test_a_rolled_delete_mark_is_no_mark() -> None:
     assert marks == [False, False, True, False]
 
 
+@pytest.mark.behaviour("TimerCheckPointTest.testNewEncodeDecode")
 @given(st.builds(TimerCheckpoint, *[int64s] * 7))
 def test_checkpoint_round_trip(checkpoint: TimerCheckpoint) -> None:
     """A timer checkpoint decodes to what was encoded, and its file is a page."""

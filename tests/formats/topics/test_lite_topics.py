@@ -11,7 +11,7 @@ from reput.formats.topics.lite_topics import LITE, LiteTopic, decode_lite_topic,
 PARTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="$"), min_size=1, max_size=20)
 
 
-@pytest.mark.behaviour("LiteUtilTest.testGetParentTopic", "LiteUtilTest.testGetLiteTopic")
+@pytest.mark.behaviour("LiteUtilTest.testToLmqName", "LiteUtilTest.testGetParentTopic", "LiteUtilTest.testGetLiteTopic")
 @given(parent=PARTS, name=PARTS)
 def test_both_names_come_back(parent: str, name: str) -> None:
     """A light queue's name gives the parent and the name that made it."""
@@ -21,7 +21,19 @@ def test_both_names_come_back(parent: str, name: str) -> None:
     assert is_light(queue.decode())
 
 
-@pytest.mark.behaviour("LiteUtilTest.testGetParentAndLiteTopic")
+@pytest.mark.behaviour("LiteUtilTest.testBelongsTo")
+@given(parent=PARTS, other=PARTS, name=PARTS)
+def test_a_lite_topic_belongs_to_its_parent_alone(parent: str, other: str, name: str) -> None:
+    """A light queue has one parent, whatever the begins and ends of other topics' names."""
+    queue = light_queue_of(parent.encode(), name.encode())
+    for topic in (other, parent + other, parent[:-1]):
+        found = decode_lite_topic(queue)
+        assert found is not None
+        assert (found.parent == topic.encode()) == (topic == parent)
+        assert queue.startswith(light_queue_of(topic.encode(), b"")) == (topic == parent)
+
+
+@pytest.mark.behaviour("LiteUtilTest.testGetParentAndLiteTopic", "LiteUtilTest.testToLmqName")
 @pytest.mark.parametrize(
     "name",
     [
