@@ -219,6 +219,11 @@ OUTPUT_ARGUMENTS = (
         "access_keys", "--access-keys", "", "none", "`serve`: keys with which clients sign, by name, or their file"
     ),
     Argument("grpc_port", "--grpc-port", "", "none", "`serve`: the port of clients that speak gRPC; 0 takes any"),
+    Argument("grpc_tls", "--grpc-tls", "", "off", "`serve`: TLS on that port; alone, the broker makes a certificate"),
+    Argument(
+        "", "--grpc-tls-cert", "", "none", "`serve`: the file of a certificate; in Python the first of `grpc_tls`"
+    ),
+    Argument("", "--grpc-tls-key", "", "none", "`serve`: the file of its key; in Python the second of `grpc_tls`"),
     Argument("metrics_port", "--metrics-port", "", "none", "`serve`: the port of /metrics; 0 takes any"),
     Argument("", "--log-format", "", "text", "`serve`: the form of the log: text or json"),
     Argument("", "--until-stdin-ends", "", "off", "`follow`: end when stdin ends, as it does when the parent ends"),

@@ -16,7 +16,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reput.api import config_from
 from reput.broker.follower import FollowerProcess
@@ -41,6 +41,9 @@ from reput.formats.wire.prometheus import CONTENT_TYPE
 from reput.kernels import PlainMeanwhile, small_work
 from reput.kernels.compiled.cache import are_cached
 
+if TYPE_CHECKING:
+    from reput.broker.grpc.certificates import Certificate
+
 log = logging.getLogger("reput.broker")
 _STOP_S = 30.0
 _CLOSING_TURNS = 8
@@ -60,6 +63,7 @@ class RunningBroker(Closing):
         address: `host:port`, of the name server and of the broker.
         metrics_address: `host:port` of `/metrics`; None without it.
         grpc_address: `host:port` for clients that speak gRPC; None without it.
+        grpc_certificate: The certificate that TLS shows to them, as PEM; None without TLS.
         follower: The follower in a process of its own; None without it.
         path: The store's folder.
     """
@@ -70,19 +74,23 @@ class RunningBroker(Closing):
         listener: socket.socket,
         config: StoreConfig,
         scratch: ScratchFolder | None,
+        *,
         access_keys: AccessKeys | None,
         metrics_listener: socket.socket | None,
         grpc_listener: socket.socket | None,
+        certificate: Certificate | None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self.address = f"{host}:{port}"
         self.metrics_address = None if metrics_listener is None else "{}:{}".format(*metrics_listener.getsockname())
         self.grpc_address = None if grpc_listener is None else "{}:{}".format(*grpc_listener.getsockname())
+        self.grpc_certificate = None if certificate is None else certificate.chain
         self.path = path
         self._listener = listener
         self._metrics_listener = metrics_listener
         self._grpc_listener = grpc_listener
         self._access_keys = access_keys
+        self._certificate = certificate
         self.follower: FollowerProcess | None = None
         self._scratch = scratch
         self._resources = contextlib.ExitStack()
@@ -252,7 +260,7 @@ class RunningBroker(Closing):
         from reput.broker.grpc.server import GrpcServer
 
         own_address = f"{self._store.config.broker_ip1}:{self.grpc_address.rpartition(':')[2]}"
-        server = GrpcServer(self._broker, self.grpc_address, own_address, self._access_keys)
+        server = GrpcServer(self._broker, self.grpc_address, own_address, self._access_keys, self._certificate)
         # gRPC's transport opens sockets itself. This one has kept the port free for it.
         self._grpc_listener.close()
         await server.start()
@@ -294,6 +302,7 @@ def serve(
     access_keys: Mapping[str, str] | str | Path | None = None,
     metrics_port: int | None = None,
     grpc_port: int | None = None,
+    grpc_tls: bool | tuple[str | Path, str | Path] = False,
     follow: bool = False,
     spark: Literal[False] | None = None,
     master: str | None = None,
@@ -319,6 +328,8 @@ def serve(
         metrics_port: The port of `/metrics`, for Prometheus, at the same host; 0 takes a free one, None has none.
         grpc_port: The port for clients that speak gRPC, which are those of RocketMQ 5, at the same host; 0 takes a free
             one, None has none. It needs `pip install 'reput[grpc]'`.
+        grpc_tls: Speak TLS on the gRPC port, in place of plain text: with the files of a certificate and of its key, as
+            PEM, or, with True, with a certificate that the broker makes at each start (`grpc_certificate`).
         follow: Build the durable indexes by a follower on Spark, in a process of its own, which ends with the broker.
             Without it the broker builds them, when 64 MiB of log have none. If the follower ends by itself, the log
             says so, and the broker builds them.
@@ -329,7 +340,7 @@ def serve(
         The broker; `address` is what clients take as name server.
 
     Raises:
-        ConfigError: The address or port cannot be listened on, or a topic or setting is wrong.
+        ConfigError: The address or port cannot be listened on, or a topic, certificate or setting is wrong.
         StoreLockedError: A live broker or another reput process holds the store.
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
@@ -337,21 +348,46 @@ def serve(
     _refuse_wrong(path, allow_remote, grpc_port)
     wanted, keys = _topics(topics), _access_keys(access_keys)
     given = config_from(config)
+    certificate = _certificate(grpc_port, grpc_tls, (host, given.broker_ip1))
     options = _follow_options(given, follow, spark, master)
+    at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
+    broker = _open(path, given, keys, certificate, at_host, (port, metrics_port, grpc_port))
+    broker.start(wanted)
+    if follow:
+        broker.follow(options)
+    return broker
+
+
+def _open(
+    path: Path | str | None,
+    config: StoreConfig,
+    access_keys: AccessKeys | None,
+    certificate: Certificate | None,
+    at_host: Callable[[int], socket.socket],
+    ports: tuple[int, int | None, int | None],
+) -> RunningBroker:
+    """Listen, and open the store. `at_host`: listens at a port; `ports`: of the broker, of `/metrics`, of gRPC."""
     with contextlib.ExitStack() as started:
         # Before the store is opened: its records have the port.
-        at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
-        listener = started.enter_context(at_host(port))
-        further = [None if one is None else started.enter_context(at_host(one)) for one in (metrics_port, grpc_port)]
+        listener = started.enter_context(at_host(ports[0]))
+        metrics_listener, grpc_listener = (
+            None if one is None else started.enter_context(at_host(one)) for one in ports[1:]
+        )
         scratch = ScratchFolder("reput-serve-") if path is None else None
         if scratch is not None:
             started.callback(scratch.remove)
         root = scratch.path / "store" if scratch is not None else Path(path or "")
-        broker = RunningBroker(root, listener, _at_address(given, listener), scratch, keys, *further)
+        broker = RunningBroker(
+            root,
+            listener,
+            _at_address(config, listener),
+            scratch,
+            access_keys=access_keys,
+            metrics_listener=metrics_listener,
+            grpc_listener=grpc_listener,
+            certificate=certificate,
+        )
         started.pop_all()
-    broker.start(wanted)
-    if follow:
-        broker.follow(options)
     return broker
 
 
@@ -380,6 +416,25 @@ def _refuse_without_grpc() -> None:
     missing = [name for name in ("grpc", "google.protobuf") if not _is_there(name)]
     if missing:
         raise ConfigError(f"grpc_port: {' and '.join(missing)} not installed: pip install 'reput[grpc]'")
+
+
+def _certificate(port: int | None, tls: object, hosts: tuple[str | None, ...]) -> Certificate | None:
+    """Return the certificate of the gRPC port; None if it speaks plain text. `hosts`: where clients connect."""
+    paths = tls if isinstance(tls, tuple) and len(tls) == 2 else ()
+    if type(tls) is not bool and not (paths and all(isinstance(one, str | os.PathLike) and one for one in paths)):
+        raise ConfigError(f"grpc_tls={tls!r:.80}: give True, False, or the files of a certificate and of its key")
+    if tls is False:
+        return None
+    if port is None:
+        raise ConfigError("TLS is for the gRPC port: give that, too (--grpc-port, grpc_port=)")
+    if not _is_there("cryptography"):
+        raise ConfigError("grpc_tls: cryptography is not installed: pip install 'reput[grpc]'")
+    from reput.broker.grpc.certificates import own_certificate, read_certificate
+
+    if paths:
+        return read_certificate(*paths)
+    names = ("localhost", LOCALHOST, socket.gethostname(), *hosts)
+    return own_certificate(name for name in names if name)
 
 
 def _is_there(module: str) -> bool:

@@ -47,6 +47,21 @@ _PORT = 9876
     help="Serve clients of RocketMQ 5 that speak gRPC at this port; 0 takes any. RocketMQ's proxy has 8081.",
 )
 @click.option(
+    "--grpc-tls",
+    is_flag=True,
+    help="Speak TLS on the gRPC port, with a certificate that is made at each start, if none is given.",
+)
+@click.option(
+    "--grpc-tls-cert",
+    type=click.Path(dir_okay=False, readable=False),
+    help="The file of a certificate for TLS on the gRPC port, as PEM, followed by those that vouch for it.",
+)
+@click.option(
+    "--grpc-tls-key",
+    type=click.Path(dir_okay=False, readable=False),
+    help="The file of that certificate's key, as PEM, without a password.",
+)
+@click.option(
     "--follow",
     is_flag=True,
     help="Build the durable indexes by a follower on Spark, in a process of its own, as `reput follow`.",
@@ -80,6 +95,9 @@ def serve(
     access_keys: str | None,
     metrics_port: int | None,
     grpc_port: int | None,
+    grpc_tls: bool,
+    grpc_tls_cert: str | None,
+    grpc_tls_key: str | None,
     follow: bool,
     master: str | None,
     spark: bool | None,
@@ -99,7 +117,6 @@ def serve(
     Refused by their code: pop, request and reply. docs/tasks/serve.md has the table.
 
     \b
-    reput serve /data/store
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
     reput serve /data/store --grpc-port 8081 --topic orders:4:FIFO
     reput serve /data/store --host 0.0.0.0 --allow-remote
@@ -126,6 +143,7 @@ def serve(
                 access_keys=access_keys,
                 metrics_port=metrics_port,
                 grpc_port=grpc_port,
+                grpc_tls=_tls(grpc_tls, grpc_tls_cert, grpc_tls_key),
                 follow=follow,
                 spark=_spark(spark, follow),
                 master=master,
@@ -147,10 +165,16 @@ def _show_addresses(broker: RunningBroker, store: str, as_json: bool) -> None:
     else:
         output.show(f"name server and broker: {broker.address}")
         if broker.grpc_address is not None:
-            output.show(f"gRPC: {broker.grpc_address}")
+            output.show(f"gRPC{'' if broker.grpc_certificate is None else ' with TLS'}: {broker.grpc_address}")
         if broker.metrics_address is not None:
             output.show(f"metrics: http://{broker.metrics_address}/metrics")
     output.flush()
+
+
+def _tls(is_on: bool, cert: str | None, key: str | None) -> bool | tuple[str, str]:
+    if (cert is None) != (key is None):
+        raise click.UsageError("--grpc-tls-cert and --grpc-tls-key: give both, or neither")
+    return is_on if cert is None or key is None else (cert, key)
 
 
 def _spark(given: bool | None, follow: bool) -> Literal[False] | None:

@@ -58,11 +58,19 @@ def unavailable() -> str | None:
 
 
 @contextlib.contextmanager
-def running(address: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The program at the gRPC port at `host:port`, in a process of its own; it is killed in the end."""
+def running(address: str, *words: str, trusts: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """The program at the gRPC port at `host:port`, in a process of its own; it is killed in the end.
+
+    Args:
+        address: the port.
+        words: what it does, if not all.
+        trusts: the file of the certificate that it trusts.
+    """
     pipe = subprocess.PIPE
     command = (sys.executable, "-P", str(PROGRAM), address, *words)
     environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
+    if trusts is not None:
+        environment["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(trusts)
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
             yield process

@@ -1,8 +1,8 @@
-"""Sends and receives with RocketMQ's Python client: `python grpc_program.py HOST:PORT [lasting]`, a gRPC port.
+"""Sends and receives with RocketMQ's Python client: `python grpc_program.py HOST:PORT [lasting | tls]`, a gRPC port.
 
 The last line is what it saw, as JSON. It runs in a process of its own: the client
 and reput have messages of the same names. With `lasting` its clients are there before and after a restart of the
-broker: it writes a line when they have a message each, and goes on when it reads one.
+broker: it writes a line when they have a message each, and goes on when it reads one. With `tls` they speak TLS.
 """
 
 from __future__ import annotations
@@ -252,10 +252,24 @@ def lasting() -> dict[str, Any]:
     return {"simple": got, "push": pushes}
 
 
+def tls() -> dict[str, Any]:
+    """A message goes and comes by TLS."""
+    producer = Producer(CONFIGURATION, ("normal",), tls_enable=True)
+    producer.startup()
+    producer.send(message("normal", "hidden"))
+    wanted = {"normal": FilterExpression()}
+    consumer = SimpleConsumer(CONFIGURATION, "normal-readers", wanted, WAIT_S, tls_enable=True)
+    consumer.startup()
+    got = take(consumer, 1)
+    consumer.shutdown()
+    producer.shutdown()
+    return {"got": bodies(got)}
+
+
 def main() -> None:
     """Run all, and print what was seen."""
-    if sys.argv[2:] == ["lasting"]:
-        sys.stdout.write(json.dumps(lasting()) + "\n")
+    if sys.argv[2:]:
+        sys.stdout.write(json.dumps({"lasting": lasting, "tls": tls}[sys.argv[2]]()) + "\n")
         return
     producer = Producer(CONFIGURATION, ("normal", "leases", "fifo", "delay", "push"))
     producer.startup()

@@ -43,6 +43,19 @@ def test_the_python_client_gets_what_it_has_sent(tmp_path: Path) -> None:
     assert_sound(tmp_path / "store")
 
 
+def test_the_python_client_speaks_tls(tmp_path: Path) -> None:
+    """It trusts the certificate that the broker has made."""
+    reason = grpc_client.unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with reput.serve(topics=["normal"], grpc_port=0, grpc_tls=True) as broker:
+        assert broker.grpc_certificate is not None
+        trusted = tmp_path / "server.pem"
+        trusted.write_bytes(broker.grpc_certificate)
+        with grpc_client.running(str(broker.grpc_address), "tls", trusts=trusted) as program:
+            assert grpc_client.seen_by(program) == {"got": ["hidden"]}
+
+
 def test_the_python_client_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
     """It sends its settings again only after minutes; its consumers get what is sent before that."""
     reason = grpc_client.unavailable()

@@ -31,14 +31,35 @@ _ids = itertools.count(1)
 
 
 class GrpcClient:
-    """A client of the broker's gRPC port."""
+    """A client of the broker's gRPC port.
 
-    def __init__(self, address: str, client_id: str | None = None, **metadata: str) -> None:
+    Args:
+        address: the port.
+        client_id: the id that it names; by default another one each time.
+        trusts: the certificate of TLS that it trusts; None speaks plain text.
+        named: the name that the certificate is to have, if not that of the address.
+        metadata: further headers of each call.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        client_id: str | None = None,
+        *,
+        trusts: bytes | None = None,
+        named: str | None = None,
+        **metadata: str,
+    ) -> None:
         self.address = address
         self.client_id = f"client-{next(_ids)}" if client_id is None else client_id
         given = {name.replace("_", "-"): text for name, text in metadata.items()}
         self.metadata = [*{"x-mq-client-id": self.client_id, "x-mq-language": "PYTHON", **given}.items()]
-        self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+        options: list[tuple[str, Any]] = [("grpc.use_local_subchannel_pool", 1)]
+        if trusts is None:
+            self.channel = grpc.insecure_channel(address, options)
+        else:
+            options += [] if named is None else [("grpc.ssl_target_name_override", named)]
+            self.channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(trusts), options)
 
     def call(self, name: str, request: Any, timeout_s: float = TIMEOUT_S) -> Any:
         """Make a call that has one answer."""

@@ -32,6 +32,7 @@ from reput.broker.wire.refusals import RefusedError
 from reput.errors import ConfigError, ReputError
 
 if TYPE_CHECKING:
+    from reput.broker.grpc.certificates import Certificate
     from reput.broker.services.broker import Broker
     from reput.broker.wire.access import AccessKeys
 
@@ -136,13 +137,22 @@ class GrpcServer:
         address: `host:port` to listen on.
         own_address: `host:port` at which clients reach it that do not say how they do.
         access_keys: the keys with which clients sign; None to check nothing.
+        certificate: what TLS shows to clients; None speaks plain text.
     """
 
-    def __init__(self, broker: Broker, address: str, own_address: str, access_keys: AccessKeys | None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        address: str,
+        own_address: str,
+        access_keys: AccessKeys | None,
+        certificate: Certificate | None = None,
+    ) -> None:
         self.broker = broker
         self.own_address = own_address
         self._address = address
         self._access_keys = access_keys
+        self._certificate = certificate
         self._loop = asyncio.get_running_loop()
         self.clients = Clients(broker, self._loop)
         self._server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
@@ -161,7 +171,11 @@ class GrpcServer:
             ConfigError: the address cannot be listened on.
         """
         try:
-            self._server.add_insecure_port(self._address)
+            if self._certificate is None:
+                self._server.add_insecure_port(self._address)
+            else:
+                pair = (self._certificate.key, self._certificate.chain)
+                self._server.add_secure_port(self._address, grpc.ssl_server_credentials([pair]))
         except RuntimeError as error:
             raise ConfigError(f"cannot listen on {self._address} for gRPC: {error}") from error
         await self._server.start()
