@@ -12,18 +12,21 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 import reput
 from reput.cli.main import run
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedLogError, NotAStoreError, StoreLockedError
+from reput.errors import ConfigError, DamagedLogError, EngineError, NotAStoreError, StoreLockedError
 from reput.files.watermarks import Watermarks
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.pipeline.follow import follow as room
+from reput.pipeline.follow import query
 from reput.pipeline.follow.follow import Follow, FollowProgress
-from reput.pipeline.spark.engine import LoopEngine
+from reput.pipeline.follow.query import FollowHandle
+from reput.pipeline.spark.engine import Engine, LoopEngine, SparkEngine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.layout import find_store
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
 )
-SOON_S = 30
+SOON_S = 60
 BODY_AT = 88
 
 
@@ -65,9 +68,14 @@ def soon(true: Callable[[], Any], what: str) -> None:
         time.sleep(0.01)
 
 
-def follow(store: Path, config: StoreConfig = CONFIG, **options: Any) -> Follow:
+def follow(store: Path, config: StoreConfig = CONFIG, engine: Engine | None = None, **options: Any) -> Follow:
     """A follower whose steps the test makes itself."""
-    return Follow(store, LoopEngine(), config, **options)
+    return Follow(store, engine or LoopEngine(), config, **options)
+
+
+def is_source(process: psutil.Process) -> bool:
+    """Return True for the process of a streaming source."""
+    return any("python_streaming_source_runner" in word for word in process.cmdline())
 
 
 def put(store: reput.MessageStore, rng: random.Random, count: int) -> None:
@@ -171,14 +179,60 @@ def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) ->
         for _ in range(5):
             put(store, rng, 60)
             soon(lambda: store.lag().bytes == 0, "no lag")
-        assert store.follower is not None
-        query = store.follower.query
-        assert query is not None
-        assert query.isActive
-        assert query.name == f"reput follow {path}"
-        soon(lambda: query.lastProgress is not None, "Spark's progress")
-    assert not query.isActive
+        follower = store.follower
+        assert follower is not None
+        # A machine that is too busy ends a query, and the follower starts it again.
+        soon(lambda: follower.query is not None and follower.query.lastProgress is not None, "Spark's progress")
+        assert follower.query is not None
+        assert follower.query.name == f"reput follow {path}"
+    assert not follower.query.isActive
     stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
+
+
+@pytest.mark.spark
+def test_a_query_that_spark_ends_is_started_again(spark: SparkContext, tmp_path: Path) -> None:
+    """An error of Spark's costs a follower a new query and a note, and no message."""
+    notes, path = Notes(), tmp_path / "store"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, random.Random(3), 60)
+        with FollowHandle(follow(path, engine=SparkEngine(spark), listener=notes)) as handle:
+            first = handle.query
+            soon(lambda: store.lag().bytes == 0, "no lag")
+            source = next(one for one in psutil.Process().children(recursive=True) if is_source(one))
+            source.kill()
+            put(store, random.Random(4), 60)
+            soon(lambda: handle.query is not first and store.lag().bytes == 0, "a new query")
+    assert [note for note in notes.lines if note.endswith("Starting it again")]
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
+
+
+class EndedQuery:
+    """A query of Spark's that ended by an error at once."""
+
+    isActive = False  # noqa: N815 - Spark's name
+
+    def exception(self) -> Exception:
+        """Return the error as PySpark gives it: the traceback of the JVM is with its cause."""
+        broken, cause = OSError("Stream closed"), OSError()
+        cause._stackTrace, broken._cause = "java.io.IOException: Stream closed", cause  # type: ignore[attr-defined]
+        return broken
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+def test_a_query_that_always_ends_ends_its_follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few new starts, a note for each, then Spark's error with the traceback of its JVM."""
+    notes, path = Notes(), tmp_path / "store"
+    monkeypatch.setattr(query, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(FollowHandle, "_start_query", lambda *_: EndedQuery())
+    with reput.MessageStore.open(path, CONFIG, create=True):
+        handle = FollowHandle(follow(path, engine=SparkEngine.__new__(SparkEngine), listener=notes))
+        with pytest.raises(EngineError, match="the streaming query failed: Stream closed") as failed:
+            handle.wait(SOON_S)
+    assert failed.value.__notes__ == ["In Spark's JVM: java.io.IOException: Stream closed"]
+    assert notes.lines == ["warning: the streaming query failed: Stream closed. Starting it again"] * 3
+    assert_sound(path, CONFIG)
 
 
 def test_read_only_beside_a_follower(tmp_path: Path) -> None:

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _TEND_S = 0.1
 _IDLE_STEP_S = 0.5
+_NEW_STARTS = 3
+"""The times in a row that a query which Spark ended by an error is started again."""
+_STEADY_S = 60.0
+"""A query that ran this long begins a new row."""
+_PAUSE_S = 0.2
 _STREAM_SETTINGS = {
     # The pause of the query before it asks the source again if nothing is new.
     "spark.sql.streaming.pollingDelay": "20ms",
@@ -39,7 +44,9 @@ _CHECKPOINT_FOLDERS = ("commits", "offsets", "sources")
 
 
 class FollowHandle(forks.NotPickled):
-    """A running follower. `query` is Spark's own handle (None without Spark).
+    """A running follower. `query` is Spark's own handle of its query now (None without Spark).
+
+    A query that Spark ends by an error is started again, a few times.
 
     It ends by `stop`, by an error (which `wait` raises), or, started with `until_caught_up`, when all is indexed.
     """
@@ -55,11 +62,11 @@ class FollowHandle(forks.NotPickled):
         self._ended = threading.Event()
         self._in_batch = threading.Lock()
         self._stepped_at = 0.0
-        engine = follow.engine
-        if isinstance(engine, SparkEngine):
+        self._checkpoint_url = _url(checkpoint or self._checkpoint)
+        if isinstance(follow.engine, SparkEngine):
             if checkpoint is None:
                 self._make_checkpoint()
-            self.query = self._start_query(engine, _url(checkpoint or self._checkpoint))
+            self.query = self._start_query(follow.engine)
         self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
         self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
         again = "reput.follow(path), when the parent's has ended"
@@ -116,7 +123,7 @@ class FollowHandle(forks.NotPickled):
             if self.query is None:
                 self._loop()
             else:
-                self._watch(self.query)
+                self._watch_queries()
         except BaseException as error:  # noqa: BLE001 - `wait` raises it
             self._fail(error)
         finally:
@@ -142,8 +149,30 @@ class FollowHandle(forks.NotPickled):
                     return
                 self._stopping.wait(_POLL_S)
 
-    def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the query's end, or end it."""
+    def _watch_queries(self) -> None:
+        """Watch the query; start it again after an error of Spark's, at most `_NEW_STARTS` times in a row.
+
+        The frontier has the end of the indexes, so a new query goes on where the last one ended.
+        """
+        starts, begin = 0, time.monotonic()
+        while error := self._watch():
+            now = time.monotonic()
+            starts, begin = 1 if now - begin > _STEADY_S else starts + 1, now
+            if isinstance(error, ConfigError) or starts > _NEW_STARTS:
+                raise error
+            self.follow.listener.note(f"warning: {error}. Starting it again")
+            if self._stopping.wait(_PAUSE_S):
+                return
+            assert isinstance(self.follow.engine, SparkEngine)
+            self.query = self._start_query(self.follow.engine)
+        while self.until_caught_up and not self._stopping.is_set() and self._error is None:
+            if not self.follow.step() and self.follow.caught_up():
+                return
+
+    def _watch(self) -> ReputError | None:
+        """Wait for the query's end, or end it; return the error by which Spark ended it."""
+        query = self.query
+        assert query is not None
         while query.isActive and not self._stopping.is_set() and self._error is None:
             self._stopping.wait(_POLL_S)
         with self._in_batch:
@@ -151,11 +180,7 @@ class FollowHandle(forks.NotPickled):
         # From here on batches do nothing: stopping the query interrupts the jobs of a batch.
         with contextlib.suppress(Exception):
             query.stop()
-        if broken is not None and self._error is None:
-            raise _error_of(broken)
-        while self.until_caught_up and not self._stopping.is_set() and self._error is None:
-            if not self.follow.step() and self.follow.caught_up():
-                return
+        return None if broken is None or self._error is not None else _error_of(broken)
 
     def _tend(self) -> None:
         while not self._stopping.wait(_TEND_S):
@@ -191,7 +216,7 @@ class FollowHandle(forks.NotPickled):
         if fs.exists(self._checkpoint):
             fs.give_tree(self._checkpoint, fs.owner_of(self.follow.layout.root))
 
-    def _start_query(self, engine: SparkEngine, checkpoint: str) -> StreamingQuery:
+    def _start_query(self, engine: SparkEngine) -> StreamingQuery:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -214,7 +239,7 @@ class FollowHandle(forks.NotPickled):
         trigger = {"availableNow": True} if self.until_caught_up else {"processingTime": "0 seconds"}
         try:
             writer = stream.load().writeStream.queryName(f"reput follow {layout.root}").foreachBatch(self._batch)
-            writer = writer.option("checkpointLocation", checkpoint)
+            writer = writer.option("checkpointLocation", self._checkpoint_url)
             query: StreamingQuery = writer.trigger(**trigger).start()
         except (Py4JError, PySparkException) as error:
             raise _error_of(error) from error
@@ -258,9 +283,15 @@ def _without_py4j(error: BaseException) -> BaseException:
 
 
 def _error_of(broken: Exception) -> ReputError:
-    """Return the error that ended a query, as reput's own error if it was one."""
+    """Return the error that ended a query, as reput's own error if it was one; a note has the JVM's traceback."""
     text = str(broken)
     if "ConfigError" in text:
         return ConfigError(text.split("ConfigError:", 1)[-1].strip().splitlines()[0])
     lines = [line for line in text.splitlines() if line.strip()]
-    return EngineError(f"the streaming query failed: {lines[0][:500] if lines else type(broken).__name__}")
+    error = EngineError(f"the streaming query failed: {lines[0][:500] if lines else type(broken).__name__}")
+    error.__cause__ = broken
+    # PySpark keeps the cause of a query's end, and shows only where Spark noticed it.
+    trace = getattr(getattr(broken, "_cause", None), "_stackTrace", None)
+    if trace:
+        error.add_note(f"In Spark's JVM: {trace}")
+    return error
