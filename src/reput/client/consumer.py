@@ -20,11 +20,12 @@ from reput.client.refusals import closed
 from reput.errors import ClosedError, ConfigError, NoRouteError
 from reput.files.closing import AsyncClosing
 from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.topics.system_topics import RETRY_PREFIX
 from reput.formats.topics.topic_names import topic_fault
 from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.headers import MOST_TRIES
-from reput.formats.wire.subscription import EVERYTHING, Subscription
+from reput.formats.wire.subscription import Subscription
 from reput.times import now_ms
 
 if TYPE_CHECKING:
@@ -280,5 +281,5 @@ def _subscriptions(group: str, wanted: Mapping[str, str | SqlFilter]) -> dict[st
             raise ConfigError(f"the filter of topic {topic}: {one!r:.80}: give tags as text, or a reput.SqlFilter")
         found[topic] = Subscription(topic, expression, TAG if isinstance(one, str) else SQL92, version)
     retry_topic = f"{RETRY_PREFIX}{group}"
-    found[retry_topic] = Subscription(retry_topic, EVERYTHING, TAG, version)
+    found[retry_topic] = Subscription(retry_topic, ALL_TAGS, TAG, version)
     return found

@@ -33,7 +33,7 @@ from reput.connect.cut.queue_cuts import (
 from reput.connect.cut.restarts import restarts_of
 from reput.connect.cut.snapshot import Snapshot, take_snapshot
 from reput.connect.options.options import ReadOptions, Scan, read_options, refuse_no_batch
-from reput.connect.options.selection import EVERYTHING, NumberRange, Selection, selection_of
+from reput.connect.options.selection import ALL_NUMBERS, NumberRange, Selection, selection_of
 from reput.connect.scan.log_scan import ScanJob
 from reput.connect.scan.record_scan import RecordJob
 from reput.formats.layout import INT64_MAX
@@ -158,7 +158,7 @@ class _Planner:
         return self._by_queues()
 
     def _by_log(self, why: str) -> ScanPlan:
-        return self._without_restarted(self._new(Scan.LOG, why, self._log_cuts(EVERYTHING)))
+        return self._without_restarted(self._new(Scan.LOG, why, self._log_cuts(ALL_NUMBERS)))
 
     def _by_keys(self) -> ScanPlan | None:
         """Return the plan by keys; None if the index cannot answer, with a note that says why."""
@@ -190,7 +190,7 @@ class _Planner:
             return self._by_log(f"topic {missing[0]} has no queue on disk")
         if found.too_many:
             return self._by_log(f"more than {len(found.topics)} topics have queues that are wanted")
-        log_bytes = sum(cut.end - cut.begin for cut in self._log_cuts(EVERYTHING))
+        log_bytes = sum(cut.end - cut.begin for cut in self._log_cuts(ALL_NUMBERS))
         if self.options.scan is Scan.AUTO and found.entries * self.record_bytes * _SCATTER > log_bytes:
             return self._by_log(f"{found.entries} wanted messages lie all over {log_bytes} bytes of log")
         why = f"{found.entries} entries of {len(found.cuts)} queues are wanted"

@@ -43,11 +43,12 @@ from reput.broker.services.pops import ANY_QUEUE, PopAsk
 from reput.broker.state.consumers import filter_of
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ConfigError, ReputError
+from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.topics.pop_topics import retry_topic
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.receipt_handle import decode_handle, encode_handle
-from reput.formats.wire.subscription import EVERYTHING, Subscription
+from reput.formats.wire.subscription import Subscription
 from reput.times import HOUR_MS, now_ms
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def check_invisible(invisible_ms: int, least_ms: int) -> None:
 
 
 def _filter_of(topic: str, expression: FilterExpression) -> Any:
-    wanted = Subscription(topic, expression.expression or EVERYTHING, filter_kind(expression), 0)
+    wanted = Subscription(topic, expression.expression or ALL_TAGS, filter_kind(expression), 0)
     try:
         return filter_of(wanted)
     except ConfigError as error:

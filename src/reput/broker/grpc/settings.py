@@ -26,8 +26,8 @@ from reput.broker.grpc.protocol.definition_pb2 import (
 )
 from reput.broker.grpc.statuses import refuse_call, refuse_unless_ok
 from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.wire.codes import RequestCode
-from reput.formats.wire.subscription import EVERYTHING
 from reput.times import HOUR_MS, UNITS_MS, now_ms
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _consumer(settings: Settings) -> dict[str, Any]:
     subscriptions = [
         {
             "topic": topic_of(one.topic),
-            "subString": one.expression.expression or EVERYTHING,
+            "subString": one.expression.expression or ALL_TAGS,
             "expressionType": filter_kind(one.expression),
             "subVersion": version,
         }

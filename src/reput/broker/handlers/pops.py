@@ -15,6 +15,7 @@ from reput.broker.state.consumers import filter_of
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
+from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.log.properties import decode_properties, encode_properties
 from reput.formats.log.record import encode_record
 from reput.formats.topics.pop_topics import TopicKind
@@ -26,7 +27,7 @@ from reput.formats.wire.receipt_handle import (
     order_count_info,
     start_offset_info,
 )
-from reput.formats.wire.subscription import EVERYTHING, Subscription, filter_type
+from reput.formats.wire.subscription import Subscription, filter_type
 from reput.store.read.queue_answers import BROKER_PULL_MESSAGES
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _admit(broker: Broker, request: Request) -> tuple[str, str]:
 
 
 def _filter(request: Request, topic: str) -> TagFilter | SqlFilter | None:
-    expression = request.fields.get("exp") or EVERYTHING
+    expression = request.fields.get("exp") or ALL_TAGS
     try:
         return filter_of(Subscription(topic, expression, filter_type(request.fields.get("expType")), 0))
     except ConfigError as error:

@@ -16,6 +16,7 @@ from reput.broker.state.known_headers import PullHeader, pull_key
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
+from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.topics.permissions import READ
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import CLASS_FILTER_FLAG, COMMIT_FLAG, SUBSCRIPTION_FLAG, SUSPEND_FLAG
@@ -103,7 +104,7 @@ def _subscription(
         refuse(ResponseCode.SYSTEM_ERROR, "The broker does not support class filters")
     if sys_flag & SUBSCRIPTION_FLAG:
         kind = filter_type(request.fields.get("expressionType"))
-        return Subscription(topic, request.fields.get("subscription", "*"), kind, version)
+        return Subscription(topic, request.fields.get("subscription", ALL_TAGS), kind, version)
     members = broker.consumers.find(group)
     if members is None:
         refuse(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")

@@ -14,13 +14,13 @@ from reput.connect.options.edges import Edge, Kind, ending_edge, queue_lists, st
 from reput.connect.options.schemas import BODIES, BodyForm, Column, FrameSchema, Need, columns_of
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
+from reput.formats.config.tag_expression import tags_of
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE
 from reput.formats.log.record import CHECK_BODY, CHECK_NONE
 from reput.formats.topics.lite_topics import decode_lite_topic, light_queue_of
 from reput.nearest import near_it
-from reput.store.read.tag_filter import TagFilter
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -282,7 +282,7 @@ def _tags(options: Mapping[str, str]) -> tuple[str, ...]:
     given = [name for name in ("filter.tag", "subExpression") if name in options]
     if len({options[name] for name in given}) > 1:
         raise ConfigError("filter.tag and subExpression say different things: give one")
-    return tuple(TagFilter(options[given[0]]).tags) if given else ()
+    return tags_of(options[given[0]]) if given else ()
 
 
 def _keys(options: Mapping[str, str]) -> tuple[str, ...]:

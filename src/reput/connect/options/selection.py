@@ -40,7 +40,7 @@ class NumberRange:
         return self.begin <= 0 and self.end == INT64_MAX
 
 
-EVERYTHING = NumberRange()
+ALL_NUMBERS = NumberRange()
 
 
 @dataclass(frozen=True)

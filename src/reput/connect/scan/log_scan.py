@@ -19,7 +19,7 @@ from reput.connect.cut.cuts import LogCut
 from reput.connect.cut.restarts import Restarts, RestartTable
 from reput.connect.options.options import ReadOptions
 from reput.connect.options.schemas import Column, Need
-from reput.connect.options.selection import EVERYTHING, NumberRange, Selection
+from reput.connect.options.selection import ALL_NUMBERS, NumberRange, Selection
 from reput.connect.scan.arrays import ColumnNeeds, LogBuffer, Rows, arrow_schema, record_batch, texts_of, wants_of
 from reput.connect.scan.decoded_rows import decoded_parts
 from reput.connect.scan.inner_rows import parts_of_batches, unwrapped
@@ -256,7 +256,7 @@ class WantedQueues:
         return mask
 
 
-def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = EVERYTHING) -> Iterator[pa.RecordBatch]:
+def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = ALL_NUMBERS) -> Iterator[pa.RecordBatch]:
     """Yield rows as record batches of bounded size, without those that tags, keys or the SQL92 filter leave out.
 
     `inner` are the numbers of the rows that are batches in one record. Their messages with queue offsets `within`

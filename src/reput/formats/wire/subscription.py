@@ -1,6 +1,6 @@
 """The subscription of a consumer group to a topic, as heartbeats and answers have it in JSON.
 
-Source: `SubscriptionData`, `FilterAPI.buildSubscriptionData`.
+Source: `SubscriptionData`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from reput.formats.config.consumer_filter import TAG
+from reput.formats.config.tag_expression import ALL_TAGS, tags_of
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
-
-EVERYTHING = "*"
-_SEPARATOR = "||"
 
 
 class Subscription(NamedTuple):
@@ -29,14 +27,12 @@ class Subscription(NamedTuple):
     @property
     def wants_all(self) -> bool:
         """True for a filter by tags that all messages pass."""
-        return self.kind == TAG and self.expression.strip() in {"", EVERYTHING}
+        return self.kind == TAG and self.expression.strip() in {"", ALL_TAGS}
 
     @property
-    def tags(self) -> list[str]:
+    def tags(self) -> tuple[str, ...]:
         """The tags that it names; empty for all messages, and for a filter by SQL92."""
-        if self.kind != TAG or self.wants_all:
-            return []
-        return [tag.strip() for tag in self.expression.split(_SEPARATOR) if tag.strip()]
+        return tags_of(self.expression) if self.kind == TAG else ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON object that RocketMQ writes for a subscription."""
@@ -47,7 +43,7 @@ class Subscription(NamedTuple):
             "expressionType": self.kind,
             "subString": self.expression,
             "subVersion": self.version,
-            "tagsSet": tags,
+            "tagsSet": list(tags),
             "topic": self.topic,
         }
 
@@ -64,7 +60,7 @@ def subscription_of(values: Any) -> Subscription | None:
     expression, version = values.get("subString"), values.get("subVersion")
     return Subscription(
         values["topic"],
-        expression if isinstance(expression, str) else EVERYTHING,
+        expression if isinstance(expression, str) else ALL_TAGS,
         filter_type(values.get("expressionType")),
         version if type(version) is int and abs(version) <= INT64_MAX else 0,
     )

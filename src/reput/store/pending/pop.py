@@ -16,7 +16,7 @@ from reput.store.pending.verify import RecordState, verify
 from reput.store.progress.progress import UNKNOWN, ConsumerProgress
 from reput.store.read.queue_answers import PullQuestion
 from reput.store.read.results import MAX_PULL_BYTES, GetStatus
-from reput.store.read.tag_filter import EVERYTHING
+from reput.store.read.tag_filter import ALL_MESSAGES
 from reput.store.read.view import StoreView
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _look(view: StoreView, record: PopRecord) -> tuple[int | None, RecordState, 
     """Return the place of the message in the log, and the comparison with its queue."""
     where = f"{record.topic}/{record.queue_id} offset {record.offset}"
     try:
-        asked = PullQuestion(record.topic, record.queue_id, record.offset, 1, EVERYTHING, MAX_PULL_BYTES)
+        asked = PullQuestion(record.topic, record.queue_id, record.offset, 1, ALL_MESSAGES, MAX_PULL_BYTES)
         result = view.pull(asked)
     except ConfigError as error:
         return None, RecordState.DAMAGED, str(error)

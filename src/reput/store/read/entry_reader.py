@@ -34,7 +34,7 @@ from reput.store.read.sql_filter import (
     plain_entries,
     ruled_out_by_bitmap,
 )
-from reput.store.read.tag_filter import EVERYTHING, NO_CODES, TagFilter
+from reput.store.read.tag_filter import ALL_MESSAGES, NO_CODES, TagFilter
 
 _ENTRIES_AT_ONCE = 1 << 16
 _MOST_RETRIES = 256
@@ -74,7 +74,7 @@ class EntryReader:
         """Return the answer to a pull; prepare the next pull from this queue."""
         topic, queue_id, offset, max_messages, wanted, _ = asked
         # Without a filter no more is read than is given, but for a few gaps.
-        count = self.queues.durable.pull_entries(max_messages, wanted is not EVERYTHING)
+        count = self.queues.durable.pull_entries(max_messages, wanted is not ALL_MESSAGES)
         with self.follower.lock:
             queue, table = self.lookups.queues.get((topic, queue_id)), self.queues
             span: OffsetRange | QueueLookup
@@ -89,12 +89,12 @@ class EntryReader:
                 if not span.min_offset <= offset < span.max_offset:
                     return outside(table.knows(key), offset, span)
                 entries = table.entries(key, offset, offset + count)
-            if span is not queue or wanted is EVERYTHING:
+            if span is not queue or wanted is ALL_MESSAGES:
                 self.lookups.add_queue(topic, key, offset, max(1, max_messages), self._known())
         if not len(entries):
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(key, offset), span)
         codes = NO_CODES
-        if wanted is not EVERYTHING:
+        if wanted is not ALL_MESSAGES:
             entries, codes = self._filtered(entries, key, wanted, max_messages)
         return self._choose(entries, asked, span, codes)
 

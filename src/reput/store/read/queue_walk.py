@@ -11,7 +11,7 @@ from typing import NamedTuple
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_answers import PullQuestion
 from reput.store.read.results import MAX_PULL_BYTES, GetResult
-from reput.store.read.tag_filter import EVERYTHING
+from reput.store.read.tag_filter import ALL_MESSAGES
 from reput.store.read.view import StoreView
 
 _AT_ONCE = 256
@@ -71,6 +71,6 @@ def walk_queue(view: StoreView, topic: str, queue_id: int, begin: int) -> Iterat
     """Yield the messages of a queue from `begin` on that are there now; an expired begin is the first message."""
 
     def pull(offset: int, most: int) -> GetResult:
-        return view.pull(PullQuestion(topic, queue_id, offset, most, EVERYTHING, MAX_PULL_BYTES))
+        return view.pull(PullQuestion(topic, queue_id, offset, most, ALL_MESSAGES, MAX_PULL_BYTES))
 
     return messages_of(pull, begin, view.max_offset(topic, queue_id))

@@ -19,7 +19,7 @@ from reput.store.read.message import StoredMessage
 from reput.store.read.queue_answers import PullQuestion
 from reput.store.read.results import MAX_PULL_BYTES, AnswerBuffer, GetResult, GetStatus, QueryResult
 from reput.store.read.sql_filter import SqlFilter
-from reput.store.read.tag_filter import EVERYTHING, TagFilter
+from reput.store.read.tag_filter import ALL_MESSAGES, TagFilter
 from reput.store.read.topic_messages import TopicQuestion, messages_of_topic, refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView, number_of
 
@@ -416,7 +416,7 @@ class Reading(NotPickled):
 
 def _filter_of(given: str | TagFilter | SqlFilter | None) -> TagFilter | SqlFilter:
     if not given:
-        return EVERYTHING
+        return ALL_MESSAGES
     if isinstance(given, str):
         return TagFilter(given)
     if not isinstance(given, TagFilter | SqlFilter):

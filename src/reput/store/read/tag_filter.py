@@ -1,6 +1,6 @@
-"""Subscriptions by tag: `*`, or `paid || sent`.
+"""The filter of a subscription by tags.
 
-Source: `FilterAPI.buildSubscriptionData`, `DefaultMessageFilter.isMatchedByConsumeQueue`.
+Source: `DefaultMessageFilter.isMatchedByConsumeQueue`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.config.tag_expression import ALL_TAGS, tags_of
 from reput.formats.java.hashing import java_string_hash
 
-_EVERYTHING = "*"
-_SEPARATOR = "||"
 NO_CODES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 """The codes of a filter that all messages pass."""
 
@@ -25,11 +24,10 @@ class TagFilter:
     __slots__ = ("codes", "expression", "tags")
 
     def __init__(self, expression: str | None) -> None:
-        self.expression = expression or _EVERYTHING
-        pieces = [piece.strip() for piece in self.expression.split(_SEPARATOR)]
-        self.tags = () if self.expression.strip() == _EVERYTHING else tuple(piece for piece in pieces if piece)
+        self.expression = expression or ALL_TAGS
+        self.tags = tags_of(self.expression)
         codes = sorted({java_string_hash(tag) for tag in self.tags})
         self.codes = np.array(codes, dtype=np.int64) if codes else NO_CODES
 
 
-EVERYTHING = TagFilter(None)
+ALL_MESSAGES = TagFilter(None)
