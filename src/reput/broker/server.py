@@ -20,7 +20,7 @@ from reput.broker.wire.listener import leaves_handles
 from reput.broker.wire.requests import Request
 from reput.errors import ReputError
 from reput.formats.wire.codes import ResponseCode
-from reput.formats.wire.remoting import LANGUAGES, version_name
+from reput.formats.wire.remoting import LANGUAGES, READ_SIZE, version_name
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -61,6 +61,7 @@ class BrokerServer:
 
     Attributes:
         input_bytes: The bytes of unfinished frames, of all connections.
+        received: Where the bytes of a read go, from all connections.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class BrokerServer:
         self._refused_lately = 0
         self._is_stopping = False
         self.input_bytes = 0
+        self.received = memoryview(bytearray(READ_SIZE))
         self._sweeper: asyncio.Task[None] | None = None
         self._builder = ThreadPoolExecutor(1, "reput-broker-indexes")
 

@@ -10,6 +10,7 @@ from reput.errors import ClientError, TimedOutError, UnreachableError
 from reput.formats.wire.remoting import (
     IS_ANSWER,
     IS_ONE_WAY,
+    READ_SIZE,
     FrameError,
     FrameReader,
     RemotingFrame,
@@ -26,7 +27,7 @@ class _Asked(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """A connection that a client has opened. All methods run in the loop's thread.
 
     Args:
@@ -48,6 +49,7 @@ class ClientConnection(asyncio.Protocol):
         self._loop = loop
         self._take_request = asked
         self._reader = FrameReader()
+        self._received = memoryview(bytearray(READ_SIZE))
         self._pending: dict[int, _Asked] = {}
         self._opaque = 0
         self._out: list[bytes] = []
@@ -149,10 +151,14 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it
+        """Return where the next bytes go; asyncio calls it."""
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Give answers to those who wait for them; asyncio calls it."""
         try:
-            frames = self._reader.feed(data)
+            frames = self._reader.feed(self._received[:nbytes])
         except FrameError as error:
             self._why_lost = f"what answers speaks another protocol: {error}"
             self.abort()

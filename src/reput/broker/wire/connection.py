@@ -24,7 +24,13 @@ _UNKNOWN = Host(bytes(4), 0)
 
 
 class FrameServer(Protocol):
-    """The side of a broker that connections see."""
+    """The side of a broker that connections see.
+
+    Attributes:
+        received: Where the bytes of a read go, from all connections: a connection takes them out before the next read.
+    """
+
+    received: memoryview
 
     def connected(self, connection: Connection) -> bool:
         """Take a new connection; return False if it is refused."""
@@ -45,7 +51,7 @@ class FrameServer(Protocol):
         """Note that a connection is being closed: the reason in a word, and what has happened."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """A client's connection.
 
     Attributes:
@@ -116,12 +122,16 @@ class Connection(asyncio.Protocol):
         if not self._server.connected(self):
             self.close()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it
+        """Return where the next bytes go; asyncio calls it."""
+        return self._server.received
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Serve the frames that are complete; asyncio calls it."""
         self.received_s = self._loop.time()
         before = self._reader.unread
         try:
-            frames = self._reader.feed(data)
+            frames = self._reader.feed(self._server.received[:nbytes])
         except FrameError as error:
             self._server.ending(self, NO_FRAME, f"it sent no frame of the remoting protocol: {error}")
             self.abort()

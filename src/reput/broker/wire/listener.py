@@ -84,7 +84,7 @@ def leaves_handles(handle: int) -> bool:
 
 
 async def start_server(
-    loop: asyncio.AbstractEventLoop, connection: Callable[[], asyncio.Protocol], listener: socket.socket
+    loop: asyncio.AbstractEventLoop, connection: Callable[[], asyncio.BaseProtocol], listener: socket.socket
 ) -> asyncio.Server:
     """Begin to take connections from a socket that listens."""
     # asyncio takes that number of connections before any of them may be refused: less than the spare handles.

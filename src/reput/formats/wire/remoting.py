@@ -20,6 +20,9 @@ from reput.formats.layout import INT32_MAX, Field, Layout
 
 MAX_FRAME_SIZE: Final = 16 << 20
 """The largest frame, its length included (`com.rocketmq.remoting.frameMaxLength`)."""
+READ_SIZE: Final = 256 << 10
+"""The most bytes that are read from a socket at once. A buffer for them is kept: asyncio would make one for each read,
+which takes longer than the read."""
 JSON_HEADER: Final = 0
 BINARY_HEADER: Final = 1
 IS_ANSWER: Final = 1
@@ -232,8 +235,8 @@ class FrameReader:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> list[RemotingFrame]:
-        """Return the frames that are complete with these bytes.
+    def feed(self, data: bytes | memoryview) -> list[RemotingFrame]:
+        """Return the frames that are complete with these bytes; nothing of `data` itself is kept.
 
         Raises:
             FrameError: the bytes are no frame. The frames before are lost too; the connection is to be closed.
@@ -265,7 +268,7 @@ class FrameReader:
         _check_length(self._rest, 0)
         return len(self._rest) >= _PREFIX.size and self._end_of(self._rest, 0) <= len(self._rest)
 
-    def _end_of(self, data: bytes | bytearray, at: int) -> int:
+    def _end_of(self, data: bytes | bytearray | memoryview, at: int) -> int:
         length: int
         length, kind = _PREFIX.unpack_from(data, at)
         if not _is_length(length):
@@ -303,7 +306,7 @@ def is_tls(begin: bytes) -> bool:
     return begin.startswith(_TLS_HANDSHAKE)
 
 
-def _why_no_frame(data: bytes | bytearray, at: int, length: int) -> str:
+def _why_no_frame(data: bytes | bytearray | memoryview, at: int, length: int) -> str:
     begin = bytes(data[at : at + 8])
     if begin.startswith(b"PRI "):
         return "HTTP/2: a gRPC client, and this port speaks the remoting protocol"
@@ -314,7 +317,7 @@ def _why_no_frame(data: bytes | bytearray, at: int, length: int) -> str:
     return f"{begin!r} would begin a frame of {length} bytes: one has 4 to {MAX_FRAME_SIZE}"
 
 
-def decode(data: bytes, at: int, end: int) -> RemotingFrame:
+def decode(data: bytes | memoryview, at: int, end: int) -> RemotingFrame:
     """Return the frame of `data[at:end]`, whose lengths are checked.
 
     Raises:
@@ -323,9 +326,9 @@ def decode(data: bytes, at: int, end: int) -> RemotingFrame:
     _, kind = _PREFIX.unpack_from(data, at)
     header_at = at + _PREFIX.size
     body_at = header_at + (kind & _HEADER_MASK)
-    header = data[header_at:body_at]
+    header = bytes(data[header_at:body_at])
     frame = _read_json_header(header) if kind >> 24 == JSON_HEADER else _read_binary_header(header)
-    frame.body = data[body_at:end]
+    frame.body = bytes(data[body_at:end])
     return frame
 
 
