@@ -104,9 +104,11 @@ class LogEnd:
 
     def take_memory(self, memory: mmap, start: int, room_end: int) -> None:
         """Take records up to log offset `room_end` in the memory of a file that begins at `start`."""
-        self.memory, self.start = memory, start
-        # The array is gone after this line, so that the file can be closed; the address lives as long as the memory.
-        self._fields[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
+        if memory is not self.memory or start != self.start:
+            # The array is gone after this line, so that the file can be closed; the address lives as long as the
+            # memory. After an interrupt here the next call does it again.
+            self._fields[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
+            self.memory, self.start = memory, start
         self._fields[_ROOM_END] = room_end
 
     def publish_at(self, wrote_at: int, confirmed_at: int) -> None:
