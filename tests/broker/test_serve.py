@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from broker.remoting import Client, send_fields
+from broker.remoting import Client, send_fields, wait_until
 from broker.test_broker import batch
 from reput.broker import serve, server
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
@@ -66,6 +66,24 @@ def test_a_broker_left_the_indexes_that_it_was_building_behind(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
     assert not (tmp_path / "store" / "abort").exists()
     assert_sound(tmp_path / "store")
+
+
+def test_a_busy_broker_leaves_indexes_for_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy broker builds no indexes until it is idle, or until too much of the log has none."""
+    monkeypatch.setattr(server, "INDEX_BYTES", 0)
+    monkeypatch.setattr(server, "_SWEEP_S", 0.01)
+    for then, value in (("_BUSY", 1.0), ("MOST_INDEX_BYTES", 0)):
+        with monkeypatch.context() as patched, reput.serve(topics=["orders"]) as broker:
+            looks: list[float] = []
+            patched.setattr(server.BrokerServer, "_note_closed", lambda _, looks=looks: looks.append(0))
+            patched.setattr(server, "_BUSY", -1.0)
+            with Client(broker.address) as client:
+                assert client.put("orders").code == ResponseCode.SUCCESS
+            begun, store = len(looks), broker._store
+            wait_until(lambda looks=looks, begun=begun: len(looks) > begun + 3)
+            assert store.behind_bytes > 0
+            patched.setattr(server, then, value)
+            wait_until(lambda store=store: store.behind_bytes == 0)
 
 
 def test_nothing_heavy_is_loaded_before_it_listens(tmp_path: Path) -> None:

@@ -331,8 +331,8 @@ def serve(
         grpc_tls: Speak TLS on the gRPC port, in place of plain text: with the files of a certificate and of its key, as
             PEM, or, with True, with a certificate that the broker makes at each start (`grpc_certificate`).
         follow: Build the durable indexes by a follower on Spark, in a process of its own, which ends with the broker.
-            Without it the broker builds them, when 64 MiB of log have none. If the follower ends by itself, the log
-            says so, and the broker builds them.
+            Without it the broker builds them: in idle time when 64 MiB of log have none, or when 512 MiB have none.
+            If the follower ends by itself, the log says so, and the broker builds them.
         spark: False lets the follower work without Spark.
         master: The Spark master URL of the follower; `local[*]` by default.
 
