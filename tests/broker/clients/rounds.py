@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -184,11 +185,17 @@ class ServeRounds:
         self._broker.wait()
 
     def _start_broker(self) -> None:
-        words = [sys.executable, "-m", "reput", "serve", str(self.store), "--port", str(self._port)]
-        words += ["--config", str(self._settings)]
+        words = [sys.executable, "-X", "faulthandler", "-m", "reput", "serve", str(self.store)]
+        words += ["--port", str(self._port), "--config", str(self._settings)]
         with (self._folder / "broker.log").open("ab") as log:
             self._broker = subprocess.Popen(words, stdout=log, stderr=log)
-        self._wait(self._answers, "the broker does not start")
+        try:
+            self._wait(self._answers, "the broker does not start")
+        except AssertionError as error:
+            # Its log then has what each of its threads does.
+            self._broker.send_signal(signal.SIGABRT)
+            self._broker.wait()
+            raise AssertionError(f"{error}: {(self._folder / 'broker.log').read_text()[-4000:]}") from None
 
     def _answers(self) -> bool:
         if self._broker.poll() is not None:
