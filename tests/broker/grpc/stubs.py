@@ -106,6 +106,10 @@ class Telemetry:
         self._asked.put(protocol.TelemetryCommand(settings=settings))
         return next(self.call).settings
 
+    def say(self, command: protocol.TelemetryCommand) -> None:
+        """Send a command."""
+        self._asked.put(command)
+
     def next(self) -> Any:
         """Wait for a command of the broker."""
         return next(self.call)

@@ -22,6 +22,7 @@ from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import property_names as names
 from reput.formats.log.properties import keys_of, text_properties
 from reput.formats.log.record import FLAG_COMPRESSED
+from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.times import now_ms
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ RESERVED: Final = frozenset(
         *(names.CLUSTER, "MSG_TYPE", names.INNER_MULTI_QUEUE_OFFSET, names.TIMER_DELAY_MS, names.TIMER_DELAY_SEC),
         *(names.TIMER_DELIVER_MS, names.TIMER_ENQUEUE_MS, names.TIMER_DEQUEUE_MS, names.TIMER_ROLL_TIMES),
         *(names.TIMER_OUT_MS, names.TIMER_DELETE_KEY, "TIMER_DELAY_LEVEL", names.BORN_HOST, names.BORN_TIMESTAMP),
-        *(names.DEAD_TOPIC, names.DEAD_MESSAGE_ID, names.CRC32),
+        *(names.DEAD_TOPIC, names.DEAD_MESSAGE_ID, names.CRC32, names.ORIGIN_GROUP),
+        *(LITE_TOPIC.decode(), "_SYS_MSG_PRIORITY_"),
     }
 )
 """Properties that a sender cannot set, and a consumer does not see (`MessageConst.STRING_HASH_SET`)."""

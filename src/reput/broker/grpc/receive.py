@@ -136,14 +136,14 @@ def _ask_of(
     else:
         invisible_ms = milliseconds(request.invisible_duration, Code.ILLEGAL_INVISIBLE_TIME)
         check_invisible(invisible_ms, SHORTEST_LEASE_MS)
-    if not 0 < request.batch_size <= BATCH_SIZE:
+    if request.batch_size < 1:
         refuse_call(Code.BAD_REQUEST, f"a batch of {request.batch_size} messages: give 1 to {BATCH_SIZE}")
     expression, rules = request.filter_expression, broker.groups.find(group) or {}
     ask = PopAsk(
         group,
         topic,
         ANY_QUEUE,
-        request.batch_size,
+        min(request.batch_size, BATCH_SIZE),
         invisible_ms,
         _filter_of(topic, expression),
         begins_last=True,

@@ -1,4 +1,6 @@
-"""The stream of a client: its settings come, and the broker's commands go.
+"""The stream of a client: its settings and its answers come, and the broker's commands go.
+
+A command that wants an answer has the number of the broker's request as its nonce; only the client's own count.
 
 Source: `ClientActivity.telemetry`, `GrpcClientChannel`.
 """
@@ -12,11 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.grpc.messages import message_of
 from reput.broker.grpc.protocol.definition_pb2 import Code
-from reput.broker.grpc.protocol.service_pb2 import RecoverOrphanedTransactionCommand, TelemetryCommand
+from reput.broker.grpc.protocol.service_pb2 import (
+    PrintThreadStackTraceCommand,
+    RecoverOrphanedTransactionCommand,
+    TelemetryCommand,
+    VerifyMessageCommand,
+)
 from reput.broker.grpc.settings import take_settings
 from reput.broker.grpc.statuses import status_of
 from reput.broker.grpc.transaction_ids import encode_transaction_id
 from reput.broker.wire.channel import about
+from reput.formats.java.fastjson import write_fastjson
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.record import decode_record
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import IS_ANSWER, RemotingFrame
@@ -26,20 +35,53 @@ if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
 
 log = logging.getLogger("reput.broker")
-_NOT_ASKED: Final = "a client that speaks gRPC is not asked this"
+_NOT_ASKED: Final = "a client that speaks gRPC is not asked this, but for its threads (jstackEnable)"
+_LONGEST_TRACE = 1 << 20
+_RESULTS: Final = {
+    Code.OK: "CR_SUCCESS",
+    Code.FAILED_TO_CONSUME_MESSAGE: "CR_LATER",
+    Code.MESSAGE_CORRUPTED: "CR_RETURN_NULL",
+}
+"""The words of the remoting protocol for how a message was consumed that was given to one client."""
 
 
 def command_of(frame: RemotingFrame) -> TelemetryCommand | None:
     """Return the command for a request of the broker; None if there is none."""
-    if frame.code != RequestCode.CHECK_TRANSACTION_STATE:
+    nonce = str(frame.opaque)
+    if frame.code == RequestCode.GET_CONSUMER_RUNNING_INFO and frame.fields.get("jstackEnable") == "true":
+        return TelemetryCommand(print_thread_stack_trace_command=PrintThreadStackTraceCommand(nonce=nonce))
+    if frame.code not in {RequestCode.CHECK_TRANSACTION_STATE, RequestCode.CONSUME_MESSAGE_DIRECTLY}:
         return None
     record = decode_record(memoryview(frame.body))
+    if frame.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
+        message = message_of(record, record.topic.decode("utf-8", "replace"))
+        return TelemetryCommand(verify_message_command=VerifyMessageCommand(nonce=nonce, message=message))
     half_id = frame.fields["offsetMsgId"]
     command = RecoverOrphanedTransactionCommand(
         message=message_of(record, record.topic.decode("utf-8", "replace")),
         transaction_id=encode_transaction_id(half_id, int(frame.fields["tranStateTableOffset"])),
     )
     return TelemetryCommand(recover_orphaned_transaction_command=command)
+
+
+def answer_of(command: TelemetryCommand) -> RemotingFrame | None:
+    """Return the answer to a request of the broker that a client's command is; None for another command."""
+    status, body = command.status, {}
+    if command.WhichOneof("command") == "verify_message_result":
+        nonce, code = command.verify_message_result.nonce, ResponseCode.SUCCESS
+        body = {"order": False, "autoCommit": True, "remark": status.message, "spentTimeMills": 0}
+        body |= {"consumeResult": _RESULTS[status.code]} if status.code in _RESULTS else {}
+    elif command.WhichOneof("command") == "thread_stack_trace":
+        nonce = command.thread_stack_trace.nonce
+        code = ResponseCode.SUCCESS if status.code == Code.OK else ResponseCode.SYSTEM_ERROR
+        body = {"jstack": command.thread_stack_trace.thread_stack_trace[:_LONGEST_TRACE]}
+    else:
+        return None
+    opaque = parse_whole(nonce, 32)
+    if opaque is None:
+        return None
+    remark = None if code == ResponseCode.SUCCESS else status.message
+    return RemotingFrame(code, opaque, IS_ANSWER, remark, {}, write_fastjson(body))
 
 
 class Telemetry:
@@ -60,7 +102,7 @@ class Telemetry:
         self._has_commands = asyncio.Event()
 
     async def serve(self, commands: AsyncIterator[TelemetryCommand], heard: Callable[[], object]) -> None:
-        """Take settings until the client ends the stream. `heard` is called at each command of the client.
+        """Take settings and answers until the client ends the stream. `heard` is called at each command of the client.
 
         Raises:
             RefusedCallError: the settings cannot be.
@@ -74,6 +116,8 @@ class Telemetry:
                     settings = take_settings(self._broker, self._client, command.settings)
                     self._client.wakes = wakes
                     await self._write(TelemetryCommand(status=status_of(Code.OK), settings=settings))
+                elif (answer := answer_of(command)) is not None:
+                    self._broker.client_calls.answered(self._client, answer)
         finally:
             if self._client.wakes == wakes:
                 self._client.wakes = None
