@@ -55,9 +55,8 @@ def missing(store: Path) -> list[Finding]:
     return [one for one in found if one.rule in {"queue-missing", "queue-of-deleted-topic"}]
 
 
-@pytest.mark.parametrize(
-    "kind", ["json", pytest.param("separate", marks=takes_long), pytest.param("config-v2", marks=takes_long)]
-)
+@takes_long
+@pytest.mark.parametrize("kind", ["json", "separate", "config-v2"])
 def test_a_topic_that_a_broker_deleted_and_made_again_was_damage(kind: str, tmp_path: Path) -> None:
     """Its queues are a note, with and without the topic; the groups of other topics keep their offsets."""
     store = golden.unpack(kind, tmp_path)
