@@ -52,6 +52,11 @@ test-install: setup  ## install the wheel without Spark into a folder of its own
 fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
 	rounds=$$(seq $(or $(ROUNDS),10)) && for round in $$rounds; do $(PYTEST) -n $(PYTEST_WORKERS) -q -m hypothesis --hypothesis-profile=random || exit 1; done
 
+.PHONY: fuzz-decoders
+fuzz-decoders: setup  ## fuzz every decoder, guided by coverage, and write the table of docs/reliability.md: SECONDS=600 ONLY=frame; INPUT=... repeats a failure
+	$(PYTHON) -c "import atheris" 2>/dev/null || $(PYTHON) -m pip install -q -c constraints.txt atheris
+	PYTHONPATH=tests $(PYTHON) -m support.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only "$(ONLY)") $(if $(INPUT),--input "$(INPUT)")
+
 .PHONY: nightly
 nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
@@ -60,6 +65,7 @@ nightly: setup  ## all tests on the disk, with long random searches, then fuzz: 
 	$(MAKE) --no-print-directory damage
 	$(MAKE) --no-print-directory test-clients
 	$(MAKE) --no-print-directory fuzz
+	$(MAKE) --no-print-directory fuzz-decoders SECONDS=600
 
 .PHONY: test-golden
 test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder, REPUT_GOLDEN_55=folder for others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reput.errors import DamagedStoreError
+from reput.formats.config.request_modes import decode_modes
 from reput.formats.layout import Field, Layout
 from reput.formats.own import files as own
 from reput.formats.own.part_file import PartKind, decode_head, encode_head
@@ -112,3 +113,15 @@ def test_no_deleted_queues(data: bytes) -> None:
     """A list of deleted queues of another version, or with other values, is damage."""
     with pytest.raises(DamagedStoreError, match="deleted"):
         own.decode_deleted(data, "reput/deleted")
+
+
+def test_a_list_of_deleted_queues_without_a_version() -> None:
+    """A list that has neither queues nor a version is refused as others are; fuzzing found a KeyError."""
+    with pytest.raises(DamagedStoreError, match="not a list of deleted queues"):
+        own.decode_deleted(b'{"queues":[]}', "deleted")
+
+
+def test_a_request_mode_that_is_a_list() -> None:
+    """A mode that is no text is refused as others are; fuzzing found a TypeError."""
+    with pytest.raises(DamagedStoreError, match="is no mode"):
+        decode_modes(b'{"messageRequestModeMap":{"t":{"g":{"mode":[]}}}}', "modes")

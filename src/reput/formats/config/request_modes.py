@@ -43,7 +43,7 @@ def group_mode_of(values: Any) -> GroupMode | None:
     if not isinstance(values, dict):
         return None
     mode, share = values.get("mode", RequestMode.PULL), values.get("popShareQueueNum", 0)
-    if mode not in set(RequestMode) or type(share) is not int or abs(share) >= 1 << 31:
+    if not isinstance(mode, str) or mode not in set(RequestMode) or type(share) is not int or abs(share) >= 1 << 31:
         return None
     return GroupMode(RequestMode(mode), share)
 

@@ -208,10 +208,11 @@ def decode_deleted(data: bytes, where: str) -> tuple[Deleted, ...]:
     )
     try:
         value = json.loads(data)
-        found = tuple(_deleted(one) for one in value["queues"] if value["version"] == FORMAT_VERSION)
+        version = value["version"]
+        found = tuple(_deleted(one) for one in value["queues"] if version == FORMAT_VERSION)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise DamagedStoreError(f"{where}: this is not a list of deleted queues ({error!s:.80}). {remedy}") from error
-    if value["version"] != FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {remedy}")
     for one in found:
         if not paths.is_topic_folder_name(one.key.topic) or one.key.queue_id < 0 or one.offset < 0:
