@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _SECONDS = itertools.count(10, 10)
 _TESTS_FAILED = 1
 """pytest's exit code for that. Others mean that pytest itself could not run."""
+_HANGS_S = 3000
+"""A test that takes longer hangs, also on a machine that does much else."""
 
 
 class Outcome(NamedTuple):
@@ -75,10 +77,13 @@ def run_tests(source: Path, tests: Iterable[str]) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="reput-mutation-") as folder:
         report = Path(folder, "report.xml")
         # A mutation may make a test hang; then pytest ends with the stacks of its threads.
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *wanted]
+        options = ["-q", "-p", "no:cacheprovider", "-o", f"faulthandler_timeout={_HANGS_S}", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", *options, *wanted]
         ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
         if ended.returncode not in {0, _TESTS_FAILED} or not report.exists():
-            raise MutationError(f"{' '.join(wanted)}: pytest ended with {ended.returncode}\n{ended.stdout[-3000:]}")
+            raise MutationError(
+                f"{' '.join(wanted)}: pytest ended with {ended.returncode}\n{(ended.stdout + ended.stderr)[-3000:]}"
+            )
         return _outcome(report)
 
 
