@@ -79,3 +79,9 @@ def test_an_address_is_host_and_port(address: str) -> None:
     """Everything else is refused with an example."""
     with pytest.raises(ConfigError, match="give host:port"):
         host_and_port(address)
+
+
+def test_a_broker_id_of_thousands_of_digits() -> None:
+    """Python reads no number of that many digits: such a broker is left out, like others without a number."""
+    brokers = [{"brokerName": "b", "brokerAddrs": {"9" * 5000: "h:1", "0": "h:2"}}]
+    assert parse_route("t", json.dumps({"brokerDatas": brokers}).encode()).brokers == {"b": {0: "h:2"}}

@@ -14,6 +14,7 @@ from reput.client.connections import host_and_port
 from reput.client.refusals import refusal
 from reput.errors import ClientError, ConfigError, NoRouteError, TimedOutError, UnreachableError
 from reput.formats.java.fastjson import parse_fastjson
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.topics.permissions import READ, WRITE
 from reput.formats.topics.system_topics import CREATE_TOPIC
 from reput.formats.wire.bodies import QueueName
@@ -76,7 +77,8 @@ def _number(values: Mapping[str, Any], name: str) -> int:
 def _broker(values: Mapping[str, Any]) -> tuple[str, dict[int, str]]:
     found = values.get("brokerAddrs")
     ids = found if isinstance(found, dict) else {}
-    addresses = {int(key): one for key, one in ids.items() if key.isdecimal() and isinstance(one, str)}
+    numbers = {key: parse_whole(key, 64) for key, one in ids.items() if key.isdecimal() and isinstance(one, str)}
+    addresses = {number: ids[key] for key, number in numbers.items() if number is not None}
     return str(values.get("brokerName")), addresses
 
 
