@@ -164,8 +164,8 @@ MUTATIONS = (
         "trim one entry too many",
         "A message is in the indexes or in the tail: always in one of them.",
         "queue/tail.py",
-        "        if physical_offset < frontier_offset:",
-        "        if physical_offset <= frontier_offset:",
+        "        return physical_offset >= frontier_offset",
+        "        return physical_offset > frontier_offset",
         ("pipeline/follow/test_follow.py::test_steps_beside_a_writer",),
     ),
     Mutation(
