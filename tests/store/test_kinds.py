@@ -9,14 +9,14 @@ import pytest
 
 from reput.errors import ConfigError
 from reput.formats import paths
-from reput.formats.queue.queue_kinds import BATCHES, KINDS_BESIDE, TARGETS
+from reput.formats.queue.queue_kinds import BATCHES, KINDS, MESSAGE_KINDS, TARGETS
 from reput.store.disk.kinds import all_kinds, kind_named
 from reput.store.disk.layout import StoreLayout
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHOSEN = sorted({name for names in TARGETS.values() for name in names})
+CHOSEN = sorted(MESSAGE_KINDS)
 
 
 @pytest.fixture
@@ -27,9 +27,8 @@ def layout(tmp_path: Path) -> StoreLayout:
 
 def test_each_kind_has_its_name(layout: StoreLayout) -> None:
     """Every kind that settings or conversions name, or that a store may have beside those, is listed under its name."""
-    assert {name: kind.name for name, kind in all_kinds(layout).items()} == {
-        name: name for name in (*CHOSEN, *KINDS_BESIDE)
-    }
+    assert {name: kind.name for name, kind in all_kinds(layout).items()} == {name: name for name in KINDS}
+    assert {name for names in TARGETS.values() for name in names} == {*MESSAGE_KINDS}
     assert [kind_named(name, layout).name for name in CHOSEN] == CHOSEN
 
 

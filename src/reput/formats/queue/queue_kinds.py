@@ -14,8 +14,12 @@ from collections.abc import Mapping
 FILE, ROCKSDB, BATCHES = "file", "rocksdb", "batches"
 DEFAULT_KINDS = (FILE,)
 """The kinds of a store that says nothing."""
-KINDS_BESIDE = (BATCHES,)
-"""The kinds that a store may have beside those that its settings choose, for topics of their own."""
+MESSAGE_KINDS = (FILE, ROCKSDB)
+"""The kinds with an entry for each message: settings choose among them."""
+KINDS = (*MESSAGE_KINDS, BATCHES)
+"""Every kind. A store may have batches beside the others, for topics of their own."""
+DEFAULT_KINDS_BUILT = (*DEFAULT_KINDS, BATCHES)
+"""The kinds that a job builds in a store that says nothing."""
 
 DEFAULT_STORE_TYPE = "default"
 STORE_TYPES: Mapping[str, str] = {DEFAULT_STORE_TYPE: FILE, "defaultRocksDB": ROCKSDB}

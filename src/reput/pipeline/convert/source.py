@@ -24,7 +24,7 @@ from reput.pipeline.build.queues.ext import store_times
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import QueueRanges
-from reput.pipeline.split.sinks import SINKS, TimedRun
+from reput.pipeline.split.sinks import MESSAGE_SINKS, TimedRun
 from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind, QueueOnDisk, ReadableQueues
@@ -89,7 +89,7 @@ def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
     rows = [one for part, queue in _queues(source, task) for one in reader.read(part, queue)]
     with job.writing():
         for kind in job.kinds:
-            SINKS[kind].take_rows(job, task.number, rows)
+            MESSAGE_SINKS[kind].take_rows(job, task.number, rows)
         parts.save_key_ranges(job, task.number, _ranges(task))
     return ReadCounts(
         task.number,

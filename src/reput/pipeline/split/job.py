@@ -18,7 +18,7 @@ from reput.formats.log.record import Verdict
 from reput.formats.own import files as own
 from reput.formats.queue.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
 from reput.formats.queue.consume_queue import QueueKey
-from reput.formats.queue.queue_kinds import DEFAULT_KINDS, KINDS_BESIDE, PLACED_KIND
+from reput.formats.queue.queue_kinds import DEFAULT_KINDS, DEFAULT_KINDS_BUILT, MESSAGE_KINDS, PLACED_KIND
 from reput.formats.queue.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.scan import Gap
@@ -72,7 +72,7 @@ class Job:
     """The store's folder for a job that writes in place."""
     places_at_once: bool = True
     """True if decode tasks write entries to their places; else they leave them until the splits are proved."""
-    kinds: tuple[str, ...] = (*DEFAULT_KINDS, *KINDS_BESIDE)
+    kinds: tuple[str, ...] = DEFAULT_KINDS_BUILT
     """The kinds of queues to build."""
     frontier: int = 0
     """The log offset below which entries are complete: a job in place never overwrites those of records below it."""
@@ -107,8 +107,8 @@ class Job:
         tag_items: bool = True,
     ) -> Job:
         """Return a job with a store's sizes, types, decoding and kinds; callers set the rest with `replace`."""
-        names = [kind.name for kind in kinds] or [*DEFAULT_KINDS, *KINDS_BESIDE]
-        chosen = [name for name in names if name not in KINDS_BESIDE] or DEFAULT_KINDS
+        names = [kind.name for kind in kinds] or DEFAULT_KINDS_BUILT
+        chosen = [name for name in names if name in MESSAGE_KINDS] or DEFAULT_KINDS
         return cls(
             reput_folder=str(layout.reput),
             staging=str(staging),
@@ -120,7 +120,7 @@ class Job:
             index_slots=settings.index_slots,
             index_items=settings.index_items,
             owner=fs.owner_of(layout.root),
-            kinds=(*chosen, *(name for name in names if name in KINDS_BESIDE)),
+            kinds=(*chosen, *(name for name in names if name not in chosen)),
             placement=settings.placement.of_kinds(chosen),
             database_part=layout.queue_database.name,
         )

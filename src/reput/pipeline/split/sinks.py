@@ -1,6 +1,6 @@
 """Sinks: a task hands over the queue entries that it has, and each kind of queues takes them in its own way.
 
-`SINKS` lists the kinds with an entry for each message, `SINKS_BESIDE` those that a store may have beside them.
+`SINKS` is the one table of kinds. `MESSAGE_SINKS` has those of it that also take entries read from other queues.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class BatchSink:
             parts.save_batches(job, split.number, wanted)
 
 
-SINKS: Mapping[str, QueueSink] = {FILE: FileSink(), ROCKSDB: RocksdbSink()}
-SINKS_BESIDE: Mapping[str, AnySink] = {BATCHES: BatchSink()}
+MESSAGE_SINKS: Mapping[str, QueueSink] = {FILE: FileSink(), ROCKSDB: RocksdbSink()}
+SINKS: Mapping[str, AnySink] = {**MESSAGE_SINKS, BATCHES: BatchSink()}
 
 
 def sinks_of(job: Job) -> list[AnySink]:
     """Return the sinks of the job's kinds."""
-    return [SINKS.get(kind) or SINKS_BESIDE[kind] for kind in job.kinds]
+    return [SINKS[kind] for kind in job.kinds]

@@ -13,7 +13,7 @@ from reput.files import names as folder_names
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import DEFAULT_FILE_SIZE
-from reput.formats.queue.queue_kinds import FILE, ROCKSDB
+from reput.formats.queue.queue_kinds import FILE, MESSAGE_KINDS, ROCKSDB
 from reput.queue.batch_kind import BatchKind
 from reput.queue.file_kind import FileKind
 from reput.queue.kinds import AnyKind, QueueKind
@@ -92,7 +92,7 @@ def kinds_beside(layout: StoreLayout) -> list[KindBeside]:
 
 def all_kinds(layout: StoreLayout) -> dict[str, AnyKind]:
     """Return every kind that reput knows, by name."""
-    kinds: list[AnyKind] = [*kinds_named([*_CHOSEN], layout), *kinds_beside(layout)]
+    kinds: list[AnyKind] = [*kinds_named(MESSAGE_KINDS, layout), *kinds_beside(layout)]
     return {kind.name: kind for kind in kinds}
 
 
