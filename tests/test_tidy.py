@@ -514,6 +514,13 @@ def test_codes_of_layouts_are_seen() -> None:
     assert sorted(layout_codes(ast.parse(line))) == ["<u4", ">4sHI", ">i8", ">ii"]
 
 
+def test_no_byte_of_a_field_is_computed_by_hand() -> None:
+    """The byte of a field in a record of words comes from `word_address`, `word` and `set_word`."""
+    by_hand = re.compile(r"\b8 \* \w+At\.|At\.\w+ \* 8\b")
+    assert by_hand.search("batch + 8 * BatchAt.body")
+    assert not [name_of(path) for path in modules() if by_hand.search(path.read_text())]
+
+
 HALVING_EXCEPT = {
     "halving.py": "has the search",
     "kernels/compiled/lookup.py": "numba compiles the loop, which keeps the times of its first steps",

@@ -19,6 +19,7 @@ from reput.kernels.compiled.tools.memory import (
     load_be32,
     ones_64,
     separators_64,
+    set_word,
     store_8,
     store_32,
     store_64,
@@ -98,8 +99,8 @@ def split_columns(columns, at, end, topic, topic_size, queue_id, born):
             return np.int64(BROKEN)
         is_usual = is_usual and _are_usual(text, text + text_size, limit)
         store_32(flags + 4 * rows, np.int32(load_be32(at + _FLAG_AT)))
-        store_64(queue_ids + 8 * rows, np.int64(queue_id))
-        store_64(borns + 8 * rows, np.int64(born))
+        set_word(queue_ids, rows, np.int64(queue_id))
+        set_word(borns, rows, np.int64(born))
         copy_bytes(bodies + bodies_size, body, body_size)
         copy_bytes(texts + texts_size, text, text_size)
         copy_bytes(topics + rows * topic_size, topic, topic_size)
@@ -109,9 +110,9 @@ def split_columns(columns, at, end, topic, topic_size, queue_id, born):
             store_8(texts + texts_size, np.uint8(PROPERTY_SEPARATOR))
             texts_size += 1
         rows += 1
-        store_64(body_offsets + 8 * rows, bodies_size)
-        store_64(text_offsets + 8 * rows, texts_size)
-        store_64(topic_offsets + 8 * rows, rows * topic_size)
+        set_word(body_offsets, rows, bodies_size)
+        set_word(text_offsets, rows, texts_size)
+        set_word(topic_offsets, rows, rows * topic_size)
         at = text + text_size
     if rows == 0:
         return np.int64(BROKEN)

@@ -21,14 +21,15 @@ from reput.kernels.compiled.tools.memory import (
     load_le64,
     ones_64,
     separators_64,
+    set_word,
     spaces_64,
     store_8,
     store_32,
-    store_64,
     store_be16,
     store_be32,
     store_be64,
     word,
+    word_address,
 )
 from reput.kernels.compiled.tools.rows import free_place, probe, same_bytes
 from reput.kernels.layouts.batch import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, BatchAt, BatchRefusal, TextsAt
@@ -217,7 +218,7 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
         signs |= end | end - begin
         if _is_there(valid, bit + n):
             if begin != end:
-                store_64(sizes + 8 * n, word(sizes, n) + _text_size(name_size, end - begin))
+                set_word(sizes, n, word(sizes, n) + _text_size(name_size, end - begin))
             elif is_one_key:
                 is_good = False
         begin = end
@@ -227,7 +228,7 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
 @kernel
 def _add_bodies(batch, rows, fixed, most_properties, sizes):
     """Add the bytes of the bodies and of the fixed parts; return False if a record would be too large."""
-    column, most = batch + 8 * BatchAt.body, word(batch, BatchAt.max_body)
+    column, most = word_address(batch, BatchAt.body), word(batch, BatchAt.max_body)
     at, width = word(column, TextsAt.offsets_at), word(column, TextsAt.width)
     begin, end = _begin_and_end(column, rows)
     if end < 0:
@@ -237,7 +238,7 @@ def _add_bodies(batch, rows, fixed, most_properties, sizes):
         end = _offset(at, width, n + 1)
         properties = word(sizes, n)
         signs |= end | end - begin | most - (end - begin) | most_properties - properties
-        store_64(sizes + 8 * n, fixed + end - begin + properties)
+        set_word(sizes, n, fixed + end - begin + properties)
         begin = end
     return signs >= 0
 
@@ -260,12 +261,12 @@ def _measure(batch):
     rows, sizes = word(batch, BatchAt.rows), word(batch, BatchAt.size_at)
     is_one_key = word(batch, BatchAt.keys_are_joined) == 0
     for n in range(rows):
-        store_64(sizes + 8 * n, np.int64(0))
+        set_word(sizes, n, np.int64(0))
     return (
-        _add_texts(batch + 8 * BatchAt.properties, rows, _ENCODED, False, sizes)
-        and _add_texts(batch + 8 * BatchAt.tags, rows, NAME_4, False, sizes)
-        and _add_texts(batch + 8 * BatchAt.keys, rows, NAME_4, is_one_key, sizes)
-        and _add_texts(batch + 8 * BatchAt.unique_key, rows, NAME_8, False, sizes)
+        _add_texts(word_address(batch, BatchAt.properties), rows, _ENCODED, False, sizes)
+        and _add_texts(word_address(batch, BatchAt.tags), rows, NAME_4, False, sizes)
+        and _add_texts(word_address(batch, BatchAt.keys), rows, NAME_4, is_one_key, sizes)
+        and _add_texts(word_address(batch, BatchAt.unique_key), rows, NAME_8, False, sizes)
         and _add_bodies(batch, rows, _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch), sizes)
     )
 
@@ -303,7 +304,7 @@ def _measure_rows(batch):
     rows, sizes = word(batch, BatchAt.rows), word(batch, BatchAt.size_at)
     fixed, most_properties = _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch)
     is_one_key = word(batch, BatchAt.keys_are_joined) == 0
-    body = batch + 8 * BatchAt.body
+    body = word_address(batch, BatchAt.body)
     at, width, data_size = word(body, TextsAt.offsets_at), word(body, TextsAt.width), word(body, TextsAt.data_size)
     for n in range(rows):
         begin, end = _offset(at, width, n), _offset(at, width, n + 1)
@@ -311,16 +312,16 @@ def _measure_rows(batch):
             return n, _BAD_OFFSETS
         if end - begin > word(batch, BatchAt.max_body):
             return n, _BODY_TOO_LONG
-        encoded = _measure_text(batch + 8 * BatchAt.properties, n, _ENCODED, False, _BAD_OFFSETS)
-        tags = _measure_text(batch + 8 * BatchAt.tags, n, NAME_4, False, _BAD_TAGS)
-        keys = _measure_text(batch + 8 * BatchAt.keys, n, NAME_4, is_one_key, _BAD_KEY)
-        unique = _measure_text(batch + 8 * BatchAt.unique_key, n, NAME_8, False, _BAD_UNIQUE_KEY)
+        encoded = _measure_text(word_address(batch, BatchAt.properties), n, _ENCODED, False, _BAD_OFFSETS)
+        tags = _measure_text(word_address(batch, BatchAt.tags), n, NAME_4, False, _BAD_TAGS)
+        keys = _measure_text(word_address(batch, BatchAt.keys), n, NAME_4, is_one_key, _BAD_KEY)
+        unique = _measure_text(word_address(batch, BatchAt.unique_key), n, NAME_8, False, _BAD_UNIQUE_KEY)
         for size in (encoded, tags, keys, unique):
             if size < 0:
                 return n, -size
         if encoded + tags + keys + unique > most_properties:
             return n, _PROPERTIES_TOO_LONG
-        store_64(sizes + 8 * n, fixed + end - begin + encoded + tags + keys + unique)
+        set_word(sizes, n, fixed + end - begin + encoded + tags + keys + unique)
     return -1, _NONE
 
 
@@ -332,10 +333,10 @@ def lay_out(batch):
     if n == 0 < rows and not _measure(batch):
         refused, why = _measure_rows(batch)
         if refused >= 0:
-            store_64(batch + 8 * BatchAt.done, np.int64(refused))
-            store_64(batch + 8 * BatchAt.refusal, np.int64(why))
+            set_word(batch, BatchAt.done, np.int64(refused))
+            set_word(batch, BatchAt.refusal, np.int64(why))
             return REFUSED
-    topic = batch + 8 * BatchAt.topic
+    topic = word_address(batch, BatchAt.topic)
     topic_at, topic_width = word(topic, TextsAt.offsets_at), word(topic, TextsAt.width)
     topic_data, topic_size = word(topic, TextsAt.data_at), word(topic, TextsAt.data_size)
     ids, id_width = word(batch, BatchAt.queue_id_at), word(batch, BatchAt.queue_id_width)
@@ -365,19 +366,19 @@ def lay_out(batch):
             answer = NEW_QUEUE
             break
         if word(stamps, row) != stamp:
-            store_64(stamps + 8 * row, stamp)
+            set_word(stamps, row, stamp)
             store_32(touched_at + 4 * touched, np.int32(row))
             touched += 1
         own_size = word(sizes, n) + int32_at(part_sizes, row)
         store_32(queues + 4 * n, np.int32(row))
-        store_64(sizes + 8 * n, own_size)
-        store_64(places + 8 * n, size)
+        set_word(sizes, n, own_size)
+        set_word(places, n, size)
         size += own_size
         n += 1
-    store_64(batch + 8 * BatchAt.done, n)
-    store_64(batch + 8 * BatchAt.size, size)
-    store_64(batch + 8 * BatchAt.touched, touched)
-    store_64(batch + 8 * BatchAt.refusal, np.int64(why))
+    set_word(batch, BatchAt.done, n)
+    set_word(batch, BatchAt.size, size)
+    set_word(batch, BatchAt.touched, touched)
+    set_word(batch, BatchAt.refusal, np.int64(why))
     return answer
 
 
@@ -426,8 +427,9 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
 
     Arrow's buffers may be a caller's arrays that change meanwhile, so no offset that `lay_out` has read is trusted.
     """
-    tags, keys, unique = batch + 8 * BatchAt.tags, batch + 8 * BatchAt.keys, batch + 8 * BatchAt.unique_key
-    further, body = batch + 8 * BatchAt.properties, batch + 8 * BatchAt.body
+    tags, keys = word_address(batch, BatchAt.tags), word_address(batch, BatchAt.keys)
+    unique = word_address(batch, BatchAt.unique_key)
+    further, body = word_address(batch, BatchAt.properties), word_address(batch, BatchAt.body)
     sys_flags = word(batch, BatchAt.sys_flag_at)
     bodies_at, bodies_width = word(body, TextsAt.offsets_at), word(body, TextsAt.width)
     bodies, bodies_size = word(body, TextsAt.data_at), word(body, TextsAt.data_size)
@@ -452,9 +454,9 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
         if not is_inside or fixed + body_size + part_size + tag + key + own + more != size:
             return np.int64(CHANGED)
         number = word(next_offsets, row)
-        store_64(next_offsets + 8 * row, number + 1)
-        store_64(numbers + 8 * n, number)
-        store_64(places + 8 * n, physical)
+        set_word(next_offsets, row, number + 1)
+        set_word(numbers, n, number)
+        set_word(places, n, physical)
         crc = crc32_at(body_at, body_at + body_size)
         flag = int32_at(flags, n) if flags != 0 else 0
         bits = int32_at(sys_flags, n) if sys_flags != 0 else sys_flag
@@ -491,7 +493,7 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
 def add_queue(batch, row, begin, size, queue_id):
     """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
     key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, BatchAt.factor)))
-    store_64(word(batch, BatchAt.hash_at) + 8 * row, np.int64(key))
+    set_word(word(batch, BatchAt.hash_at), row, np.int64(key))
     table, mask = word(batch, BatchAt.table_at), np.uint64(word(batch, BatchAt.mask))
     place = free_place(table, mask, key >> _HASH_SHIFT & mask)
     store_32(table + 4 * np.int64(place), np.int32(row + 1))

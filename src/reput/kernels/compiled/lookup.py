@@ -27,8 +27,9 @@ from reput.kernels.compiled.tools.memory import (
     load_be32,
     load_be64,
     prefetch,
-    store_64,
+    set_word,
     word,
+    word_address,
 )
 from reput.kernels.compiled.tools.rows import same_bytes
 from reput.kernels.layouts.lookup import (
@@ -67,7 +68,6 @@ _PREFETCH = 320
 """Bytes of a record that are asked for at once, before its lengths say where its properties are."""
 
 _ASK, _BUFFER_FULL, _MOST = np.int64(ASK), np.int64(BUFFER_FULL), MOST_MESSAGES
-_LOG_OFFSET_AT, _PLACE_SIZE_AT = 8 * PlaceAt.log_offset, 8 * PlaceAt.size
 
 register_jitable(pack_answer)
 register_jitable(pack_needed)
@@ -98,14 +98,14 @@ def file_of(table, number):
 @kernel
 def _put_place(buffer, at, physical, size):
     """Write the place of a message to a word of the answer buffer."""
-    store_64(buffer + 8 * at + _LOG_OFFSET_AT, physical)
-    store_64(buffer + 8 * at + _PLACE_SIZE_AT, size)
+    set_word(buffer, at + PlaceAt.log_offset, physical)
+    set_word(buffer, at + PlaceAt.size, size)
 
 
 @kernel
 def _take(buffer, free, count):
     """Keep the places written from word `free` of the answer buffer on; return the answer that names them."""
-    store_64(buffer + 8 * AnswersAt.free, free + PLACE_WORDS * count)
+    set_word(buffer, AnswersAt.free, free + PLACE_WORDS * count)
     return pack_answer(free, count)
 
 
@@ -181,7 +181,7 @@ def seek_known(queue, timestamp):
 def keep_time(queue, step, time):
     """Keep the time that a step of a search has read, for the next search."""
     if step < word(queue, QueueAt.time_count):
-        store_64(word(queue, QueueAt.times_at) + 8 * step, time)
+        set_word(word(queue, QueueAt.times_at), step, time)
 
 
 @kernel
@@ -344,8 +344,8 @@ def can_find(index, max_messages):
 def find(topic, key, key_size, key_hash, slot_at, max_messages, buffer):
     """Write the places of the newest messages with an ASCII key to the answer buffer; see `find_key`."""
     index, free = word(topic, KeyTopicAt.index_at), word(buffer, AnswersAt.free)
-    places, most_places = buffer + 8 * free, (word(buffer, AnswersAt.end) - free) // PLACE_WORDS
-    topic_at, topic_size = topic + 8 * TOPIC_BYTES, word(topic, KeyTopicAt.size)
+    places, most_places = word_address(buffer, free), (word(buffer, AnswersAt.end) - free) // PLACE_WORDS
+    topic_at, topic_size = word_address(topic, TOPIC_BYTES), word(topic, KeyTopicAt.size)
     below, file_size = min(word(index, IndexAt.below), word(index, WatchAt.log_end)), word(index, WatchAt.log_file_size)
     taken = np.int64(0)
     for n in range(word(index, IndexAt.count)):

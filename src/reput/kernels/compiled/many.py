@@ -34,13 +34,20 @@ from reput.kernels.compiled.lookup import (
     time_of,
 )
 from reput.kernels.compiled.tools.jit import INT, entry_kernel, kernel
-from reput.kernels.compiled.tools.memory import load_be32, load_be64, prefetch, store_64, word
+from reput.kernels.compiled.tools.memory import (
+    load_be32,
+    load_be64,
+    prefetch,
+    set_word,
+    word,
+    word_address,
+)
 from reput.kernels.layouts.lookup import (
     ASK,
-    CHAIN_WORDS,
+    CHAIN_LAYOUT,
     FIRST_INDEX_FILE,
     KEY_GROUP,
-    SEARCH_WORDS,
+    SEARCH_LAYOUT,
     SEEK_GROUP,
     ChainAt,
     IndexAt,
@@ -56,12 +63,7 @@ _ASK = np.int64(ASK)
 _ENTRY_SIZE, _ITEM_SIZE = queue_fmt.ENTRY_SIZE, index_fmt.ITEM_SIZE
 _MIN_SIZE, _SYS_FLAG_AT, _TIME_AT = fmt.MIN_RECORD_SIZE, fmt.SYS_FLAG_AT, fmt.STORE_TIMESTAMP_AT_V4
 _PHYSICAL_AT, _PREVIOUS_AT = index_fmt.ITEM.offsets["physical_offset"], index_fmt.ITEM.offsets["previous_item"]
-_LOW_AT, _HIGH_AT, _STEP_AT = 8 * SearchAt.low, 8 * SearchAt.high, 8 * SearchAt.step
-_ENTRY_AT, _RECORD_AT = 8 * SearchAt.entry_at, 8 * SearchAt.record_at
-_FILES_BEGIN_AT, _FILES_END_AT, _FILE_AT = 8 * SearchAt.files_begin, 8 * SearchAt.files_end, 8 * SearchAt.file_at
-_LOG_BEGIN_AT, _LOG_END_AT, _LOG_AT = 8 * SearchAt.log_begin, 8 * SearchAt.log_end, 8 * SearchAt.log_at
-_SEARCH_SIZE, _CHAIN_SIZE = 8 * SEARCH_WORDS, 8 * CHAIN_WORDS
-_HASH_AT, _SLOT_AT, _NUMBER_AT = 8 * ChainAt.hash, 8 * ChainAt.slot_at, 8 * ChainAt.number
+_SEARCH_SIZE, _CHAIN_SIZE = SEARCH_LAYOUT.size, CHAIN_LAYOUT.size
 _ITEMS_AHEAD = 3
 """Items of a chain that are asked for before the keys are looked for: few chains of a full IndexFile are longer."""
 
@@ -73,14 +75,14 @@ def _ask_for_entry(queue, search):
     if not word(search, SearchAt.files_begin) <= middle < word(search, SearchAt.files_end):
         file_entries = word(queue, QueueAt.file_entries)
         number = middle // file_entries
-        store_64(search + _FILES_BEGIN_AT, number * file_entries)
-        store_64(search + _FILES_END_AT, (number + 1) * file_entries)
-        store_64(search + _FILE_AT, file_of(word(queue, QueueAt.files_at), number))
+        set_word(search, SearchAt.files_begin, number * file_entries)
+        set_word(search, SearchAt.files_end, (number + 1) * file_entries)
+        set_word(search, SearchAt.file_at, file_of(word(queue, QueueAt.files_at), number))
     file, entry = word(search, SearchAt.file_at), np.int64(0)
     if file > 0:
         entry = file + (middle - word(search, SearchAt.files_begin)) * _ENTRY_SIZE
         prefetch(entry)
-    store_64(search + _ENTRY_AT, entry)
+    set_word(search, SearchAt.entry_at, entry)
 
 
 @kernel
@@ -93,15 +95,15 @@ def _ask_for_record(queue, search):
         if not word(search, SearchAt.log_begin) <= physical < word(search, SearchAt.log_end):
             file_size = word(queue, WatchAt.log_file_size)
             number = physical // file_size
-            store_64(search + _LOG_BEGIN_AT, number * file_size)
-            store_64(search + _LOG_END_AT, (number + 1) * file_size)
-            store_64(search + _LOG_AT, file_of(word(queue, WatchAt.log_at), number))
+            set_word(search, SearchAt.log_begin, number * file_size)
+            set_word(search, SearchAt.log_end, (number + 1) * file_size)
+            set_word(search, SearchAt.log_at, file_of(word(queue, WatchAt.log_at), number))
         log = word(search, SearchAt.log_at)
         if log > 0 and physical + _MIN_SIZE <= word(search, SearchAt.log_end):
             record = log + physical - word(search, SearchAt.log_begin)
             prefetch(record + _SYS_FLAG_AT)
             prefetch(record + _TIME_AT)
-    store_64(search + _RECORD_AT, record)
+    set_word(search, SearchAt.record_at, record)
 
 
 @kernel
@@ -113,38 +115,39 @@ def _take_step(queue, search, timestamp):
     if time < 0:
         # The single search knows all cases.
         answer = seek(queue, timestamp, low, high, step)
-        store_64(search + _HIGH_AT, low)
+        set_word(search, SearchAt.high, low)
         return answer
     keep_time(queue, step, time)
     middle = (low + high) // 2
     if time >= timestamp:
         high, step = middle, 2 * step
-        store_64(search + _HIGH_AT, high)
+        set_word(search, SearchAt.high, high)
     else:
         low, step = middle + 1, 2 * step + 1
-        store_64(search + _LOW_AT, low)
-    store_64(search + _STEP_AT, step)
+        set_word(search, SearchAt.low, low)
+    set_word(search, SearchAt.step, step)
     return low if low == high else _ASK
 
 
 @kernel
 def _seek_group(asked, first, count):
     """Search for some questions at once, step by step: each waits for memory while the others do."""
-    queues, times = word(asked, SeeksAt.queues_at) + 8 * first, word(asked, SeeksAt.timestamps_at) + 8 * first
-    answers, group = word(asked, SeeksAt.answers_at) + 8 * first, word(asked, SeeksAt.group_at)
+    queues = word_address(word(asked, SeeksAt.queues_at), first)
+    times = word_address(word(asked, SeeksAt.timestamps_at), first)
+    answers, group = word_address(word(asked, SeeksAt.answers_at), first), word(asked, SeeksAt.group_at)
     above, left = word(asked, SeeksAt.above), np.int64(0)
     for n in range(count):
         search, queue = group + n * _SEARCH_SIZE, word(queues, n)
-        store_64(search + _LOW_AT, 0)
-        store_64(search + _HIGH_AT, 0)
+        set_word(search, SearchAt.low, 0)
+        set_word(search, SearchAt.high, 0)
         if word(answers, n) == 0:
             low, high, step = seek_known(queue, word(times, n) + above)
-            store_64(search + _LOW_AT, low)
-            store_64(search + _HIGH_AT, high)
-            store_64(search + _STEP_AT, step)
-            store_64(search + _FILES_END_AT, 0)
-            store_64(search + _LOG_END_AT, 0)
-            store_64(answers + 8 * n, low)
+            set_word(search, SearchAt.low, low)
+            set_word(search, SearchAt.high, high)
+            set_word(search, SearchAt.step, step)
+            set_word(search, SearchAt.files_end, 0)
+            set_word(search, SearchAt.log_end, 0)
+            set_word(answers, n, low)
             left += low < high
     while left > 0:
         for n in range(count):
@@ -160,7 +163,7 @@ def _seek_group(asked, first, count):
             if word(search, SearchAt.low) < word(search, SearchAt.high):
                 answer = _take_step(word(queues, n), search, word(times, n) + above)
                 if answer != _ASK:
-                    store_64(answers + 8 * n, answer)
+                    set_word(answers, n, answer)
                     left -= 1
 
 
@@ -172,7 +175,7 @@ def seek_times(asked):
     for n in range(count):
         queue = word(queues, n)
         can_answer = queue != 0 and not has_changed(queue)
-        store_64(answers + 8 * n, np.int64(0) if can_answer else _ASK)
+        set_word(answers, n, np.int64(0) if can_answer else _ASK)
     for first in range(0, count, SEEK_GROUP):
         _seek_group(asked, first, min(SEEK_GROUP, count - first))
     for n in range(count):
@@ -188,7 +191,7 @@ def _ask_for_chains(index, file, group, count):
     for n in range(count):
         chain = group + n * _CHAIN_SIZE
         number = load_be32(file + word(chain, ChainAt.slot_at))
-        store_64(chain + _NUMBER_AT, number)
+        set_word(chain, ChainAt.number, number)
         prefetch(items + number * _ITEM_SIZE)
     for _ in range(_ITEMS_AHEAD):
         for n in range(count):
@@ -202,7 +205,7 @@ def _ask_for_chains(index, file, group, count):
                     if record > 0:
                         ask_for_lines(record)
                 prefetch(items + previous * _ITEM_SIZE)
-                store_64(chain + _NUMBER_AT, previous if previous < number else np.int64(0))
+                set_word(chain, ChainAt.number, previous if previous < number else np.int64(0))
 
 
 @entry_kernel(INT)
@@ -217,9 +220,9 @@ def find_keys(asked):
         for n in range(size):
             begin, end = word(ends, first + n), word(ends, first + n + 1)
             key_hash = hash_of(topic, names + begin, end - begin)
-            store_64(group + n * _CHAIN_SIZE + _HASH_AT, key_hash)
+            set_word(group + n * _CHAIN_SIZE, ChainAt.hash, key_hash)
             slot_at = slot_of(index, key_hash)
-            store_64(group + n * _CHAIN_SIZE + _SLOT_AT, slot_at)
+            set_word(group + n * _CHAIN_SIZE, ChainAt.slot_at, slot_at)
             for file in range(word(index, IndexAt.count)):
                 prefetch(word(index, FIRST_INDEX_FILE + file) + slot_at)
         for file in range(word(index, IndexAt.count) if can_answer else 0):
@@ -231,6 +234,6 @@ def find_keys(asked):
                 chain, buffer = group + n * _CHAIN_SIZE, word(asked, KeysAt.buffer_at)
                 key_hash, slot_at = word(chain, ChainAt.hash), word(chain, ChainAt.slot_at)
                 answer = find(topic, names + begin, end - begin, key_hash, slot_at, max_messages, buffer)
-            store_64(answers + 8 * (first + n), answer)
+            set_word(answers, first + n, answer)
             answered += answer >= 0
     return answered

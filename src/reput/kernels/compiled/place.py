@@ -26,11 +26,13 @@ from reput.kernels.compiled.tools.jit import INT, entry_kernel, kernel
 from reput.kernels.compiled.tools.memory import (
     copy_bytes,
     publish_64,
+    set_word,
     store_64,
     store_be16,
     store_be32,
     store_be64,
     word,
+    word_address,
 )
 from reput.kernels.compiled.tools.objects import (
     ANSWER,
@@ -87,8 +89,8 @@ def _write_properties(at, further, tags, keys, unique):
 @kernel
 def _publish(end, now, offset):
     """Raise the log's end."""
-    store_64(end + 8 * EndAt.last_ms, now)
-    store_64(end + 8 * EndAt.offset, offset)
+    set_word(end, EndAt.last_ms, now)
+    set_word(end, EndAt.offset, offset)
     publish_64(word(end, EndAt.wrote_at), offset)
     if word(end, EndAt.confirmed_at) != 0:
         publish_64(word(end, EndAt.confirmed_at), offset)
@@ -114,7 +116,7 @@ def _now(end, now_ns):
     now, last = now_ns // 1_000_000, word(end, EndAt.last_ms)
     if now < last:
         now = last
-        store_64(end + 8 * EndAt.steps_back, word(end, EndAt.steps_back) + 1)
+        set_word(end, EndAt.steps_back, word(end, EndAt.steps_back) + 1)
     return now
 
 
@@ -167,7 +169,7 @@ def _record_size(end, topic, born_host, parts):
 def _write(end, topic, born_host, parts, offset, size, now):
     """Write a record, and raise its queue's next offset; return the message's number."""
     _, queue, flag, born, body_at, body_size, properties, properties_size = parts
-    number_at = word(topic, TopicAt.numbers_at) + 8 * queue
+    number_at = word_address(word(topic, TopicAt.numbers_at), queue)
     number, host_size, bits = word(number_at, 0), word(end, EndAt.born_host_size), word(end, EndAt.sys_flag)
     if born_host != OWN_HOST:
         host_size, bits = np.int64(_HOST_V4_SIZE), bits & ~_BORN_HOST_V6
@@ -275,9 +277,9 @@ def place_messages(end, fields, topics, messages, queue_ids, now_ns, results):
         size = _record_size(end, topic, OWN_HOST, _parts_of(fields, message, queue_id))
         if size < 0:
             return np.int64(NOT_PLACED)
-        store_64(results + 8 * row, offset + total)
-        store_64(results + 8 * (rows + row), size)
-        store_64(results + 8 * (2 * rows + row), topic)
+        set_word(results, row, offset + total)
+        set_word(results, rows + row, size)
+        set_word(results, 2 * rows + row, topic)
         total += size
     if offset + total > word(end, EndAt.room_end):
         return np.int64(NO_ROOM) - total
@@ -287,6 +289,6 @@ def place_messages(end, fields, topics, messages, queue_ids, now_ns, results):
         queue_id = queue_ids if is_one_queue else list_item(queue_ids, row)
         parts = _parts_of(fields, list_item(messages, row), queue_id)
         number = _write(end, topic, OWN_HOST, parts, word(results, row), size, now)
-        store_64(results + 8 * (2 * rows + row), number)
+        set_word(results, 2 * rows + row, number)
     _publish(end, now, offset + total)
     return total

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from itertools import accumulate
 
-from reput.formats.layout import WORD_SIZE
 from reput.formats.log import properties as props
 from reput.formats.log.client_batch import decode_messages
 from reput.formats.log.record import encode_message_id
@@ -17,6 +16,7 @@ from reput.kernels.layouts.client_batch import (
     UNUSUAL_BEGINNINGS,
     ColumnsAt,
 )
+from reput.kernels.reference.memory import set_int32, set_word, word
 
 
 def split_batch(columns: int, body: bytes, topic: bytes, queue_id: int, born: int) -> int:
@@ -26,7 +26,7 @@ def split_batch(columns: int, body: bytes, topic: bytes, queue_id: int, born: in
     property has no name or no value, or a name that may change how the message is stored; then the columns are of no
     use.
     """
-    at = type(ColumnsAt)(*(_int64s(columns, number)[0] for number in range(COLUMNS_LAYOUT.word_count)))
+    at = type(ColumnsAt)(*(word(columns, number) for number in range(COLUMNS_LAYOUT.word_count)))
     messages = decode_messages(body)
     if messages is None:
         return BROKEN
@@ -39,11 +39,12 @@ def split_batch(columns: int, body: bytes, topic: bytes, queue_id: int, born: in
     )
     for offsets_at, data_at, pieces in texts:
         for row, offset in enumerate(accumulate(map(len, pieces), initial=0)):
-            _int64s(offsets_at, row)[0] = offset
+            set_word(offsets_at, row, offset)
         ctypes.memmove(data_at, b"".join(pieces), sum(map(len, pieces)))
     for row, message in enumerate(messages):
-        ctypes.c_int32.from_address(at.flags_at + 4 * row).value = message.flag
-        _int64s(at.queue_ids_at, row)[0], _int64s(at.born_at, row)[0] = queue_id, born
+        set_int32(at.flags_at, row, message.flag)
+        set_word(at.queue_ids_at, row, queue_id)
+        set_word(at.born_at, row, born)
     return len(messages)
 
 
@@ -52,13 +53,9 @@ def join_ids(host: bytes, offsets: int, rows: int, out: int) -> int:
 
     `offsets` is the address of their log offsets, int64. Returns the bytes written.
     """
-    text = ",".join(encode_message_id(host, _int64s(offsets, row)[0]) for row in range(rows)).encode()
+    text = ",".join(encode_message_id(host, word(offsets, row)) for row in range(rows)).encode()
     ctypes.memmove(out, text, len(text))
     return len(text)
-
-
-def _int64s(address: int, place: int) -> ctypes.Array[ctypes.c_int64]:
-    return (ctypes.c_int64 * 1).from_address(address + WORD_SIZE * place)
 
 
 def _ended(text: bytes) -> bytes:

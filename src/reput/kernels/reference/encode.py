@@ -32,28 +32,13 @@ from reput.kernels.layouts.batch import (
     BatchRefusal,
     TextsAt,
 )
+from reput.kernels.reference.memory import int32_at, set_int32, set_word, word
 
 _TAIL_V4_SIZE = HOST_V4_SIZE + AFTER_STORE_HOST.size
 _WORD_MASK = (1 << 64) - 1
 _HASH_SHIFT = 20
 _BAD_TEXT = props.NAME_END + props.PROPERTY_END
 _BAD_KEY = _BAD_TEXT + props.KEY_SEPARATOR
-
-
-def _get(record: int, place: int) -> int:
-    return int(ctypes.c_int64.from_address(record + WORD_SIZE * place).value)
-
-
-def _set(record: int, place: int, value: int) -> None:
-    ctypes.c_int64.from_address(record + WORD_SIZE * place).value = value
-
-
-def _int32(address: int, row: int) -> int:
-    return int(ctypes.c_int32.from_address(address + 4 * row).value)
-
-
-def _set_int32(address: int, row: int, value: int) -> None:
-    ctypes.c_int32.from_address(address + 4 * row).value = value
 
 
 def _bit(valid: int, bit: int) -> bool:
@@ -64,12 +49,12 @@ class _TextColumn:
     """A column of texts."""
 
     def __init__(self, batch: int, place: int) -> None:
-        fields = (_get(batch, place + number) for number in range(TEXTS_LAYOUT.word_count))
+        fields = (word(batch, place + number) for number in range(TEXTS_LAYOUT.word_count))
         self.fields = type(TextsAt)(*fields)
 
     def _offset(self, row: int) -> int:
         at = self.fields.offsets_at
-        return _get(at, row) if self.fields.width == WORD_SIZE else _int32(at, row)
+        return word(at, row) if self.fields.width == WORD_SIZE else int32_at(at, row)
 
     def is_there(self, row: int) -> bool:
         """Return True if a row has a text, which may be empty."""
@@ -113,9 +98,9 @@ class _MessageRow:
         """Return the first reason why the message cannot be stored."""
         if self.body is None:
             return BatchRefusal.BAD_OFFSETS
-        if len(self.body) > _get(batch, BatchAt.max_body):
+        if len(self.body) > word(batch, BatchAt.max_body):
             return BatchRefusal.BODY_TOO_LONG
-        is_one_key = not _get(batch, BatchAt.keys_are_joined)
+        is_one_key = not word(batch, BatchAt.keys_are_joined)
         for text, bad, why in (
             (self.further, b"", BatchRefusal.BAD_OFFSETS),
             (self.tags, _BAD_TEXT, BatchRefusal.BAD_TAGS),
@@ -131,15 +116,15 @@ class _MessageRow:
 
 
 def _crc_size(batch: int) -> int:
-    return CRC_PROPERTY_SIZE if _get(batch, BatchAt.append_crc) else 0
+    return CRC_PROPERTY_SIZE if word(batch, BatchAt.append_crc) else 0
 
 
 def _queue_id(batch: int, row: int) -> int:
-    width = _get(batch, BatchAt.queue_id_width)
+    width = word(batch, BatchAt.queue_id_width)
     if not width:
         return 0
-    at = _get(batch, BatchAt.queue_id_at)
-    return _get(at, row) if width == WORD_SIZE else _int32(at, row)
+    at = word(batch, BatchAt.queue_id_at)
+    return word(at, row) if width == WORD_SIZE else int32_at(at, row)
 
 
 def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
@@ -155,7 +140,7 @@ def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
 
 
 def _places(batch: int, value: int) -> Iterator[int]:
-    mask = _get(batch, BatchAt.mask)
+    mask = word(batch, BatchAt.mask)
     place = value >> _HASH_SHIFT & mask
     while True:
         yield place
@@ -163,19 +148,19 @@ def _places(batch: int, value: int) -> Iterator[int]:
 
 
 def _part(batch: int, row: int) -> bytes:
-    begin = _get(batch, BatchAt.names_at) + _get(_get(batch, BatchAt.part_at), row)
-    return ctypes.string_at(begin, _int32(_get(batch, BatchAt.part_size_at), row))
+    begin = word(batch, BatchAt.names_at) + word(word(batch, BatchAt.part_at), row)
+    return ctypes.string_at(begin, int32_at(word(batch, BatchAt.part_size_at), row))
 
 
 def _name(batch: int, row: int) -> bytes:
-    prefix = 2 if _int32(_get(batch, BatchAt.magic_at), row) == MAGIC_V2 else 1
+    prefix = 2 if int32_at(word(batch, BatchAt.magic_at), row) == MAGIC_V2 else 1
     return _part(batch, row)[prefix:]
 
 
 def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
-    for place in _places(batch, _hash_of(topic, queue_id, _get(batch, BatchAt.factor))):
-        row = _int32(_get(batch, BatchAt.table_at), place) - 1
-        if row < 0 or (_name(batch, row) == topic and _int32(_get(batch, BatchAt.id_at), row) == queue_id):
+    for place in _places(batch, _hash_of(topic, queue_id, word(batch, BatchAt.factor))):
+        row = int32_at(word(batch, BatchAt.table_at), place) - 1
+        if row < 0 or (_name(batch, row) == topic and int32_at(word(batch, BatchAt.id_at), row) == queue_id):
             return row
     return -1
 
@@ -183,12 +168,12 @@ def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
 def _size(batch: int, row: int, message: _MessageRow) -> int:
     """Return the bytes of a record."""
     size = record_size(_part(batch, row)[1:], message.body or b"", message.properties, 0, 0) + _crc_size(batch)
-    return size + _get(batch, BatchAt.born_host_size) - HOST_V4_SIZE + _get(batch, BatchAt.tail_size) - _TAIL_V4_SIZE
+    return size + word(batch, BatchAt.born_host_size) - HOST_V4_SIZE + word(batch, BatchAt.tail_size) - _TAIL_V4_SIZE
 
 
 def _refuse(batch: int, row: int, why: BatchRefusal) -> int:
-    _set(batch, BatchAt.done, row)
-    _set(batch, BatchAt.refusal, why)
+    set_word(batch, BatchAt.done, row)
+    set_word(batch, BatchAt.refusal, why)
     return REFUSED
 
 
@@ -198,7 +183,7 @@ def lay_out(batch: int) -> int:
     Fills the fields that `BATCH_LAYOUT` names. Returns LAID_OUT; NEW_QUEUE if the queue of message `done` has no row
     yet, and the next call continues there; or REFUSED if that message cannot be stored, with the reason in `refusal`.
     """
-    rows, first = _get(batch, BatchAt.rows), _get(batch, BatchAt.done)
+    rows, first = word(batch, BatchAt.rows), word(batch, BatchAt.done)
     for n in range(rows if first == 0 else 0):
         why = _MessageRow(batch, n).refusal(batch)
         if why is not BatchRefusal.NONE:
@@ -212,23 +197,23 @@ def lay_out(batch: int) -> int:
         row = _queue_row(batch, topic, queue_id)
         if row < 0:
             return NEW_QUEUE
-        if _get(_get(batch, BatchAt.stamp_at), row) != _get(batch, BatchAt.stamp):
-            _set(_get(batch, BatchAt.stamp_at), row, _get(batch, BatchAt.stamp))
-            _set_int32(_get(batch, BatchAt.touched_at), _get(batch, BatchAt.touched), row)
-            _set(batch, BatchAt.touched, _get(batch, BatchAt.touched) + 1)
+        if word(word(batch, BatchAt.stamp_at), row) != word(batch, BatchAt.stamp):
+            set_word(word(batch, BatchAt.stamp_at), row, word(batch, BatchAt.stamp))
+            set_int32(word(batch, BatchAt.touched_at), word(batch, BatchAt.touched), row)
+            set_word(batch, BatchAt.touched, word(batch, BatchAt.touched) + 1)
         size = _size(batch, row, _MessageRow(batch, n))
-        _set_int32(_get(batch, BatchAt.queue_at), n, row)
-        _set(_get(batch, BatchAt.size_at), n, size)
-        _set(_get(batch, BatchAt.place_at), n, _get(batch, BatchAt.size))
-        _set(batch, BatchAt.size, _get(batch, BatchAt.size) + size)
-        _set(batch, BatchAt.done, n + 1)
+        set_int32(word(batch, BatchAt.queue_at), n, row)
+        set_word(word(batch, BatchAt.size_at), n, size)
+        set_word(word(batch, BatchAt.place_at), n, word(batch, BatchAt.size))
+        set_word(batch, BatchAt.size, word(batch, BatchAt.size) + size)
+        set_word(batch, BatchAt.done, n + 1)
     return LAID_OUT
 
 
 def _born(batch: int, row: int, store_timestamp: int) -> int:
-    at = _get(batch, BatchAt.born_at)
-    is_given = at and _bit(_get(batch, BatchAt.born_valid_at), _get(batch, BatchAt.born_first_bit) + row)
-    return _get(at, row) if is_given else store_timestamp
+    at = word(batch, BatchAt.born_at)
+    is_given = at and _bit(word(batch, BatchAt.born_valid_at), word(batch, BatchAt.born_first_bit) + row)
+    return word(at, row) if is_given else store_timestamp
 
 
 def write_records(batch: int, first: int, last: int, store_timestamp: int, physical_offset: int, buffer: int) -> int:
@@ -238,39 +223,39 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
     many bytes were written, or CHANGED: a text is not as long any more as it was measured, or outside its data.
     """
     at = buffer
-    tail = ctypes.string_at(_get(batch, BatchAt.tail_at), _get(batch, BatchAt.tail_size))
+    tail = ctypes.string_at(word(batch, BatchAt.tail_at), word(batch, BatchAt.tail_size))
     store_host_size = len(tail) - AFTER_STORE_HOST.size
     tries, prepared = AFTER_STORE_HOST.unpack_from(tail, store_host_size)
-    born_host = ctypes.string_at(_get(batch, BatchAt.born_host_at), _get(batch, BatchAt.born_host_size))
-    flags, sys_flags = _get(batch, BatchAt.flag_at), _get(batch, BatchAt.sys_flag_at)
+    born_host = ctypes.string_at(word(batch, BatchAt.born_host_at), word(batch, BatchAt.born_host_size))
+    flags, sys_flags = word(batch, BatchAt.flag_at), word(batch, BatchAt.sys_flag_at)
     for n in range(first, last):
-        row, message = _int32(_get(batch, BatchAt.queue_at), n), _MessageRow(batch, n)
-        if not message.is_inside or _size(batch, row, message) != _get(_get(batch, BatchAt.size_at), n):
+        row, message = int32_at(word(batch, BatchAt.queue_at), n), _MessageRow(batch, n)
+        if not message.is_inside or _size(batch, row, message) != word(word(batch, BatchAt.size_at), n):
             return CHANGED
         assert message.body is not None
-        number = _get(_get(batch, BatchAt.next_at), row)
-        _set(_get(batch, BatchAt.next_at), row, number + 1)
-        _set(_get(batch, BatchAt.number_at), n, number)
-        _set(_get(batch, BatchAt.place_at), n, physical_offset + at - buffer)
+        number = word(word(batch, BatchAt.next_at), row)
+        set_word(word(batch, BatchAt.next_at), row, number + 1)
+        set_word(word(batch, BatchAt.number_at), n, number)
+        set_word(word(batch, BatchAt.place_at), n, physical_offset + at - buffer)
         data = encode_record(
             Record(
                 topic=_name(batch, row),
                 body=message.body,
                 properties=message.properties,
-                queue_id=_int32(_get(batch, BatchAt.id_at), row),
-                flag=_int32(flags, n) if flags else 0,
+                queue_id=int32_at(word(batch, BatchAt.id_at), row),
+                flag=int32_at(flags, n) if flags else 0,
                 queue_offset=number,
                 physical_offset=physical_offset + at - buffer,
-                sys_flag=_int32(sys_flags, n) if sys_flags else _get(batch, BatchAt.sys_flag),
+                sys_flag=int32_at(sys_flags, n) if sys_flags else word(batch, BatchAt.sys_flag),
                 born_timestamp=_born(batch, n, store_timestamp),
                 born_host=Host.decode(born_host),
                 store_timestamp=store_timestamp,
                 store_host=Host.decode(tail[:store_host_size]),
                 reconsume_times=tries,
                 prepared_transaction_offset=prepared,
-                magic=_int32(_get(batch, BatchAt.magic_at), row),
+                magic=int32_at(word(batch, BatchAt.magic_at), row),
             ),
-            bool(_get(batch, BatchAt.append_crc)),
+            bool(word(batch, BatchAt.append_crc)),
         )
         ctypes.memmove(at, data, len(data))
         at += len(data)
@@ -279,12 +264,12 @@ def write_records(batch: int, first: int, last: int, store_timestamp: int, physi
 
 def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int:
     """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
-    value = _hash_of(ctypes.string_at(begin, size), queue_id, _get(batch, BatchAt.factor))
-    ctypes.c_uint64.from_address(_get(batch, BatchAt.hash_at) + WORD_SIZE * row).value = value
-    table = _get(batch, BatchAt.table_at)
+    value = _hash_of(ctypes.string_at(begin, size), queue_id, word(batch, BatchAt.factor))
+    ctypes.c_uint64.from_address(word(batch, BatchAt.hash_at) + WORD_SIZE * row).value = value
+    table = word(batch, BatchAt.table_at)
     for place in _places(batch, value):
-        if not _int32(table, place):
-            _set_int32(table, place, row + 1)
+        if not int32_at(table, place):
+            set_int32(table, place, row + 1)
             return 0
     return 0
 

@@ -43,10 +43,7 @@ from reput.kernels.layouts.lookup import (
     pack_answer,
     pack_needed,
 )
-
-
-def _word(vector: int, place: int) -> int:
-    return int(ctypes.c_int64.from_address(vector + 8 * place).value)
+from reput.kernels.reference.memory import set_word, word, word_address
 
 
 def _bytes(address: int, size: int) -> bytes:
@@ -58,26 +55,26 @@ def _number(address: int, size: int) -> int:
 
 
 def _has_changed(vector: int) -> bool:
-    confirmed, frontier = _word(vector, WatchAt.confirmed_at), _word(vector, WatchAt.frontier_at)
-    generation = _word(vector, WatchAt.generation_at)
+    confirmed, frontier = word(vector, WatchAt.confirmed_at), word(vector, WatchAt.frontier_at)
+    generation = word(vector, WatchAt.generation_at)
     return bool(
-        (confirmed and _word(confirmed, 0) > _word(vector, WatchAt.confirmed))
-        or (frontier and _word(frontier, 0) > _word(vector, WatchAt.frontier))
-        or (generation and _word(generation, 0) != _word(vector, WatchAt.generation))
+        (confirmed and word(confirmed, 0) > word(vector, WatchAt.confirmed))
+        or (frontier and word(frontier, 0) > word(vector, WatchAt.frontier))
+        or (generation and word(generation, 0) != word(vector, WatchAt.generation))
     )
 
 
 def _file(table: int, number: int) -> int:
-    place = number - _word(table, FileTableAt.first)
-    return _word(table, FIRST_FILE + place) if 0 <= place < _word(table, FileTableAt.count) else -1
+    place = number - word(table, FileTableAt.first)
+    return word(table, FIRST_FILE + place) if 0 <= place < word(table, FileTableAt.count) else -1
 
 
 def _take(buffer: int, places: list[tuple[int, int]]) -> int:
     """Put places into an answer buffer; return the answer that names them."""
-    free, count = _word(buffer, AnswersAt.free), PLACE_WORDS * len(places)
-    words = (ctypes.c_int64 * count).from_address(buffer + 8 * free)
-    words[:] = [word for place in places for word in place]
-    ctypes.c_int64.from_address(buffer + 8 * AnswersAt.free).value = free + count
+    free, count = word(buffer, AnswersAt.free), PLACE_WORDS * len(places)
+    words = (ctypes.c_int64 * count).from_address(word_address(buffer, free))
+    words[:] = [value for place in places for value in place]
+    set_word(buffer, AnswersAt.free, free + count)
     return pack_answer(free, len(places))
 
 
@@ -86,44 +83,44 @@ def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, buf
 
     Returns the answer of `pack_answer` for at least one message, or ASK or BUFFER_FULL.
     """
-    begin, end = _word(queue, QueueAt.window_begin), _word(queue, QueueAt.window_end)
+    begin, end = word(queue, QueueAt.window_begin), word(queue, QueueAt.window_end)
     if not begin <= offset < end or not 0 < max_messages <= MOST_MESSAGES or _has_changed(queue):
         return ASK
-    most = min(max_messages, _word(queue, QueueAt.most_messages))
+    most = min(max_messages, word(queue, QueueAt.most_messages))
     reach = min(most, end - offset)
-    if _word(buffer, AnswersAt.free) + PLACE_WORDS * reach > _word(buffer, AnswersAt.end):
+    if word(buffer, AnswersAt.free) + PLACE_WORDS * reach > word(buffer, AnswersAt.end):
         return BUFFER_FULL
-    stop_bytes = min(max(max_bytes, MIN_PULL_BYTES), _word(queue, QueueAt.stop_bytes))
-    most_bytes = min(stop_bytes, _word(queue, QueueAt.most_bytes))
+    stop_bytes = min(max(max_bytes, MIN_PULL_BYTES), word(queue, QueueAt.stop_bytes))
+    most_bytes = min(stop_bytes, word(queue, QueueAt.most_bytes))
     places: list[tuple[int, int]] = []
     total = 0
     for number in range(offset, offset + reach):
-        at = _word(queue, QueueAt.entries_at) + (number - begin) * ENTRY_SIZE
+        at = word(queue, QueueAt.entries_at) + (number - begin) * ENTRY_SIZE
         physical, size, _ = ENTRY.struct.unpack(_bytes(at, ENTRY_SIZE))
         if places and (total >= stop_bytes or total + size > most_bytes):
             return _take(buffer, places)
         # Blank entries and expired records, too, are for the pull that knows all cases.
-        if physical < _word(queue, QueueAt.records_begin) or size < MIN_RECORD_SIZE:
+        if physical < word(queue, QueueAt.records_begin) or size < MIN_RECORD_SIZE:
             return ASK
-        if physical + size > _word(queue, QueueAt.records_end):
+        if physical + size > word(queue, QueueAt.records_end):
             return ASK
         places.append((physical, size))
         total += size
     is_cut = len(places) < most and offset + len(places) == end and total < stop_bytes
-    return ASK if not places or (is_cut and not _word(queue, QueueAt.is_last)) else _take(buffer, places)
+    return ASK if not places or (is_cut and not word(queue, QueueAt.is_last)) else _take(buffer, places)
 
 
 def _store_time(queue: int, offset: int) -> int:
-    number, place = divmod(offset, _word(queue, QueueAt.file_entries))
-    entries = _file(_word(queue, QueueAt.files_at), number)
+    number, place = divmod(offset, word(queue, QueueAt.file_entries))
+    entries = _file(word(queue, QueueAt.files_at), number)
     if entries <= 0:
         return -1 if entries else pack_needed(number, True)
     physical, size, _ = ENTRY.struct.unpack(_bytes(entries + place * ENTRY_SIZE, ENTRY_SIZE))
     if physical < 0 or is_blank(physical, size):
         return -1
-    file_size = _word(queue, WatchAt.log_file_size)
+    file_size = word(queue, WatchAt.log_file_size)
     number, position = divmod(physical, file_size)
-    log = _file(_word(queue, WatchAt.log_at), number)
+    log = _file(word(queue, WatchAt.log_at), number)
     if log <= 0:
         return -1 if log else pack_needed(number, False)
     if position + MIN_RECORD_SIZE > file_size:
@@ -142,7 +139,7 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
     """
     if _has_changed(queue):
         return ASK
-    low, high = _word(queue, QueueAt.first), _word(queue, QueueAt.end)
+    low, high = word(queue, QueueAt.first), word(queue, QueueAt.end)
     end = high
     while low < high:
         middle = probe = (low + high) // 2
@@ -165,13 +162,13 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
     if there are older messages. Or returns ASK (for a key that is not ASCII, too) or BUFFER_FULL; or NEEDS_FILE or
     below: map the file of the log that `needed_file` gives, and call again.
     """
-    index = _word(topic, KeyTopicAt.index_at)
+    index = word(topic, KeyTopicAt.index_at)
     if _has_changed(index) or not 0 < max_messages <= MOST_MESSAGES or not name.isascii():
         return ASK
-    file_size, places = _word(index, WatchAt.log_file_size), dict[int, int]()
-    below = min(_word(index, IndexAt.below), _word(index, WatchAt.log_end))
-    topic_bytes = _bytes(topic + 8 * TOPIC_BYTES, _word(topic, KeyTopicAt.size))
-    files = [_word(index, FIRST_INDEX_FILE + n) for n in range(_word(index, IndexAt.count))]
+    file_size, places = word(index, WatchAt.log_file_size), dict[int, int]()
+    below = min(word(index, IndexAt.below), word(index, WatchAt.log_end))
+    topic_bytes = _bytes(word_address(topic, TOPIC_BYTES), word(topic, KeyTopicAt.size))
+    files = [word(index, FIRST_INDEX_FILE + n) for n in range(word(index, IndexAt.count))]
     headers = [Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE))) for file in files]
     if any(header.begin_timestamp < 0 or header.end_timestamp < 0 for header in headers):
         return ASK
@@ -180,7 +177,7 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
             if physical is None:
                 return ASK
             number, position = divmod(physical, file_size)
-            if not 0 <= physical < below or (log := _file(_word(index, WatchAt.log_at), number)) < 0:
+            if not 0 <= physical < below or (log := _file(word(index, WatchAt.log_at), number)) < 0:
                 continue
             if log == 0:
                 return pack_needed(number, False)
@@ -190,7 +187,7 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
                 continue
             if len(places) == max_messages:
                 return _take(buffer, list(places.items())) + 1
-            if len(places) == (_word(buffer, AnswersAt.end) - _word(buffer, AnswersAt.free)) // PLACE_WORDS:
+            if len(places) == (word(buffer, AnswersAt.end) - word(buffer, AnswersAt.free)) // PLACE_WORDS:
                 return BUFFER_FULL
             places[physical] = size
     return _take(buffer, list(places.items()))
@@ -198,7 +195,7 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
 
 def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int | None]:
     """Yield the log offsets of the messages whose items have a hash, newest first; None for a damaged chain."""
-    slots, count = _word(index, IndexAt.slots), min(header.index_count, _word(index, IndexAt.items) - 1)
+    slots, count = word(index, IndexAt.slots), min(header.index_count, word(index, IndexAt.items) - 1)
     number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
     base = file + HEADER_SIZE + slots * SLOT_SIZE
     while 0 < number <= count:

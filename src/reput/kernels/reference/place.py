@@ -6,21 +6,14 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from reput.formats.layout import INT64_MAX, INT64_MIN, WORD_SIZE
+from reput.formats.layout import INT64_MAX, INT64_MIN
 from reput.formats.log import properties as props
 from reput.formats.log.record import AFTER_STORE_HOST, HOST_V4_SIZE, MAGIC_V2, Host, Record, encode_record
 from reput.kernels.layouts.place import NO_ROOM, NOT_PLACED, OWN_HOST, TOPIC_LAYOUT, EndAt, MessageAt, TopicAt
+from reput.kernels.reference.memory import set_word, word
 
 _BAD_TEXT = (props.NAME_END + props.PROPERTY_END).decode()
 _BAD_KEY = _BAD_TEXT + props.KEY_SEPARATOR.decode()
-
-
-def _get(record: int, place: int) -> int:
-    return int(ctypes.c_int64.from_address(record + WORD_SIZE * place).value)
-
-
-def _set(record: int, place: int, value: int) -> None:
-    ctypes.c_int64.from_address(record + WORD_SIZE * place).value = value
 
 
 def _property(name: bytes, text: object, bad: str) -> bytes:
@@ -61,8 +54,8 @@ def _number(given: object, least: int, most: int) -> int:
 
 def _hosts(end: int, born_host: int) -> tuple[Host, Host, int, int]:
     """Return born host and store host, and the tries and prepared offset of all messages."""
-    tail = ctypes.string_at(_get(end, EndAt.tail_at), _get(end, EndAt.tail_size))
-    host = ctypes.string_at(_get(end, EndAt.born_host_at), _get(end, EndAt.born_host_size))
+    tail = ctypes.string_at(word(end, EndAt.tail_at), word(end, EndAt.tail_size))
+    host = ctypes.string_at(word(end, EndAt.born_host_at), word(end, EndAt.born_host_size))
     if born_host != OWN_HOST:
         host = born_host.to_bytes(HOST_V4_SIZE, "big", signed=True)
     store_host_size = len(tail) - AFTER_STORE_HOST.size
@@ -71,11 +64,11 @@ def _hosts(end: int, born_host: int) -> tuple[Host, Host, int, int]:
 
 
 def _move_end(end: int, offset: int, now: int) -> None:
-    _set(end, EndAt.last_ms, now)
-    _set(end, EndAt.offset, offset)
-    for published_at in (_get(end, EndAt.wrote_at), _get(end, EndAt.confirmed_at)):
+    set_word(end, EndAt.last_ms, now)
+    set_word(end, EndAt.offset, offset)
+    for published_at in (word(end, EndAt.wrote_at), word(end, EndAt.confirmed_at)):
         if published_at:
-            _set(published_at, 0, offset)
+            set_word(published_at, 0, offset)
 
 
 class _Parts(NamedTuple):
@@ -91,22 +84,22 @@ class _Parts(NamedTuple):
 def _look(end: int, topic: int, values: Sequence[object]) -> _Parts | None:
     """Check queue id, flag, born timestamp, body, tags, keys, unique key and properties; None for the general way."""
     queue_id, flag, born, body, tags, keys, unique_key, properties = values
-    if type(body) is not bytes or len(body) > _get(end, EndAt.max_body):
+    if type(body) is not bytes or len(body) > word(end, EndAt.max_body):
         return None
     try:
-        queue = _number(queue_id, 0, _get(topic, TopicAt.queues) - 1)
+        queue = _number(queue_id, 0, word(topic, TopicAt.queues) - 1)
         own_flag = _number(flag, -(1 << 31), (1 << 31) - 1)
         own_born = None if born is None else _number(born, INT64_MIN + 1, INT64_MAX)
         data = _properties(tags, keys, unique_key, properties)
     except ValueError:
         return None
-    is_known = _get(_get(topic, TopicAt.numbers_at), queue) >= 0
+    is_known = word(word(topic, TopicAt.numbers_at), queue) >= 0
     return _Parts(queue, own_flag, own_born, body, data) if is_known else None
 
 
 def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, offset: int, now: int) -> bytes:
     own_host, store_host, tries, prepared = _hosts(end, born_host)
-    magic, size = _get(topic, TopicAt.magic), _get(topic, TopicAt.part_size)
+    magic, size = word(topic, TopicAt.magic), word(topic, TopicAt.part_size)
     return encode_record(
         Record(
             topic=ctypes.string_at(topic + TOPIC_LAYOUT.size, size)[2 if magic == MAGIC_V2 else 1 :],
@@ -116,7 +109,7 @@ def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, of
             flag=parts.flag,
             queue_offset=number,
             physical_offset=offset,
-            sys_flag=_get(end, EndAt.sys_flag),
+            sys_flag=word(end, EndAt.sys_flag),
             born_timestamp=now if parts.born is None else parts.born,
             born_host=own_host,
             store_timestamp=now,
@@ -131,9 +124,9 @@ def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, of
 def _store(end: int, records: bytes, now_ns: int, now: int) -> None:
     """Put records, for which there is room, at the log's end."""
     if now_ns // 1_000_000 < now:
-        _set(end, EndAt.steps_back, _get(end, EndAt.steps_back) + 1)
-    offset = _get(end, EndAt.offset)
-    ctypes.memmove(_get(end, EndAt.memory_at) + offset, records, len(records))
+        set_word(end, EndAt.steps_back, word(end, EndAt.steps_back) + 1)
+    offset = word(end, EndAt.offset)
+    ctypes.memmove(word(end, EndAt.memory_at) + offset, records, len(records))
     _move_end(end, offset + len(records), now)
 
 
@@ -160,17 +153,17 @@ def place_record(
     what nearly all messages have, so that a put of any kind must look at it.
     """
     values = (queue_id, flag, born, body, tags, keys, unique_key, properties)
-    parts, offset = _look(end, topic, values), _get(end, EndAt.offset)
+    parts, offset = _look(end, topic, values), word(end, EndAt.offset)
     if parts is None:
         return None
-    number = _get(_get(topic, TopicAt.numbers_at), parts.queue_id)
-    now = max(now_ns // 1_000_000, _get(end, EndAt.last_ms))
+    number = word(word(topic, TopicAt.numbers_at), parts.queue_id)
+    now = max(now_ns // 1_000_000, word(end, EndAt.last_ms))
     record = _record(end, topic, born_host, parts, number, offset, now)
-    if offset + len(record) > _get(end, EndAt.room_end):
+    if offset + len(record) > word(end, EndAt.room_end):
         return None
     _store(end, record, now_ns, now)
-    _set(_get(topic, TopicAt.numbers_at), parts.queue_id, number + 1)
-    model = ctypes.cast(_get(end, EndAt.answer_at), ctypes.py_object).value
+    set_word(word(topic, TopicAt.numbers_at), parts.queue_id, number + 1)
+    model = ctypes.cast(word(end, EndAt.answer_at), ctypes.py_object).value
     return cast("tuple[Any, ...]", type(model)._make((model[0], offset, len(record), number, now, *model[5:])))
 
 
@@ -190,7 +183,7 @@ def place_message(
     end: int, fields: int, topics: dict[str, int], message: Any, queue_id: object, now_ns: int
 ) -> tuple[Any, ...] | None:
     """Do what `place_record` does with the values of a message; `fields` and `topics` are those of `place_messages`."""
-    kind = ctypes.cast(_get(fields, MessageAt.class_at), ctypes.py_object).value
+    kind = ctypes.cast(word(fields, MessageAt.class_at), ctypes.py_object).value
     topic = topics.get(message.topic) if _is_ordinary(message, kind) and type(message.topic) is str else None
     if topic is None:
         return None
@@ -212,11 +205,11 @@ def place_messages(
     Returns: the bytes of the records; NOT_PLACED if nothing was written because a put of any kind must look at the
     list; if there is no room in memory, NO_ROOM less the bytes.
     """
-    kind = ctypes.cast(_get(fields, MessageAt.class_at), ctypes.py_object).value
+    kind = ctypes.cast(word(fields, MessageAt.class_at), ctypes.py_object).value
     if type(messages) is not list or (type(queue_ids) is list and len(queue_ids) != len(messages)):
         return NOT_PLACED
     ids = queue_ids if type(queue_ids) is list else [queue_ids] * len(messages)
-    now, offset = max(now_ns // 1_000_000, _get(end, EndAt.last_ms)), _get(end, EndAt.offset)
+    now, offset = max(now_ns // 1_000_000, word(end, EndAt.last_ms)), word(end, EndAt.offset)
     following: dict[tuple[int, int], int] = {}
     records, answers = b"", []
     for message, queue_id in zip(messages, ids, strict=True):
@@ -227,17 +220,17 @@ def place_messages(
         if parts is None:
             return NOT_PLACED
         queue = topic, parts.queue_id
-        number = following.get(queue, _get(_get(topic, TopicAt.numbers_at), parts.queue_id))
+        number = following.get(queue, word(word(topic, TopicAt.numbers_at), parts.queue_id))
         following[queue] = number + 1
         record = _record(end, topic, OWN_HOST, parts, number, offset + len(records), now)
         answers.append((offset + len(records), len(record), number))
         records += record
-    if offset + len(records) > _get(end, EndAt.room_end):
+    if offset + len(records) > word(end, EndAt.room_end):
         return NO_ROOM - len(records)
     _store(end, records, now_ns, now)
     for (topic, queue_id), number in following.items():
-        _set(_get(topic, TopicAt.numbers_at), queue_id, number)
+        set_word(word(topic, TopicAt.numbers_at), queue_id, number)
     for row, answer in enumerate(answers):
         for column, value in enumerate(answer):
-            _set(results, column * len(messages) + row, value)
+            set_word(results, column * len(messages) + row, value)
     return len(records)

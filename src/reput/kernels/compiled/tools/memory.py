@@ -20,6 +20,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from reput.formats.layout import WORD_SIZE
 from reput.formats.log.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
 from reput.kernels.compiled.tools.jit import kernel
 
@@ -98,9 +99,21 @@ publish_64 = intrinsic(_publish_64)
 
 
 @kernel
+def word_address(record, place):
+    """Return the address of a field of a record, by the number of its word, or of value `place` of an int64 array."""
+    return record + WORD_SIZE * place
+
+
+@kernel
 def word(record, place):
     """Return a field of a record, by the number of its word, or number `place` of the int64 values at an address."""
-    return np.int64(load_le64(record + 8 * place))
+    return np.int64(load_le64(word_address(record, place)))
+
+
+@kernel
+def set_word(record, place, value):
+    """Set a field of a record, by the number of its word, or number `place` of the int64 values at an address."""
+    store_64(word_address(record, place), value)
 
 
 @kernel

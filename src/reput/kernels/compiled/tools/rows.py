@@ -13,7 +13,7 @@ import numpy as np
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.compiled.tools.hashing import java_hash_at
 from reput.kernels.compiled.tools.jit import kernel
-from reput.kernels.compiled.tools.memory import address_of, byte_at, int32_at, load_le64, word
+from reput.kernels.compiled.tools.memory import address_of, byte_at, int32_at, load_le64, word, word_address
 from reput.kernels.layouts.columns import QueueTableAt, StateAt
 
 _SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC_UTF8, dtype=np.uint8)
@@ -55,7 +55,7 @@ def probe(hash_table, mask, keys, place, key):
     `hash_table` is the table's address, `keys` that of each row's key (uint64).
     """
     row = int32_at(hash_table, np.int64(place)) - 1
-    while row >= 0 and load_le64(keys + 8 * row) != key:
+    while row >= 0 and load_le64(word_address(keys, row)) != key:
         place = place + np.uint64(1) & mask
         row = int32_at(hash_table, np.int64(place)) - 1
     return row, place
