@@ -23,7 +23,7 @@ import reput
 from broker.remoting import Client, bodies, pull_fields, send_fields, wait_until
 from reput.broker import server
 from reput.broker.handlers import members
-from reput.broker.services import holds, syncs
+from reput.broker.services import holds, syncs, waiting
 from reput.broker.state import committed, configuration, locks, state
 from reput.broker.wire import connection
 from reput.files import fs
@@ -123,11 +123,11 @@ def test_held_pulls_are_bounded(broker: reput.RunningBroker, client: Client, mon
 
 def test_held_bytes_are_bounded(broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests of held pulls have a bound in bytes: a pull that passes it is answered at once."""
-    monkeypatch.setattr(holds, "MAX_HELD_BYTES", 50_000)
-    waiting = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 30_000}
-    client.send(R.PULL_MESSAGE, **pull_fields("orders", **waiting))
-    assert client.pull("orders", 1, **waiting, subscription="A" * 60_000).code == C.PULL_NOT_FOUND
-    assert client.pull("orders", 1, **waiting, subscription="A" * 70_000).code == C.SUBSCRIPTION_PARSE_FAILED
+    monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 50_000)
+    held = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 30_000}
+    client.send(R.PULL_MESSAGE, **pull_fields("orders", **held))
+    assert client.pull("orders", 1, **held, subscription="A" * 60_000).code == C.PULL_NOT_FOUND
+    assert client.pull("orders", 1, **held, subscription="A" * 70_000).code == C.SUBSCRIPTION_PARSE_FAILED
     assert len(broker._broker.holds) == 1
 
 

@@ -16,7 +16,7 @@ from reput.broker import pytest_plugin, server
 from reput.broker.handlers import members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
-from reput.broker.services import holds, leases, polls, syncs, transactions
+from reput.broker.services import holds, leases, polls, syncs, transactions, waiting
 from reput.broker.state import committed, configuration, consumers, locks, request_modes, state, statistics
 from reput.broker.wire import client_calls, connection, listener, pages, requests
 from reput.formats.wire.codes import RequestCode
@@ -84,9 +84,9 @@ def test_the_page_names_the_limits() -> None:
         size(connection._HIGH_WATER),
         size(connection.MAX_OUTPUT),
         size(server.MAX_ALL_OUTPUT),
-        f"{holds.MAX_HELD:,}, and {size(holds.MAX_HELD_BYTES)} of requests",
-        f"{holds.MAX_SUSPEND_MS // 1000} s",
-        f"{polls.MAX_POLLS:,}, and {size(holds.MAX_HELD_BYTES)} of requests",
+        f"{holds.MAX_HELD:,}, and {size(waiting.MAX_WAITING_BYTES)} of requests",
+        f"{waiting.MAX_WAIT_MS // 1000} s",
+        f"{polls.MAX_POLLS:,}, and {size(waiting.MAX_WAITING_BYTES)} of requests",
         f"{polls.MAX_LINE:,}",
         f"{polls.MAX_WATCHED:,}",
         f"{leases.MAX_LEASED:,}",

@@ -207,7 +207,7 @@ async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int) -> Pop
 
     if not tried():
         key = PollKey(ask.group, ask.topic, ask.queue_id, True, ask.is_orderly)
-        if not broker.polls.wait(Poll(key, tried, give_up, call, 0), wait_ms):
+        if not broker.polls.wait(Poll(call, 0, key, tried, give_up), wait_ms):
             refuse_call(Code.TOO_MANY_REQUESTS, "polling full")
     try:
         return await popped

@@ -161,7 +161,7 @@ def _wait(
         request.answer(nothing(ResponseCode.POLLING_TIMEOUT))
 
     key = PollKey(ask.group, ask.topic, ask.queue_id, takes, ask.is_orderly)
-    poll = Poll(key, tried, give_up, request.connection, request.size)
+    poll = Poll(request.connection, request.size, key, tried, give_up)
     if not broker.polls.wait(poll, wait_ms):
         return nothing(ResponseCode.POLLING_FULL)
     request.is_held = True

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from reput.broker.services.waiting import WaitingRequest, WaitingRequests
+
 if TYPE_CHECKING:
     from reput.broker.state.known_headers import PullHeader
     from reput.broker.state.state import BrokerState
@@ -20,11 +22,8 @@ if TYPE_CHECKING:
     from reput.broker.wire.requests import Request
     from reput.store.read.arrivals import Waiter
 
-MAX_SUSPEND_MS: Final = 60_000
 MAX_HELD: Final = 100_000
 """The most pulls that are held; more are answered at once."""
-MAX_HELD_BYTES: Final = 256 << 20
-"""The most bytes of requests of held pulls; pulls above them are answered at once."""
 
 
 class PullRequest(NamedTuple):
@@ -36,14 +35,12 @@ class PullRequest(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Hold:
-    """A pull that is held."""
+class Hold(WaitingRequest):
+    """A pull that is held; `again` answers it."""
 
     pull: PullRequest
     again: Callable[[], Answer]
-    size: int
     waiter: Waiter | None = None
-    timer: asyncio.TimerHandle | None = None
 
 
 class Holds:
@@ -51,26 +48,18 @@ class Holds:
 
     def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop) -> None:
         self._state = state
-        self._loop = loop
-        self._held: dict[Hold, None] = {}
-        self._held_bytes = 0
-        # By connection: thousands of clients may go at once.
-        self._of_connection: dict[object, dict[Hold, None]] = {}
+        self._held = WaitingRequests[Hold](loop, self._answer)
 
     def __len__(self) -> int:
         return len(self._held)
 
     def hold(self, pull: PullRequest, again: Callable[[], Answer]) -> bool:
         """Hold a pull, until `again` answers it; return False if there are too many."""
-        size, header = pull.request.size, pull.header
-        if len(self._held) >= MAX_HELD or self._held_bytes + size > MAX_HELD_BYTES:
+        request, header = pull.request, pull.header
+        hold = Hold(request.connection, request.size, pull, again)
+        if not self._held.add(hold, MAX_HELD, header.suspend_ms):
             return False
-        hold = Hold(pull, again, size)
-        pull.request.is_held = True
-        self._held[hold] = None
-        self._of_connection.setdefault(pull.request.connection, {})[hold] = None
-        self._held_bytes += size
-        hold.timer = self._loop.call_later(min(header.suspend_ms, MAX_SUSPEND_MS) / 1000, self._answer, hold)
+        request.is_held = True
         # The store looks again after it has noted the waiter, so no arrival is lost in between.
         hold.waiter = self._state.store.on_arrival(
             header.topic, header.queue_id, pull.offset, lambda: self._state.soon(self._answer, hold)
@@ -82,24 +71,15 @@ class Holds:
             self._state.guarded(hold.pull.request, hold.again)
 
     def _forget(self, hold: Hold) -> bool:
-        if hold not in self._held:
+        if not self._held.remove(hold):
             return False
-        del self._held[hold]
-        connection = hold.pull.request.connection
-        own = self._of_connection[connection]
-        del own[hold]
-        if not own:
-            del self._of_connection[connection]
-        self._held_bytes -= hold.size
-        if hold.timer is not None:
-            hold.timer.cancel()
         if hold.waiter is not None:
             self._state.store.stop_waiting(hold.waiter)
         return True
 
     def forget_connection(self, connection: object) -> None:
         """Drop the pulls of a connection that is gone."""
-        for hold in list(self._of_connection.get(connection, ())):
+        for hold in self._held.of_owner(connection):
             self._forget(hold)
 
     def answer_pulls_of_topic(self, topic: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.services.holds import MAX_HELD_BYTES, MAX_SUSPEND_MS
+from reput.broker.services.waiting import WaitingRequest, WaitingRequests
 
 if TYPE_CHECKING:
     from reput.broker.state.state import BrokerState
@@ -43,19 +43,15 @@ class PollKey(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Poll:
+class Poll(WaitingRequest):
     """A request that waits.
 
     `attempt` tries again, and returns True if it has answered; `give_up` answers that there is nothing. Neither raises.
-    `owner` is the connection that it came from, `size` its bytes.
     """
 
     key: PollKey
     attempt: Callable[[], bool]
     give_up: Callable[[], None]
-    owner: object
-    size: int
-    timer: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -86,13 +82,11 @@ class Polls:
         self._loop = loop
         self._queues_of = queues_of
         self._lines: dict[PollKey, _PollLine] = {}
-        self._count = 0
-        self._bytes = 0
+        self._polls = WaitingRequests[Poll](loop, self._end)
         self._watched = 0
-        self._of_owner: dict[object, dict[Poll, None]] = {}
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._polls)
 
     def in_line(self, key: PollKey) -> int:
         """Return the number of requests of a key that wait."""
@@ -106,19 +100,16 @@ class Polls:
         """
         line = self._lines.get(poll.key)
         is_full = line is not None and len(line.polls) >= MAX_LINE
-        if is_full or self._count >= MAX_POLLS or self._bytes + poll.size > MAX_HELD_BYTES:
+        if is_full or not self._polls.add(poll, MAX_POLLS, wait_ms):
             return False
         if line is None:
             line = self._lines[poll.key] = _PollLine()
             if not self._watch(poll.key, line):
+                self._polls.remove(poll)
                 self._drop_line(poll.key, line)
                 return False
             self._call(poll.key)
         line.polls[poll] = None
-        self._count += 1
-        self._bytes += poll.size
-        self._of_owner.setdefault(poll.owner, {})[poll] = None
-        poll.timer = self._loop.call_later(min(wait_ms, MAX_SUSPEND_MS) / 1000, self._end, poll)
         return True
 
     def wake(self, group: str, topic: str) -> None:
@@ -128,7 +119,7 @@ class Polls:
 
     def forget(self, owner: object) -> None:
         """Drop the requests of a connection that is gone."""
-        for poll in list(self._of_owner.get(owner, ())):
+        for poll in self._polls.of_owner(owner):
             self._remove(poll)
 
     def answer_topic(self, topic: str) -> None:
@@ -151,18 +142,10 @@ class Polls:
             poll.give_up()
 
     def _remove(self, poll: Poll) -> bool:
-        line = self._lines.get(poll.key)
-        if line is None or poll not in line.polls:
+        if not self._polls.remove(poll):
             return False
+        line = self._lines[poll.key]
         del line.polls[poll]
-        self._count -= 1
-        self._bytes -= poll.size
-        own = self._of_owner[poll.owner]
-        del own[poll]
-        if not own:
-            del self._of_owner[poll.owner]
-        if poll.timer is not None:
-            poll.timer.cancel()
         if not line.polls:
             self._drop_line(poll.key, line)
         return True
