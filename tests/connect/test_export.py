@@ -20,6 +20,7 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.connect import export as exports
+from reput.connect.export_range import export_range, own_folder
 from reput.connect.scan import log_scan as scan
 from reput.errors import ConfigError, DataLossError
 from reput.files import fs
@@ -55,7 +56,7 @@ def test_an_export_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Stopped in the middle it goes on with the ranges that are missing; done ranges are not written again."""
     monkeypatch.setattr(exports, "_RANGE_BYTES", 200_000)
     store, out = golden.shared("basic"), tmp_path / "out"
-    real, left = exports.export_range, [4]
+    real, left = export_range, [4]
 
     def stopping(*arguments: Any) -> Any:
         if not left[0]:
@@ -152,13 +153,13 @@ def test_a_plan_or_a_marker_that_is_none(tmp_path: Path) -> None:
     _, (store,) = grown(tmp_path, (90,))
     out = tmp_path / "out"
     first = reput.export(store, out, **LOOP)
-    begin = min(path.name for path in exports.own_folder(out).iterdir())
+    begin = min(path.name for path in own_folder(out).iterdir())
     for data in ("", "[]", "{}", '{"begin": 0, "end": 1, "messages": 1, "bytes": 1, "files": 3}'):
-        (exports.own_folder(out) / begin).write_text(data)
+        (own_folder(out) / begin).write_text(data)
         again = reput.export(store, out, **LOOP)
         assert (again.ranges, again.messages + again.messages_before) == (1, first.messages) == (1, len(exported(out)))
     for data in ("", "[]", "{}", '{"columns": [], "topics": [], "mark": [1], "ranges": []}'):
-        (exports.own_folder(out) / "plan.json").write_text(data)
+        (own_folder(out) / "plan.json").write_text(data)
         with pytest.raises(ConfigError, match=r"plan\.json: this is not the plan of an export"):
             reput.export(store, out, **LOOP)
 
@@ -213,7 +214,7 @@ def test_an_export_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     _, (first, second) = grown(tmp_path, (90, 77))
     out = tmp_path / "out"
     reput.export(first, out, **LOOP)
-    own, before = exports.own_folder(out), out / "_reput"
+    own, before = own_folder(out), out / "_reput"
     assert own == tmp_path / "_out.reput"
     own.rename(before)
     report = reput.export(second, out, **LOOP)
@@ -232,7 +233,7 @@ def test_an_export_without_its_plan_is_refused(tmp_path: Path) -> None:
     out.rename(moved)
     with pytest.raises(ConfigError, match="has topics of an export, whose plan is not there"):
         reput.export(store, moved, **LOOP)
-    exports.own_folder(out).rename(exports.own_folder(moved))
+    own_folder(out).rename(own_folder(moved))
     report = reput.export(store, moved, **LOOP)
     assert (report.messages, report.messages_before) == (0, 90)
 

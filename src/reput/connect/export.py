@@ -22,25 +22,27 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
 from reput.connect.cut.asked import NamedQueue, how_to_bring_back_missing, missing_names
 from reput.connect.cut.cuts import LogCut, log_cuts
 from reput.connect.cut.snapshot import Snapshot, take_snapshot
+from reput.connect.export_range import (
+    JSON_LIMIT,
+    TOPIC_PREFIX,
+    RangeDone,
+    export_range,
+    marker_path,
+    own_folder,
+    read_marker,
+)
 from reput.connect.options.options import ReadOptions, local_path, read_options
 from reput.connect.options.schemas import BodyForm
 from reput.connect.options.selection import selection_of
-from reput.connect.scan.log_scan import ScanJob, read_log
-from reput.connect.scan.read_report import Seen
+from reput.connect.scan.log_scan import ScanJob
 from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
 from reput.files import fs
 from reput.formats import paths
@@ -52,16 +54,7 @@ from reput.store.disk.layout import StoreLayout, find_store
 
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
-_TOPIC = "topic="
-_BODY = "body"
 _RANGE_BYTES = 128 << 20
-_JSON_LIMIT = 64 << 20
-_HELD_BYTES = 128 << 20
-_EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC)
-_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
-_LONGEST_NAME = 255
-_US_PER_DAY = 86_400_000_000
-_NO_TIME_US = 100_000_000 * _US_PER_DAY
 
 
 @dataclass(slots=True)
@@ -100,22 +93,6 @@ class ExportReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         return {**asdict(self), "gaps": [{**asdict(gap), "size": gap.size} for gap in self.gaps]}
-
-
-@dataclass(frozen=True)
-class RangeDone:
-    """A range's marker: its files relative to the export's folder, the number of their messages, and its gaps.
-
-    `gaps`: for each gap its log offsets and why it is one. `undecoded`: messages whose body cannot be decoded.
-    """
-
-    begin: int
-    end: int
-    messages: int
-    bytes: int
-    files: tuple[str, ...]
-    gaps: tuple[tuple[int, int, str], ...] = ()
-    undecoded: int = 0
 
 
 def export_store(
@@ -162,7 +139,7 @@ def export_store(
         messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
     )  # fmt: skip
     for done in before:
-        report.gaps += _gaps(snapshot, done, str(_marker(target, done.begin)))
+        report.gaps += _gaps(snapshot, done, str(marker_path(target, done.begin)))
     if report.gaps:
         report.notes.append(
             f"gaps that an earlier run skipped ({len(report.gaps)}) are not read again: if the log has been "
@@ -361,7 +338,7 @@ def _saved_plan(target: Path) -> _PlanFile | None:
         ConfigError: The file is no plan.
     """
     for path in (own_folder(target) / _PLAN, target / _OWN_BEFORE / _PLAN):
-        data = fs.read_bytes(path, _JSON_LIMIT)
+        data = fs.read_bytes(path, JSON_LIMIT)
         if data is not None:
             return _read_plan(path, data)
     return None
@@ -379,7 +356,7 @@ class _Plan:
         self.mark: tuple[int, int] | None = None
         if saved is not None:
             self._take_over(saved, snapshot)
-        elif any(entry.name.startswith(_TOPIC) for entry in fs.list_dir(target)):
+        elif any(entry.name.startswith(TOPIC_PREFIX) for entry in fs.list_dir(target)):
             raise ConfigError(
                 f"{target}: has topics of an export, whose plan is not there ({self.path}). Give a new folder; if the "
                 "export was moved, move the plan's folder as well, under the export's new name"
@@ -442,33 +419,13 @@ class _Plan:
         """Return the ranges that are done, and those that are not."""
         done, missing = [], []
         for cut in self.cuts:
-            data = fs.read_bytes(_marker(self.target, cut.begin), _JSON_LIMIT)
-            marker = _range_done(data) if data is not None else None
+            marker = read_marker(self.target, cut.begin)
             if marker is None or marker.end != cut.end:
                 # A damaged marker counts as none: the range is exported again.
                 missing.append(cut)
             else:
                 done.append(marker)
         return done, missing
-
-
-def _range_done(data: bytes) -> RangeDone | None:
-    """Parse a marker; None if it is damaged."""
-    try:
-        marker = RangeDone(**json.loads(data))
-        gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in marker.gaps)
-        return replace(marker, end=int(marker.end), messages=int(marker.messages), files=tuple(marker.files), gaps=gaps)
-    except (TypeError, ValueError):
-        return None
-
-
-def _marker(target: Path, begin: int) -> Path:
-    return own_folder(target) / f"{begin:020d}.json"
-
-
-def own_folder(target: Path) -> Path:
-    """Return the folder of an export's plan and markers."""
-    return target.with_name(f"_{target.name}.reput")
 
 
 def _move_own_folder(target: Path) -> None:
@@ -491,101 +448,3 @@ def _move_own_folder(target: Path) -> None:
             f"{before}: cannot be moved to {now}, the new folder of plan and markers: {error}. Move it there yourself"
         ) from error
     fs.sync_path(target)
-
-
-def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
-    """Export one range of the log, as a task.
-
-    Raises:
-        DamagedLogError: bytes of the range are no record.
-    """
-    files = _Files(Path(target), cut.begin)
-    messages, undecoded, seen = 0, 0, Seen()
-    for batch in read_log(job, cut, seen):
-        messages += batch.num_rows
-        undecoded += batch.column(_BODY).null_count if _BODY in batch.schema.names else 0
-        for topic, day, rows in _parts(batch):
-            files.add(topic, day, rows)
-    files.flush()
-    gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in seen.lost)
-    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps, undecoded)
-    fs.write_whole(_marker(Path(target), cut.begin), json.dumps(asdict(done)).encode())
-    return done
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """Yield a batch's rows by topic and day, without the topic."""
-    topics = batch.column("topic").dictionary_encode()
-    stored = batch.column("storeTimestamp")
-    days = np.asarray(pc.fill_null(stored.cast(pa.int64()), _NO_TIME_US)) // _US_PER_DAY
-    part = np.asarray(topics.indices).astype(np.int64) << 32 | (days & 0xFFFFFFFF)
-    rest = batch.drop_columns(["topic"])
-    found = np.unique(part)
-    for value in found.tolist():
-        number = value & 0xFFFFFFFF
-        rows = rest if len(found) == 1 else rest.filter(pc.equal(pa.array(part), value))
-        yield topics.dictionary[value >> 32].as_py(), _day(number), rows
-
-
-def _day(number: int) -> str:
-    if number == _NO_TIME_US // _US_PER_DAY:
-        # Hive and Spark read this as null: the message has a store time that no calendar has.
-        return "__HIVE_DEFAULT_PARTITION__"
-    days = number - (1 << 32) if number >= 1 << 31 else number
-    return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
-
-
-def _escaped(name: str) -> str:
-    """Return a value as Hive writes it in a folder's name; letters outside ASCII stay, as Spark expects."""
-    return "".join(f"%{ord(letter):02X}" if letter < " " or letter in _ESCAPED else letter for letter in name)
-
-
-def _topic_folder(topic: str) -> str:
-    """Return the folder of a topic.
-
-    Raises:
-        ConfigError: the name would be too long for a file system.
-    """
-    name = f"{_TOPIC}{_escaped(topic)}"
-    if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
-        raise ConfigError(
-            f"topic {topic[:40]}...: the folder topic=... would have a name of more than {_LONGEST_NAME} bytes. Export "
-            'the other topics by their names (-t), and read this one with format("rocketmq")'
-        )
-    return name
-
-
-class _Files:
-    """Files of a range: rows are held until they are many, then each part is written whole."""
-
-    def __init__(self, target: Path, begin: int) -> None:
-        self.target = target
-        self.begin = begin
-        self.names: list[str] = []
-        self.bytes = 0
-        self._held: dict[tuple[str, str], list[pa.RecordBatch]] = {}
-        self._held_bytes = 0
-        self._round = 0
-
-    def add(self, topic: str, day: str, rows: pa.RecordBatch) -> None:
-        """Add rows of one topic and day."""
-        self._held.setdefault((topic, day), []).append(rows)
-        self._held_bytes += rows.nbytes
-        if self._held_bytes >= _HELD_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the rows that are held."""
-        suffix = f"-{self._round}" if self._round else ""
-        for (topic, day), rows in self._held.items():
-            folder = Path(_topic_folder(topic)) / f"day={day}"
-            name = folder / f"{self.begin:020d}{suffix}.parquet"
-            sink = pa.BufferOutputStream()
-            pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd")
-            data = sink.getvalue()
-            fs.make_dirs(self.target / folder)
-            fs.write_whole(self.target / name, memoryview(data).tobytes())
-            self.names.append(str(name))
-            self.bytes += len(data)
-        self._held, self._held_bytes = {}, 0
-        self._round += 1

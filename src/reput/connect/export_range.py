@@ -1,0 +1,172 @@
+"""A range of an export: its Parquet files by topic and day, its marker, and the task that writes both.
+
+`reput.connect.export` describes the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from reput.connect.cut.cuts import LogCut
+from reput.connect.scan.log_scan import ScanJob, read_log
+from reput.connect.scan.read_report import Seen
+from reput.errors import ConfigError
+from reput.files import fs
+
+TOPIC_PREFIX = "topic="
+"""The beginning of the name of a topic's folder."""
+JSON_LIMIT = 64 << 20
+"""The most bytes of a plan or a marker that are read."""
+_HELD_BYTES = 128 << 20
+_EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
+_LONGEST_NAME = 255
+_US_PER_DAY = 86_400_000_000
+_NO_TIME_US = 100_000_000 * _US_PER_DAY
+_BODY = "body"
+
+
+@dataclass(frozen=True)
+class RangeDone:
+    """A range's marker: its files relative to the export's folder, the number of their messages, and its gaps.
+
+    `gaps`: for each gap its log offsets and why it is one. `undecoded`: messages whose body cannot be decoded.
+    """
+
+    begin: int
+    end: int
+    messages: int
+    bytes: int
+    files: tuple[str, ...]
+    gaps: tuple[tuple[int, int, str], ...] = ()
+    undecoded: int = 0
+
+
+def own_folder(target: Path) -> Path:
+    """Return the folder of an export's plan and markers."""
+    return target.with_name(f"_{target.name}.reput")
+
+
+def marker_path(target: Path, begin: int) -> Path:
+    """Return the marker of the range that begins at a log offset."""
+    return own_folder(target) / f"{begin:020d}.json"
+
+
+def read_marker(target: Path, begin: int) -> RangeDone | None:
+    """Return the marker of the range that begins at a log offset; None if there is none, or it is damaged."""
+    data = fs.read_bytes(marker_path(target, begin), JSON_LIMIT)
+    try:
+        marker = RangeDone(**json.loads(data)) if data is not None else None
+        if marker is None:
+            return None
+        gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in marker.gaps)
+        return replace(marker, end=int(marker.end), messages=int(marker.messages), files=tuple(marker.files), gaps=gaps)
+    except (TypeError, ValueError):
+        return None
+
+
+def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
+    """Export one range of the log, as a task.
+
+    Raises:
+        DamagedLogError: bytes of the range are no record.
+    """
+    files = _Files(Path(target), cut.begin)
+    messages, undecoded, seen = 0, 0, Seen()
+    for batch in read_log(job, cut, seen):
+        messages += batch.num_rows
+        undecoded += batch.column(_BODY).null_count if _BODY in batch.schema.names else 0
+        for topic, day, rows in _parts(batch):
+            files.add(topic, day, rows)
+    files.flush()
+    gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in seen.lost)
+    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps, undecoded)
+    fs.write_whole(marker_path(Path(target), cut.begin), json.dumps(asdict(done)).encode())
+    return done
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """Yield a batch's rows by topic and day, without the topic."""
+    topics = batch.column("topic").dictionary_encode()
+    stored = batch.column("storeTimestamp")
+    days = np.asarray(pc.fill_null(stored.cast(pa.int64()), _NO_TIME_US)) // _US_PER_DAY
+    part = np.asarray(topics.indices).astype(np.int64) << 32 | (days & 0xFFFFFFFF)
+    rest = batch.drop_columns(["topic"])
+    found = np.unique(part)
+    for value in found.tolist():
+        number = value & 0xFFFFFFFF
+        rows = rest if len(found) == 1 else rest.filter(pc.equal(pa.array(part), value))
+        yield topics.dictionary[value >> 32].as_py(), _day(number), rows
+
+
+def _day(number: int) -> str:
+    if number == _NO_TIME_US // _US_PER_DAY:
+        # Hive and Spark read this as null: the message has a store time that no calendar has.
+        return "__HIVE_DEFAULT_PARTITION__"
+    days = number - (1 << 32) if number >= 1 << 31 else number
+    return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
+
+
+def _escaped(name: str) -> str:
+    """Return a value as Hive writes it in a folder's name; letters outside ASCII stay, as Spark expects."""
+    return "".join(f"%{ord(letter):02X}" if letter < " " or letter in _ESCAPED else letter for letter in name)
+
+
+def _topic_folder(topic: str) -> str:
+    """Return the folder of a topic.
+
+    Raises:
+        ConfigError: the name would be too long for a file system.
+    """
+    name = f"{TOPIC_PREFIX}{_escaped(topic)}"
+    if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+        raise ConfigError(
+            f"topic {topic[:40]}...: the folder topic=... would have a name of more than {_LONGEST_NAME} bytes. Export "
+            'the other topics by their names (-t), and read this one with format("rocketmq")'
+        )
+    return name
+
+
+class _Files:
+    """Files of a range: rows are held until they are many, then each part is written whole."""
+
+    def __init__(self, target: Path, begin: int) -> None:
+        self.target = target
+        self.begin = begin
+        self.names: list[str] = []
+        self.bytes = 0
+        self._held: dict[tuple[str, str], list[pa.RecordBatch]] = {}
+        self._held_bytes = 0
+        self._round = 0
+
+    def add(self, topic: str, day: str, rows: pa.RecordBatch) -> None:
+        """Add rows of one topic and day."""
+        self._held.setdefault((topic, day), []).append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= _HELD_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows that are held."""
+        suffix = f"-{self._round}" if self._round else ""
+        for (topic, day), rows in self._held.items():
+            folder = Path(_topic_folder(topic)) / f"day={day}"
+            name = folder / f"{self.begin:020d}{suffix}.parquet"
+            sink = pa.BufferOutputStream()
+            pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd")
+            data = sink.getvalue()
+            fs.make_dirs(self.target / folder)
+            fs.write_whole(self.target / name, memoryview(data).tobytes())
+            self.names.append(str(name))
+            self.bytes += len(data)
+        self._held, self._held_bytes = {}, 0
+        self._round += 1
