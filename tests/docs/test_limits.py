@@ -54,7 +54,7 @@ VALUES = {
     "maps of ext files": (ext._MOST_MAPS, 1024),
     "maps of IndexFiles": (search._MOST_MAPS, 256),
     "maps of log files": (maps._MOST_MAPS, 64),
-    "cache of a RocksDB": (database._CACHE_BYTES, 64 * MIB),
+    "cache of a RocksDB": (database.CACHE_BYTES, 64 * MIB),
     "line of `reput put`": (lines._LINE_MAX, 64 * MIB),
     "range of the log for one task": (plan.MAX_SPLIT_MB * MIB, 1024 * MIB),
     "memory of Spark's driver and executors": (int(session.DRIVER_MEMORY.removesuffix("m")) * MIB, 512 * MIB),

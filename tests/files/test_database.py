@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.errors import DamagedStoreError, NewerDatabaseError, ReputError
-from reput.files.database import REBUILD_QUEUES, DatabaseOwner, copy_database
+from reput.files.database import REBUILD_QUEUES
+from reput.files.database_owner import DatabaseOwner, copy_database
 from reput.files.fs import owner_of
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.files.database import DatabaseOwner, DatabaseReader
+from reput.files.database import DatabaseReader
+from reput.files.database_owner import DatabaseOwner
 from reput.files.rocksdb_table import TableFile, grouped
 from reput.formats.database import rocksdb_table as fmt
 from reput.formats.queue import rocksdb_consume_queue as rocksdb_fmt

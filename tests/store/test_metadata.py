@@ -18,7 +18,7 @@ from reput.cli.info import info
 from reput.cli.progress.command import progress
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, NewerDatabaseError, StoreLockedError
-from reput.files.database import DatabaseOwner
+from reput.files.database_owner import DatabaseOwner
 from reput.files.fs import owner_of
 from reput.formats.config import metadata_v1, metadata_v2
 from reput.formats.config.consumer_offset import ConsumerOffsets, encode
@@ -119,7 +119,7 @@ def test_a_live_broker(store: Path) -> None:
     """A database that another process has open is read as far as that has flushed, without a trace; changes wait."""
     place = database(store)
     code = (
-        "import sys; from pathlib import Path; from reput.files.database import DatabaseOwner; "
+        "import sys; from pathlib import Path; from reput.files.database_owner import DatabaseOwner; "
         "from reput.files.fs import owner_of; place = Path(sys.argv[1]); "
         "owner = DatabaseOwner(place, ['default'], Path(sys.argv[2]), owner_of(place)); print('open', flush=True); "
         "sys.stdin.read(); owner.close()"

@@ -382,7 +382,7 @@ def test_check_was_silent_about_a_damaged_config_database(name: str, table: Tabl
 
 def test_check_names_values_that_are_not_the_brokers(tmp_path: Path) -> None:
     """Garbage in values is damage with their number: a broker does not start with it."""
-    from reput.files.database import DatabaseOwner
+    from reput.files.database_owner import DatabaseOwner
     from reput.files.fs import owner_of
 
     store = golden.unpack("config-v1", tmp_path)

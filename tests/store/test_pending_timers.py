@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.files import fs
-from reput.files.database import DatabaseOwner
+from reput.files.database_owner import DatabaseOwner
 from reput.formats import paths
 from reput.formats.pending import timer_log, timer_wheel
 from reput.formats.pending.timer_checkpoint import TimerCheckpoint

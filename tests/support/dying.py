@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import reput
-from reput.files.database import DatabaseOwner
+from reput.files.database_owner import DatabaseOwner
 from support import kinds
 from support.switches import config_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import reput
 from reput.config import StoreConfig
 from reput.files import fs
-from reput.files.database import DatabaseOwner
+from reput.files.database_owner import DatabaseOwner
 from reput.formats import paths
 from reput.formats.pending import timer_checkpoint, timer_log, timer_wheel
 from reput.formats.pending.timer_checkpoint import TimerCheckpoint, encode_timer_checkpoint

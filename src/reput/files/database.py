@@ -1,4 +1,4 @@
-"""RocksDB as a store of bytes: one owner writes, readers follow it.
+"""RocksDB as a store of bytes: readers follow the one owner that writes (`reput.files.database_owner`).
 
 A reader never writes to the store's folder: it opens a folder of its own with links, as RocksDB's secondary instance.
 It is first opened strictly, since a secondary ignores missing tables. Iterators of rocksdict end silently at a damaged
@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,8 @@ from reput.errors import (
     ReputError,
     StoreLockedError,
 )
-from reput.files import forks, fs, links
+from reput.files import forks, fs
 from reput.files.closing import Closing
-from reput.files.names import is_database
 from reput.files.scratch import ScratchFolder
 from reput.formats.database import rocksdb_table
 from reput.formats.database.rocksdb_manifest import (
@@ -41,9 +40,9 @@ from reput.formats.database.rocksdb_manifest import (
     never_had_a_table,
     tail_offset,
 )
-from reput.formats.queue.rocksdb_consume_queue import is_database_file
 
-_CACHE_BYTES = 64 << 20
+CACHE_BYTES = 64 << 20
+"""The cache of blocks of an open database."""
 _MEMTABLE_BYTES = 64 << 20
 _TRIES = 20
 _SHADOW_PREFIX = "reput-rocksdb-"
@@ -53,9 +52,9 @@ _REPEATED = re.compile(r"^(Corruption: )+| The file \S.* may be corrupted$")
 """RocksDB's prefix for every error while it reads a MANIFEST, which need not be at fault, and its suffix."""
 _NAME_MOST = 100
 _TABLE = re.compile(r" in (/.*\.sst)")
-_SETTINGS_FILE = "rocksdict-config.json"
+SETTINGS_FILE = "rocksdict-config.json"
+"""A file that rocksdict writes beside RocksDB's."""
 _OWN_LOGS = ("LOG", "LOG.old")
-_NOT_COPIED = ("LOCK", "LOG")
 _started_in: list[int] = []
 """The process that first opened a RocksDB; it may be a parent of this one."""
 
@@ -145,7 +144,7 @@ def refuse_in_fork(folder: Path) -> None:
         )
 
 
-def _began(user: object) -> None:
+def began(user: object) -> None:
     """Note the process that opened a database.
 
     A forked child never closes its copy. Closing it would wait for the parent's threads, or write.
@@ -246,7 +245,7 @@ class DatabaseReader(Closing):
         self._is_logged = is_logged
         self._optional = tuple(optional)
         self._remedy = remedy
-        _began(self)
+        began(self)
         self._shadow = ScratchFolder(_SHADOW_PREFIX)
         self._links = self._shadow.path / "db"
         fs.make_dirs(self._links)
@@ -342,20 +341,20 @@ class DatabaseReader(Closing):
         with errors_named(self.folder, "open", self._remedy):
             # A cache of its own: RocksDB identifies blocks by the original name of their table, so a copy of a
             # database would get answers from the blocks of its original.
-            cache = rocksdict.Cache(_CACHE_BYTES)
+            cache = rocksdict.Cache(CACHE_BYTES)
             strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
-            rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
+            rocksdict.Rdict(str(self._links), options_of(cache), families_of(families, cache), strict).close()
             follow = rocksdict.AccessType.secondary(str(self._shadow.path / "own"))
-            return rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), follow)
+            return rocksdict.Rdict(str(self._links), options_of(cache), families_of(families, cache), follow)
 
     def _present(self) -> set[str]:
         names = {entry.name for entry in fs.list_dir(self.folder) if not entry.is_dir}
-        return names - {_SETTINGS_FILE, *_OWN_LOGS}
+        return names - {SETTINGS_FILE, *_OWN_LOGS}
 
     def _link(self) -> set[str]:
         """Link the files that the database has now into our folder; return their names."""
         present = self._present()
-        shown = {entry.name for entry in fs.list_dir(self._links)} - {_SETTINGS_FILE, *_OWN_LOGS}
+        shown = {entry.name for entry in fs.list_dir(self._links)} - {SETTINGS_FILE, *_OWN_LOGS}
         for name in sorted(shown - present):
             fs.remove_file(self._links / name)
         for name in sorted(present - shown):
@@ -397,145 +396,6 @@ class DatabaseReader(Closing):
         forks.released(self)
 
 
-class DatabaseOwner(Closing):
-    """The owner of a database, which writes it; a missing database is created.
-
-    Written data is in the database's own log (WAL) when the call returns, and so survives this process. After `sync` it
-    survives a crash of the system.
-
-    Args:
-        logs: Folder for RocksDB's text logs.
-        remedy: What helps if it is damaged, the last sentence of such an error.
-
-    Raises:
-        StoreLockedError: Another owner has it open for writing.
-        ForkedStoreError: A parent process has opened a RocksDB.
-        AccessError: A file of the database is a link.
-    """
-
-    def __init__(
-        self, folder: Path, families: Sequence[str], logs: Path, owner: fs.Owner, *, remedy: str = REBUILD_QUEUES
-    ) -> None:
-        refuse_in_fork(folder)
-        _began(self)
-        self.folder = folder
-        self._remedy = remedy
-        self._owner = owner
-        fs.make_dirs(folder, owner)
-        # RocksDB opens its files by itself, and follows links.
-        links.refuse_links(*(folder / entry.name for entry in fs.list_dir(folder) if entry.is_link))
-        fs.make_dirs(logs, owner)
-        cache = rocksdict.Cache(_CACHE_BYTES)
-        options = _options(cache, create=True)
-        options.set_db_log_dir(str(logs))
-        options.set_keep_log_file_num(2)
-        names = list(families)
-        with errors_named(folder, "open", remedy):
-            if fs.exists(folder / "CURRENT"):
-                # A writer must open all families.
-                names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options(cache)) if name not in names]
-            self._handle = rocksdict.Rdict(str(folder), options, _families(names, cache))
-        self._logs = logs
-        # At once: if root is killed, the store's owner must be able to continue.
-        self._give_names()
-        self.families = {name: Family(folder, self._handle.get_column_family(name), remedy) for name in names}
-        self._handles = {name: self._handle.get_column_family_handle(name) for name in names}
-
-    def batch(self) -> Batch:
-        """Return a batch of changes that become visible together."""
-        return Batch(self._handles)
-
-    def write(self, batch: Batch) -> None:
-        """Apply a batch."""
-        with errors_named(self.folder, "write", self._remedy):
-            self._handle.write(batch.changes)
-
-    def ingest(self, family: str, tables: Sequence[str]) -> None:
-        """Add tables (`reput.files.rocksdb_table`) whose keys are in no other of them; they are moved, not copied."""
-        if not tables:
-            return
-        options = rocksdict.IngestExternalFileOptions()
-        options.set_move_files(True)
-        with errors_named(self.folder, "take in tables", self._remedy):
-            self.families[family].handle.ingest_external_file(list(tables), options)
-        self._give_names()
-
-    def compact(self, family: str) -> None:
-        """Free the space of deleted entries."""
-        with errors_named(self.folder, "compact", self._remedy):
-            self.families[family].handle.compact_range(None, None)
-        self._give_names()
-
-    def count(self) -> int:
-        """Return the number of entries in the tables of all families, as the tables say it."""
-        with errors_named(self.folder, "read", self._remedy):
-            return sum(int(table["num_entries"]) for table in self._handle.live_files())
-
-    def flush(self) -> None:
-        """Write all that is in memory into tables."""
-        with errors_named(self.folder, "flush", self._remedy):
-            for family in self.families.values():
-                family.handle.flush()
-        self._give_names()
-
-    def sync(self) -> None:
-        """Make all that was written durable."""
-        with errors_named(self.folder, "sync", self._remedy):
-            self._handle.flush_wal(True)
-
-    def close(self) -> None:
-        """Flush and close, so that the next owner has nothing to recover."""
-        try:
-            self.flush()
-        finally:
-            for family in self.families.values():
-                family.handle.close()
-            # A batch that a caller still holds must not keep the database open.
-            self._handles.clear()
-            self._handle.close()
-            forks.released(self)
-            fs.remove_file(self.folder / _SETTINGS_FILE)
-            for entry in fs.list_dir(self.folder):
-                if not entry.is_dir:
-                    fs.give_to(self.folder / entry.name, self._owner)
-            fs.give_tree(self._logs, self._owner)
-
-    def _give_names(self) -> None:
-        """Give the files that RocksDB has created so far to the store's owner."""
-        # The folder may also hold folders of queue files, which are not RocksDB's.
-        fs.give_tree(self.folder, self._owner, deep=False)
-        fs.give_tree(self._logs, self._owner)
-
-
-class Batch:
-    """Changes to several families, applied at once."""
-
-    def __init__(self, handles: dict[str, Any]) -> None:
-        self.changes: Any = rocksdict.WriteBatch(raw_mode=True)
-        self._handles = handles
-
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        """Set a value."""
-        self.changes.put(key, value, self._handles[family])
-
-    def put_all(self, family: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-        """Set many values."""
-        put, handle = self.changes.put, self._handles[family]
-        for key, value in zip(keys, values, strict=True):
-            put(key, value, handle)
-
-    def delete(self, family: str, key: bytes) -> None:
-        """Remove a key."""
-        self.changes.delete(key, self._handles[family])
-
-    def delete_range(self, family: str, begin: bytes, end: bytes) -> None:
-        """Remove all keys in [begin, end)."""
-        self.changes.delete_range(begin, end, self._handles[family])
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-
 def family_names(folder: Path, remedy: str = REBUILD_QUEUES) -> list[str]:
     """Return the names of the column families of a database; nothing is left in its folder.
 
@@ -543,39 +403,16 @@ def family_names(folder: Path, remedy: str = REBUILD_QUEUES) -> list[str]:
         DamagedStoreError: They cannot be read.
     """
     with errors_named(folder, "list the column families", remedy):
-        return list(rocksdict.Rdict.list_cf(str(folder), _options(rocksdict.Cache(0))))
+        return list(rocksdict.Rdict.list_cf(str(folder), options_of(rocksdict.Cache(0))))
 
 
-def write_table(path: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
-    """Write keys and values, which ascend, into a table that a database can take in (`DatabaseOwner.ingest`)."""
-    with errors_named(path, "write a table"):
-        writer = rocksdict.SstFileWriter(_options(rocksdict.Cache(0)))
-        writer.open(path)
-        for key, value in rows:
-            writer[key] = value
-        writer.finish()
+def families_of(names: Sequence[str], cache: Any) -> dict[str, Any]:
+    """Return the options of each family, with a cache of blocks."""
+    return {name: options_of(cache) for name in names}
 
 
-def copy_database(source: Path, target: Path, owner: fs.Owner) -> None:
-    """Make a copy of a database, which nobody has open; a folder without one gives an empty folder.
-
-    Tables, which never change, are shared, the rest is copied.
-    """
-    fs.make_dirs(target, owner)
-    for entry in fs.list_dir(source) if is_database(source) else ():
-        if entry.is_dir or not is_database_file(entry.name) or entry.name in _NOT_COPIED:
-            continue
-        if entry.name.endswith(".sst"):
-            fs.link(source / entry.name, target / entry.name)
-        else:
-            fs.copy_file(source / entry.name, target / entry.name, owner)
-
-
-def _families(names: Sequence[str], cache: Any) -> dict[str, Any]:
-    return {name: _options(cache) for name in names}
-
-
-def _options(cache: Any, create: bool = False) -> Any:
+def options_of(cache: Any, create: bool = False) -> Any:
+    """Return the options of a database with a cache of blocks; `create` makes what is missing."""
     table = rocksdict.BlockBasedOptions()
     table.set_format_version(rocksdb_table.FORMAT_VERSION)
     table.set_block_size(rocksdb_table.BLOCK_SIZE)

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import StoreLockedError
-from reput.files import database, fs, locks
+from reput.files import database, database_owner, fs, locks
 from reput.files import names as folder_names
-from reput.files.database import DatabaseOwner, DatabaseReader, Family
+from reput.files.database import DatabaseReader, Family
+from reput.files.database_owner import DatabaseOwner
 from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue import queue_kinds
@@ -426,7 +427,7 @@ class RocksdbKind:
 
     def copy_to(self, folder: Path, owner: fs.Owner) -> None:
         """Make a copy of the database, which nobody has open."""
-        database.copy_database(self.folder, folder, owner)
+        database_owner.copy_database(self.folder, folder, owner)
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:  # noqa: ARG002 - as QueueKind has it
         """Remove the entries of records at or above log offset `end`, and lower the restart point.

@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.files import fs
-from reput.files.database import Batch
+from reput.files.database_owner import Batch
 from reput.formats import paths
 from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.formats.queue.consume_queue import PRE_BLANK, Entry, QueueKey

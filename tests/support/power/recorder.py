@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pytest
 
-from reput.files import database, fs, locks, owners, watermarks
+from reput.files import database_owner, fs, locks, owners, watermarks
 from support.power.disk import SECTOR, Disk, read_tree
 from support.power.journal import ROOT, Known, Link, Rename, Resize, Sync, SyncAll, Unlink, Write
 
@@ -76,22 +76,22 @@ class Recorder:
             self._patch.setattr(module, "secrets", self)
         self._patch.setattr(fs, "shutil", trees)
         self._patch.setattr(fs, "_LIBC", _Library(self))
-        true_sync = database.DatabaseOwner.sync
+        true_sync = database_owner.DatabaseOwner.sync
 
-        def sync(owner: database.DatabaseOwner) -> None:
+        def sync(owner: database_owner.DatabaseOwner) -> None:
             true_sync(owner)
             self._database_synced(owner.folder)
 
-        true_init = database.DatabaseOwner.__init__
+        true_init = database_owner.DatabaseOwner.__init__
 
         def init(
-            owner: database.DatabaseOwner, folder: Path, families: Any, logs: Path, *more: Any, **named: Any
+            owner: database_owner.DatabaseOwner, folder: Path, families: Any, logs: Path, *more: Any, **named: Any
         ) -> None:
             self._databases |= {inside for one in (folder, logs) if (inside := self._inside(one)) is not None}
             true_init(owner, folder, families, logs, *more, **named)
 
-        self._patch.setattr(database.DatabaseOwner, "sync", sync)
-        self._patch.setattr(database.DatabaseOwner, "__init__", init)
+        self._patch.setattr(database_owner.DatabaseOwner, "sync", sync)
+        self._patch.setattr(database_owner.DatabaseOwner, "__init__", init)
         return self
 
     def __exit__(

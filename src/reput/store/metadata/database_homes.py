@@ -23,7 +23,7 @@ from reput.store.metadata.v1 import REMEDY, V1Databases
 from reput.store.metadata.v2 import TABLE_IDS
 
 if TYPE_CHECKING:
-    from reput.files.database import Batch, DatabaseOwner
+    from reput.files.database_owner import Batch, DatabaseOwner
 
 
 class OpenDatabases:
@@ -44,7 +44,7 @@ class OpenDatabases:
             StoreLockedError: another process has it open.
             ReputError: it cannot be opened.
         """
-        from reput.files.database import DatabaseOwner
+        from reput.files.database_owner import DatabaseOwner
 
         if place not in self._open:
             there = next(folder for folder in (place, *place.parents) if fs.exists(folder))

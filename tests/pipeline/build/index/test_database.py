@@ -15,7 +15,8 @@ from reput.cli.main import run
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.files.database import DatabaseOwner, DatabaseReader
+from reput.files.database import DatabaseReader
+from reput.files.database_owner import DatabaseOwner
 from reput.formats import paths
 from reput.formats.index import index_database as fmt
 from reput.formats.own import files as own

@@ -23,7 +23,8 @@ from typing import ClassVar, NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.files.database import DatabaseOwner, DatabaseReader, family_names, write_table
+from reput.files.database import DatabaseReader, family_names
+from reput.files.database_owner import DatabaseOwner, write_table
 from reput.files.names import is_database
 from reput.formats import paths
 from reput.formats.index import index_database as fmt

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from reput.files import fs
-from reput.files.database import Batch, DatabaseOwner
+from reput.files.database_owner import Batch, DatabaseOwner
 from reput.formats.own import files as own
 from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.formats.queue.consume_queue import BLANKS_AT_ONCE, LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
