@@ -33,8 +33,6 @@ from machine import say
 from report import Report, Section, draw_ratios, plot
 from workload import REPOSITORY
 
-from peer import peer
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -74,8 +72,7 @@ COUNTED = (
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    if reason := peer.available():
-        say(reason)
+    if runs.lacks_peer():
         return 2
     parts = os.environ.get("PARTS", " ".join(PARTS)).split()
     if unknown := set(parts) - set(PARTS):

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import asked
 import machine
 import psutil
+import runs
 from lines import Line, keep
 from machine import say
 from report import Report, Section, draw_ratios, plot
@@ -40,7 +41,6 @@ from served import TOPICS, java_words, load_words, measured, reput_side, rocketm
 
 from broker.clients.brokers import Serving, make_topics
 from broker.remoting import Client, pull_fields
-from peer import peer
 from reput.formats.wire.codes import RequestCode
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ COUNTED = (
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    for program in ("broker", "client"):
-        if reason := peer.available(program):
-            say(reason)
-            return 2
+    if runs.lacks_peer("broker", "client"):
+        return 2
     rounds = asked.rounds()
     lines: dict[str, Line] = {}
     with asked.work_folder("broker") as work:

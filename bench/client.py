@@ -25,13 +25,13 @@ from pathlib import Path
 
 import asked
 import machine
+import runs
 from lines import Line, keep
 from machine import say
 from report import Report, Section, draw_ratios, plot
 from served import TOPICS, java_words, load_words, measured, reput_side, rocketmq_side
 
 from broker.clients.brokers import make_topics
-from peer import peer
 
 SETTINGS = ("QUICK", "SECONDS", "CONSUMED", "PEER_HEAP")
 SIDES = {"RocketMQ": rocketmq_side, "reput serve": reput_side}
@@ -47,10 +47,8 @@ COUNTED = (
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    for program in ("broker", "client"):
-        if reason := peer.available(program):
-            say(reason)
-            return 2
+    if runs.lacks_peer("broker", "client"):
+        return 2
     rounds = asked.rounds()
     lines: dict[str, dict[str, Line]] = {side: {} for side in SIDES}
     with asked.work_folder("client") as work:

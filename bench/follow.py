@@ -132,8 +132,7 @@ def window(workload: Workload) -> tuple[int, int]:
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    if reason := runs.unavailable():
-        say(reason)
+    if runs.lacks_peer():
         return 2
     sizes, heap = Sizes.of_environment(), machine.peer_heap()
     with asked.work_folder("follow") as work:

@@ -125,8 +125,7 @@ def ours(command: str, *words: Any) -> dict[str, Any]:
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    if reason := peer.available():
-        say(reason)
+    if runs.lacks_peer():
         return 2
     with asked.work_folder("queues") as work:
         bench = Bench(work)

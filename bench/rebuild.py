@@ -44,8 +44,7 @@ WARM_UP = Case(messages=20_000, queues=QUEUES)
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    if reason := runs.unavailable():
-        say(reason)
+    if runs.lacks_peer():
         return 2
     sizes = sorted(millions("SIZES", "0.2" if asked.is_quick() else "1 4 16"))
     many = millions("MANY_QUEUES", "4" if max(sizes) >= 4_000_000 else "")

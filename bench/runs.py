@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from machine import say
 from workload import REPOSITORY, Workload
 
 from peer import peer
@@ -24,9 +25,13 @@ class RunError(Exception):
     """A run failed; the text holds its standard error."""
 
 
-def unavailable() -> str | None:
-    """Why the peer cannot run here, or None if it can."""
-    return peer.available()
+def lacks_peer(*programs: str) -> bool:
+    """Print why a program of the peer cannot run here, by default that of the store; False if all can."""
+    reasons = map(peer.available, programs or ("store",))
+    reason = next((reason for reason in reasons if reason is not None), None)
+    if reason is not None:
+        say(reason)
+    return reason is not None
 
 
 def peer_rebuild(workload: Workload, heap: str) -> dict[str, Any]:

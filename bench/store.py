@@ -272,8 +272,7 @@ def show_line(line: Line) -> None:
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    if reason := peer.available():
-        say(reason)
+    if runs.lacks_peer():
         return 2
     sizes = Sizes.of_environment()
     with asked.work_folder("store") as work:

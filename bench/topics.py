@@ -300,10 +300,8 @@ def assignments(settings: dict[str, str]) -> list[str]:
 
 def main() -> int:
     """Measure, print, save; exit status 2 where a peer cannot run."""
-    for program in ("store", "broker", "kafka"):
-        if reason := peer.available(program):
-            say(reason)
-            return 2
+    if runs.lacks_peer("store", "broker", "kafka"):
+        return 2
     quick, rounds = asked.is_quick(), asked.rounds()
     parts = os.environ.get("PARTS", "stores brokers many").split()
     ms, warm_up_ms = (round(asked.amount(*given) * 1000) for given in (("SECONDS", 1.5, 0.5), ("WARM_UP", 3, 1)))
