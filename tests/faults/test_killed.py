@@ -19,6 +19,7 @@ from reput.formats.own import files as own
 from reput.store.disk.layout import find_store
 from reput.store.owner import swap
 from support import stores
+from support.determined import determined
 from support.faults import DONE, KILLED
 from support.search import calls
 
@@ -65,7 +66,8 @@ def open_next(victim: Victim, how: int) -> None:
     if how == 0 and (layout.reput / own.LOCK_NAME).exists():
         swap.finish_swap(layout)
         assert stores.indexes(victim.store) in (victim.old, victim.new)
-    stores.rebuild(victim.store)
+    with determined():
+        stores.rebuild(victim.store)
     assert stores.indexes(victim.store) == victim.new
     assert stores.leftovers(victim.store) == []
 

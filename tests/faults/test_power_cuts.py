@@ -67,6 +67,26 @@ def test_a_lost_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         sweep.sweep("put", tmp_path, most=1000)
 
 
+def test_a_store_of_other_bytes_is_checked_again(tmp_path: Path) -> None:
+    """The sweep checks a store of the same bytes once, and one that differs in a byte again."""
+    store, config = tmp_path / "s", SYNC
+    with reput.MessageStore.open(store, config, create=True) as opened:
+        put(opened, 3, keys="k")
+    with pytest.MonkeyPatch.context() as patch:
+        asked: list[Path] = []
+        true = reput.check
+        patch.setattr(reput, "check", lambda path, **given: asked.append(path) or true(path, **given))
+        assert_sound(store, config)
+        assert_sound(store, config)
+        assert asked == [store]
+    entries = store / paths.CONSUME_QUEUE / "t" / "0" / f"{0:020}"
+    data = bytearray(entries.read_bytes())
+    data[11] ^= 1
+    entries.write_bytes(data)
+    with pytest.raises(AssertionError, match="queue"):
+        assert_sound(store, config)
+
+
 def disk_of(*entries: object) -> Disk:
     """A disk with a file `old` of two sectors, after these entries."""
     disk = Disk({"folder": Folder(), "old": bytes(1024)})
