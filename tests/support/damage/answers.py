@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reput.config import StoreConfig
+    from reput.formats.log.record import Record
 
 _PULL, _KEYS_ASKED, _TAGS_ASKED = 1000, 12, 6
 _COMPRESSED = 1
@@ -131,9 +132,8 @@ class _Asker:
                 return
             offset = result.next_offset
 
-    def _by_key(self, topic: str, key: str) -> list[int]:
-        return [one.physical_offset for one in self._store.query_message(topic, key, 1000)]
+    def _by_key(self, topic: str, key: str) -> list[Record]:
+        return [one.record for one in self._store.query_message(topic, key, 1000)]
 
-    def _by_tag(self, topic: str, queue_id: int, tag: str) -> list[int]:
-        result = self._store.get_message(topic, queue_id, 0, _PULL, filter=tag)
-        return [one.physical_offset for one in result]
+    def _by_tag(self, topic: str, queue_id: int, tag: str) -> list[Record]:
+        return [one.record for one in self._store.get_message(topic, queue_id, 0, _PULL, filter=tag)]

@@ -149,6 +149,13 @@ class Judge:
         """Return True if the answer differs in nothing but the value that is stored in this field alone."""
         before, after = self._whole.answers.get(question), answers.answers.get(question)
         if isinstance(before, Record) and isinstance(after, Record):
-            own = "properties" if place.field.startswith("property") else place.field
-            return before._replace(**{own: None}) == after._replace(**{own: None}) if own in Record._fields else False
+            return _without(place, before) == _without(place, after)
+        if isinstance(before, list) and isinstance(after, list) and question[0] in {"key", "tag"}:
+            return [_without(place, one) for one in before] == [_without(place, one) for one in after]
         return place.kind.startswith("config/consumerOffset.json") and question[0] in {"offset", "progress"}
+
+
+def _without(place: Place, record: Record) -> Record:
+    """Return a record without the value that is stored in this field alone."""
+    own = "properties" if place.field.startswith("property") else place.field
+    return record._replace(**{own: None}) if own in Record._fields else record
