@@ -18,8 +18,8 @@ from reput.pipeline.build.queues.batch_queues import build_batch_queues
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, note_out_of_order, outside_finding
 from reput.pipeline.check.judge import JudgeOfFiles, LackingQueue
+from reput.pipeline.check.queue_file_tasks import Mismatch, file_findings, not_file_findings
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.queues import Mismatch, file_findings, not_file_findings
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job

@@ -6,7 +6,7 @@ import numpy as np
 
 from reput.dispatch.batch import group_by_queue
 from reput.pipeline.check.kinds import checks_of
-from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.queue_file_tasks import Mismatch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.index_sinks import take_indexed

@@ -13,7 +13,7 @@ from reput.log.read.reader import confirmed_damage, file_of, good_record, writte
 from reput.nearest import FEW, some
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
-from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
+from reput.pipeline.check.index_file_tasks import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.report import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check

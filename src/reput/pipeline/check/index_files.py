@@ -12,7 +12,7 @@ from reput.formats.index.index_file import file_size
 from reput.index.files import IndexFileOnDisk, read_header
 from reput.index.kinds import AnyIndex
 from reput.pipeline.check.findings import folder_missing, index_findings, uncovered_findings
-from reput.pipeline.check.index import (
+from reput.pipeline.check.index_file_tasks import (
     IndexFileChecked,
     IndexFileToCheck,
     check_index_file,

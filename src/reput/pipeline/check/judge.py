@@ -20,7 +20,7 @@ from reput.formats.queue.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.nearest import FEW, some
 from reput.pipeline.check.findings import is_unindexed, what_is_there
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
-from reput.pipeline.check.queues import place_in_queue
+from reput.pipeline.check.queue_file_tasks import place_in_queue
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.sink import queue_path
 from reput.queue.compare import Compared

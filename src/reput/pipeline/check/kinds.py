@@ -8,8 +8,8 @@ from typing import Protocol
 from reput.dispatch.batch import QueueBatch
 from reput.formats.queue.queue_kinds import BATCHES, FILE, ROCKSDB
 from reput.pipeline.check.batches import BatchCheck
+from reput.pipeline.check.queue_file_tasks import Mismatch
 from reput.pipeline.check.queue_files import FileCheck
-from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.rocksdb import RocksdbCheck
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job

@@ -16,7 +16,7 @@ from reput.pipeline.build.reorder.stage import reorder_queues
 from reput.pipeline.check.ext import plain
 from reput.pipeline.check.findings import note_out_of_order, note_unused, outside_finding
 from reput.pipeline.check.judge import JudgeOfFiles, LackingQueue
-from reput.pipeline.check.queues import (
+from reput.pipeline.check.queue_file_tasks import (
     Mismatch,
     QueueToCheck,
     check_outside,

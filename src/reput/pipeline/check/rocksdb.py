@@ -13,8 +13,8 @@ from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
 from reput.pipeline.check.findings import note_out_of_order, note_unused, outside_finding
 from reput.pipeline.check.judge import LackingQueue, Place, QueueJudge
+from reput.pipeline.check.queue_file_tasks import Mismatch
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.report import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
