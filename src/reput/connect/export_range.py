@@ -21,6 +21,7 @@ from reput.connect.scan.log_scan import ScanJob, read_log
 from reput.connect.scan.read_report import Seen
 from reput.errors import ConfigError
 from reput.files import fs
+from reput.formats.stored_text import stored_bytes
 
 TOPIC_PREFIX = "topic="
 """The beginning of the name of a topic's folder."""
@@ -128,7 +129,7 @@ def _topic_folder(topic: str) -> str:
         ConfigError: the name would be too long for a file system.
     """
     name = f"{TOPIC_PREFIX}{_escaped(topic)}"
-    if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+    if len(stored_bytes(name)) > _LONGEST_NAME:
         raise ConfigError(
             f"topic {topic[:40]}...: the folder topic=... would have a name of more than {_LONGEST_NAME} bytes. Export "
             'the other topics by their names (-t), and read this one with format("rocketmq")'

@@ -38,6 +38,7 @@ from reput.connect.scan.log_scan import ScanJob
 from reput.connect.scan.record_scan import RecordJob
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import ENTRY_SIZE
+from reput.formats.stored_text import stored_bytes
 from reput.log.read.reader import CLOCK_SLACK_MS, first_records, mean_size
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ class _Planner:
     def _without_restarted(self, plan: ScanPlan) -> ScanPlan:
         """Let tasks that find messages without their queues leave out the old ones of queues that began again."""
         names = self.selection.named_topics
-        topics = None if names is None else [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
+        topics = None if names is None else [stored_bytes(name) for name in sorted(names)]
         restarts = restarts_of(self.queues, topics, MOST_QUEUES)
         if restarts is None:
             self.snapshot.notes.append(

@@ -29,6 +29,7 @@ from reput.formats.queue.consume_queue_ext import (
     is_address,
     offset_of,
 )
+from reput.formats.stored_text import stored_text
 from reput.queue.files import QueueFile, QueueFolder, list_queue_files
 
 _MOST_MAPS = 1024
@@ -105,7 +106,7 @@ class ExtReader:
         array = self._maps.get((key, number))
         if array is None:
             name = paths.offset_name(number * self.file_size)
-            path = self.folder / key.topic.decode("utf-8", "surrogateescape") / str(key.queue_id) / name
+            path = self.folder / stored_text(key.topic) / str(key.queue_id) / name
             if not path.is_file() or path.stat().st_size < self.file_size:
                 return None
             array = self._maps.open((key, number), str(path), self.file_size)
@@ -131,7 +132,7 @@ def _take(array: NDArray[np.uint8], places: NDArray[np.int64], rows: NDArray[np.
 
 def list_ext_files(folder: Path, key: QueueKey) -> tuple[QueueFile, ...]:
     """Return the ext files of one queue, in order."""
-    return list_queue_files(folder / key.topic.decode("utf-8", "surrogateescape") / str(key.queue_id))
+    return list_queue_files(folder / stored_text(key.topic) / str(key.queue_id))
 
 
 def found_ext_file_size(queues: Iterable[QueueFolder]) -> int | None:

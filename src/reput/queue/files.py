@@ -21,6 +21,7 @@ from reput.files import names as folder_names
 from reput.formats import paths
 from reput.formats.queue import consume_queue
 from reput.formats.queue.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
+from reput.formats.stored_text import stored_bytes
 
 _BLOCK_ENTRIES = 1 << 14
 _CHUNK_BYTES = 1 << 20
@@ -58,7 +59,7 @@ class QueueFolder:
     @property
     def key(self) -> QueueKey:
         """Its topic and id."""
-        return QueueKey(self.topic.encode("utf-8", "surrogateescape"), self.queue_id)
+        return QueueKey(stored_bytes(self.topic), self.queue_id)
 
     @property
     def counted(self) -> FilesOnDisk:

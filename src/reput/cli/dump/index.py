@@ -10,6 +10,7 @@ import click
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.parts import begin_at
+from reput.formats.stored_text import stored_bytes
 from reput.nearest import some
 from reput.texts import time_text
 
@@ -94,7 +95,7 @@ def index(
 
 
 def _key_bytes(topic: str | None, key: str | None) -> bytes | None:
-    return None if key is None else f"{topic}#{key}".encode("utf-8", "surrogateescape")
+    return None if key is None else stored_bytes(f"{topic}#{key}")
 
 
 def _show_header(reader: IndexReader, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
 from reput.cli.shared.opened import TIME_HELP, time_value
 from reput.cli.shared.parts import head
+from reput.formats.stored_text import stored_bytes
 from reput.nearest import near, quoted
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class _RecordChoice:
     """A choice of records by topic, queue and time. `met` has the topics of all records that were read."""
 
     def __init__(self, topic: str | None, queue_id: int | None, since_ms: int | None, until_ms: int | None) -> None:
-        self.topic = None if topic is None else topic.encode("utf-8", "surrogateescape")
+        self.topic = None if topic is None else stored_bytes(topic)
         self.queue_id, self.since_ms, self.until_ms = queue_id, since_ms, until_ms
         self.leaves_out = any(bound is not None for bound in (topic, queue_id, since_ms, until_ms))
         self.met: set[bytes] = set()

@@ -13,6 +13,7 @@ from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
 from reput.cli.shared.parts import begin_at, head, line, record_cells, record_values, text_of
 from reput.formats.queue.queue_kinds import STORE_TYPES
+from reput.formats.stored_text import stored_bytes
 from reput.nearest import some, unknown_topic
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, 
     from reput.store.disk.layout import refuse_what_we_cannot_build
 
     layout, kinds = store.layout, store.present
-    wanted = None if topic is None else topic.encode("utf-8", "surrogateescape")
+    wanted = None if topic is None else stored_bytes(topic)
     names = [one.name for one in kinds]
     if kind is not None and kind not in names:
         raise ConfigError(f"{layout.consume_queue}: no {kind} queues. There are: {some(names)}")

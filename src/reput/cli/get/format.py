@@ -13,6 +13,7 @@ from reput.cli.shared import output
 from reput.cli.shared.bodies import AS_STORED
 from reput.cli.shared.lines import LineForm, LineStep
 from reput.formats.log import properties as props
+from reput.formats.stored_text import stored_bytes
 from reput.kernels.layouts.fields import FieldRow
 from reput.kernels.layouts.lines import LinePiece
 
@@ -63,7 +64,7 @@ def format_form(text: str, bodies: Bodies = AS_STORED) -> LineForm:
             continue
         if letter is not None and letter != "%":
             raise click.BadParameter(f"no %{letter}; there are {LETTERS_HELP}", param_hint="--format")
-        plain = found[0].encode("utf-8", "surrogateescape") if escape is None else _escaped(escape, "--format")
+        plain = stored_bytes(found[0]) if escape is None else _escaped(escape, "--format")
         steps.append(b"%" if letter == "%" else plain)
         makers.append(b"%" if letter == "%" else plain)
 
@@ -81,10 +82,7 @@ def delimiter(text: str) -> bytes:
         click.BadParameter: The text has an unknown escape.
     """
     pieces = re.split(r"\\(x[0-9a-fA-F]{2}|.?)", text, flags=re.DOTALL)
-    return b"".join(
-        _escaped(piece, "-D") if number % 2 else piece.encode("utf-8", "surrogateescape")
-        for number, piece in enumerate(pieces)
-    )
+    return b"".join(_escaped(piece, "-D") if number % 2 else stored_bytes(piece) for number, piece in enumerate(pieces))
 
 
 def _escaped(escape: str, option: str) -> bytes:

@@ -14,6 +14,7 @@ import click
 from reput.cli.shared import options, output
 from reput.cli.shared.parts import record_cells, record_values
 from reput.formats.java.java_numbers import parse_whole
+from reput.formats.stored_text import stored_bytes
 from reput.nearest import near, quoted, some
 from reput.texts import size_text
 from reput.times import UNITS_MS, now_ms
@@ -214,7 +215,7 @@ def awaits_messages(opened: MessageStore, topic: str, queue_id: int | None = Non
     """Return True if the broker has a topic, and that queue of it, and no message was put there yet."""
     if any(queue_id in {None, info.queue_id} for info in opened.queues(topic)):
         return False
-    count = opened.view.topics_of_broker().queue_counts.get(topic.encode("utf-8", "surrogateescape"))
+    count = opened.view.topics_of_broker().queue_counts.get(stored_bytes(topic))
     # 0: the configuration does not say the number.
     return count is not None and (queue_id is None or not count or queue_id < count)
 

@@ -33,6 +33,7 @@ from reput.connect.options.options import ReadOptions, Strategy
 from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
 from reput.formats.queue.consume_queue import OffsetRange, QueueKey
+from reput.formats.stored_text import stored_bytes
 from reput.formats.topics.lite_topics import is_light
 from reput.nearest import near_it, quoted, some
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
@@ -218,7 +219,7 @@ class _Store:
 
     def _queues(self, topic: str) -> _QueuesAsked | None:
         """Return the queues of a topic; None if it is unknown."""
-        key = topic.encode("utf-8", "surrogateescape")
+        key = stored_bytes(topic)
         ids = set(self._in_tail.get(key, ()))
         for kind in self.snapshot.store.kinds_read if paths.is_topic_folder_name(key) else ():
             with closing(kind.queues(key)) as queues:
@@ -265,7 +266,7 @@ def _whole_queue(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> tupl
 
     The time is -1 without a message. None if there is no such queue.
     """
-    key = QueueKey(queue[0].encode("utf-8", "surrogateescape"), queue[1])
+    key = QueueKey(stored_bytes(queue[0]), queue[1])
     tail, found = snapshot.tails.get(key), queues.one(key)
     if tail is None:
         if found is None:

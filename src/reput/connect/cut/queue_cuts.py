@@ -20,6 +20,7 @@ from reput.formats.index.index_database import entry_keys
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import CHECK_NONE
 from reput.formats.queue.consume_queue import QueueRange
+from reput.formats.stored_text import stored_bytes
 from reput.index.kinds import IndexQuestion, IndexSizes, OpenIndex
 from reput.log.read.reader import CLOCK_SLACK_MS
 from reput.log.read.scan import LogWalk, checking
@@ -92,7 +93,7 @@ def missing_topics(selection: Selection, topics: set[str]) -> list[str]:
 def meets_batches(snapshot: Snapshot, selection: Selection) -> bool:
     """Return True if messages inside batches may be wanted."""
     names, types = selection.named_topics, snapshot.settings.types
-    return bool(types.batch) if names is None else any(_bytes(name) in types.batch for name in names)
+    return bool(types.batch) if names is None else any(stored_bytes(name) in types.batch for name in names)
 
 
 def wanted_topics(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
@@ -148,15 +149,11 @@ def topic_text(queue: DiskQueue) -> str:
 
 def _wanted(queues: DiskQueues, selection: Selection) -> Iterator[DiskQueue]:
     names = selection.named_topics
-    topics = None if names is None else [_bytes(name) for name in sorted(names)]
+    topics = None if names is None else [stored_bytes(name) for name in sorted(names)]
     for queue in queues.all() if topics is None else queues.of(topics):
         topic, queue_id = topic_text(queue), queue.key.queue_id
         if selection.wants(topic, queue_id) or selection.wants_light(topic, queue_id):
             yield queue
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
 
 
 def _span(queue: DiskQueue, selection: Selection) -> NumberRange:
@@ -196,7 +193,7 @@ def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> K
         found: set[int] = set()
         for topic in topics:
             for key in selection.searched_keys:
-                found.update(index.find(IndexQuestion(_bytes(topic), _bytes(key), snapshot.frontiers.both)))
+                found.update(index.find(IndexQuestion(stored_bytes(topic), stored_bytes(key), snapshot.frontiers.both)))
     except DamagedStoreError as error:
         return KeyPlaces([], str(error))
     finally:

@@ -15,6 +15,7 @@ from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options.options import ReadOptions, TopicChoice
 from reput.formats.java.hashing import index_key_hash, java_string_hash
 from reput.formats.layout import INT64_MAX
+from reput.formats.stored_text import stored_bytes
 from reput.formats.topics.lite_topics import is_light
 
 
@@ -140,8 +141,8 @@ class Selection:
 
     def key_hashes(self, topic: str) -> list[int]:
         """Return the IndexFile's hashes of the searched keys."""
-        name = topic.encode("utf-8", "surrogateescape")
-        return [index_key_hash(name + b"#" + key.encode("utf-8", "surrogateescape")) for key in self.searched_keys]
+        name = stored_bytes(topic)
+        return [index_key_hash(name + b"#" + stored_bytes(key)) for key in self.searched_keys]
 
 
 def selection_of(options: ReadOptions) -> Selection:

@@ -63,6 +63,7 @@ from reput.formats import paths
 from reput.formats.index.index_file import is_index_name
 from reput.formats.layout import Field, Layout
 from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import stored_bytes, stored_text
 
 WATERMARKS = Layout(
     "watermarks",
@@ -186,7 +187,7 @@ def encode_deleted(queues: Iterable[Deleted]) -> bytes:
     """Return the bytes of the file `deleted`."""
     values = [
         {
-            "topic": one.key.topic.decode("utf-8", "surrogateescape"),
+            "topic": stored_text(one.key.topic),
             "queue_id": one.key.queue_id,
             "offset": one.offset,
             "done": one.done,
@@ -224,7 +225,7 @@ def _deleted(value: dict[str, Any]) -> Deleted:
     topic, queue_id, offset, done = value["topic"], value["queue_id"], value["offset"], value["done"]
     if not isinstance(topic, str) or type(queue_id) is not int or type(offset) is not int or type(done) is not bool:
         raise ValueError(f"{value!r}"[:200])
-    return Deleted(QueueKey(topic.encode("utf-8", "surrogateescape"), queue_id), offset, done)
+    return Deleted(QueueKey(stored_bytes(topic), queue_id), offset, done)
 
 
 class Fingerprint(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from reput.formats.queue.batch_consume_queue import BatchEntry
 from reput.formats.queue.consume_queue import Entry, OffsetRange, QueueKey
+from reput.formats.stored_text import stored_text
 from reput.queue.compare import compare, runs, side_by_side
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import ComparedQueues, EntryRows
@@ -60,7 +61,7 @@ def _end_differences(key: QueueKey, one: OffsetRange, other: OffsetRange) -> Ite
 
 def _name_of(key: QueueKey) -> str:
     """Return the topic as text."""
-    return key.topic.decode("utf-8", "surrogateescape")
+    return stored_text(key.topic)
 
 
 def _of_queue(

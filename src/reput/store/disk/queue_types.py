@@ -18,6 +18,7 @@ from reput.files import fs
 from reput.files import names as folder_names
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
+from reput.formats.stored_text import stored_bytes, stored_text
 from reput.queue.kinds import AnyKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.metadata.topics import Topics
@@ -40,7 +41,7 @@ def queue_types(layout: StoreLayout, configured: Topics) -> QueueTypes:
     simple = frozenset([name.encode("utf-8", "surrogatepass") for name in simple_names])
     batch = {name.encode("utf-8", "surrogatepass") for name in batch_names}
     for entry in fs.list_dir(layout.batch_consume_queue):
-        topic_name = entry.name.encode("utf-8", "surrogateescape")
+        topic_name = stored_bytes(entry.name)
         if entry.is_dir and topic_name not in simple and not configured.has_every_attribute:
             batch.add(topic_name)
     return QueueTypes(frozenset(batch), simple, configured.has_every_attribute)
@@ -87,14 +88,14 @@ def refuse_batches_beside(types: QueueTypes, kinds: Iterable[AnyKind]) -> None:
 def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
     """List the topics in the folder of the other type of queues; RocketMQ refuses such a store."""
     # There are few topics of batches and perhaps very many others, so each topic of batches is looked up.
-    named = [name.decode("utf-8", "surrogateescape") for name in sorted(types.batch)]
+    named = [stored_text(name) for name in sorted(types.batch)]
     found = [
         f"{layout.consume_queue / name}: queues of type {SIMPLE}, and the topic's {QUEUE_TYPE} is {BATCH}"
         for name in named
         if is_topic_folder_name(os.fsencode(name)) and folder_names.is_own_dir(layout.consume_queue / name)
     ]
     for entry in fs.list_dir(layout.batch_consume_queue):
-        topic, place = entry.name.encode("utf-8", "surrogateescape"), layout.batch_consume_queue / entry.name
+        topic, place = stored_bytes(entry.name), layout.batch_consume_queue / entry.name
         if entry.is_dir and topic in types.simple:
             found.append(f"{place}: queues of type {BATCH}, and the topic's {QUEUE_TYPE} is {SIMPLE}")
         elif entry.is_dir and types.others_are_simple and topic not in types.batch:

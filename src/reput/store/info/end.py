@@ -19,6 +19,7 @@ from reput.formats.log.record import (
     Verdict,
 )
 from reput.formats.queue.consume_queue import Entry
+from reput.formats.stored_text import stored_text
 from reput.halving import first_where
 from reput.log.read.files import LogFile, LogFiles
 from reput.log.read.reader import confirmed_damage, end_of, good_record, next_boundary, place, record_at
@@ -225,7 +226,7 @@ def _compare(found: LogRecord, ends: Ends, walked: _WalkToEnd) -> None:
         if walked.first_not_queued < 0:
             walked.first_not_queued = found.offset
         first, end = _numbers_of(record)
-        key = record.topic.decode("utf-8", "surrogateescape"), record.queue_id
+        key = stored_text(record.topic), record.queue_id
         known = walked.waiting.get(key, (first, end))
         walked.waiting[key] = min(first, known[0]), max(end, known[1])
     if found.offset > ends.index_start and walked.first_not_indexed < 0 and _has_keys(record):

@@ -20,6 +20,7 @@ from reput.formats.index.index_file import HEADER_SIZE
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import Entry
 from reput.formats.queue.queue_types import BATCH
+from reput.formats.stored_text import stored_bytes, stored_text
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import good_record
 from reput.nearest import FEW, some
@@ -89,7 +90,7 @@ def store_info(
     read_log_end(log, info, ends, config, use)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
-        named = {name.decode("utf-8", "surrogateescape") for name in store.topics.names}
+        named = {stored_text(name) for name in store.topics.names}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
     info.metadata = metadata_state(store.metadata)
     info.notes += [*info.metadata.notes, *(one.text for one in contradictions(store)), *store.contradicted]
@@ -127,7 +128,7 @@ def _chosen_topics(
         return None
     if len(known) <= most_topics:
         return None
-    chosen = [name for name in sorted({topic.encode("utf-8", "surrogateescape") for topic in topics}) if name in known]
+    chosen = [name for name in sorted({stored_bytes(topic) for topic in topics}) if name in known]
     info.unread_topics = len(known) - len(chosen)
     return chosen
 
@@ -192,7 +193,7 @@ def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Ent
     """Describe one queue; `newest` is a heap of the entries with the highest log offsets."""
     key, files = queue.key, queue.files
     bounds, last_offset = queue.bounds_and_last(log_min_offset)
-    name = key.topic.decode("utf-8", "surrogateescape")
+    name = stored_text(key.topic)
     if not info.topics or info.topics[-1].topic != name:
         info.topics.append(TopicInfo(name))
     info.queue_bytes += files.bytes
@@ -229,7 +230,7 @@ def _read_queues_beside(kind: AnyKind, log_min_offset: int, info: StoreInfo, end
     """Describe the queues of a kind that a store has beside others; all of them help to find the log's end."""
     for queue in kind.queues():
         span, files = queue.span(log_min_offset), queue.files
-        name = queue.key.topic.decode("utf-8", "surrogateescape")
+        name = stored_text(queue.key.topic)
         if not info.topics or info.topics[-1].topic != name or info.topics[-1].type != BATCH:
             info.topics.append(TopicInfo(name, type=BATCH))
         info.queue_bytes += files.bytes
@@ -254,7 +255,7 @@ def _compare_kinds(kinds: Sequence[QueueKind], placement: QueuePlacement, log_mi
     ends = {
         (topic.topic, queue.queue_id): queue.max_offset
         for topic in info.topics
-        if is_in_both(topic.topic.encode("utf-8", "surrogateescape"))
+        if is_in_both(stored_bytes(topic.topic))
         for queue in topic.queues
     }
     for kind in kinds[1:]:
@@ -262,7 +263,7 @@ def _compare_kinds(kinds: Sequence[QueueKind], placement: QueuePlacement, log_mi
             if not is_in_both(queue.key.topic):
                 continue
             key, end = queue.key, queue.bounds(log_min_offset).max_offset
-            other = ends.pop((key.topic.decode("utf-8", "surrogateescape"), key.queue_id), 0)
+            other = ends.pop((stored_text(key.topic), key.queue_id), 0)
             if end != other:
                 info.out_of_date.append(
                     f"{key} ends at {other} in {kinds[0].name} queues and at {end} in {kind.name} queues"

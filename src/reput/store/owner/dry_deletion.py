@@ -10,6 +10,7 @@ from typing import Any
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.files import fs
+from reput.formats.stored_text import stored_bytes
 from reput.nearest import unknown_topic
 from reput.queue.kinds import AnyKind
 from reput.store.disk.folder_sizes import Replaced, measured
@@ -64,7 +65,7 @@ def _entries(kinds: Sequence[AnyKind], topic: str) -> dict[int, int]:
     """Return the number of entries of each queue of a topic, in the kind that is read first; a batch is one entry."""
     found: dict[int, int] = {}
     for kind in kinds:
-        for queue in kind.queues(topic.encode("utf-8", "surrogateescape")):
+        for queue in kind.queues(stored_bytes(topic)):
             if queue.key.queue_id not in found:
                 found[queue.key.queue_id] = queue.entry_count()
     return found

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, is_blank
+from reput.formats.stored_text import stored_text
 from reput.kernels import kernels, lookup_kernels
 from reput.kernels.layouts.columns import Pull, PullRules
 from reput.kernels.layouts.lookup import ASK
@@ -68,7 +69,7 @@ class EntryReader:
 
     def topics(self) -> set[str]:
         """Return the topics that have such queues; no queue is read."""
-        return {name.decode("utf-8", "surrogateescape") for name in self.queues.topics()}
+        return {stored_text(name) for name in self.queues.topics()}
 
     def pull(self, key: QueueKey, asked: PullQuestion) -> GetResult:
         """Return the answer to a pull; prepare the next pull from this queue."""
@@ -111,7 +112,7 @@ class EntryReader:
             return entries, wanted.codes
         ruled_out = None
         if self.ext is not None:
-            bloom = self.bloom_bits(key.topic.decode("utf-8", "surrogateescape"), wanted)
+            bloom = self.bloom_bits(stored_text(key.topic), wanted)
             ruled_out = ruled_out_by_bitmap(entries, key, self.ext, bloom) if bloom else None
         marked = marked_entries(entries, wanted.compiled, self.log, self.follower.offset, most, ruled_out)
         return marked, MATCHING_CODES
@@ -172,7 +173,7 @@ class EntryReader:
         The caller holds the view's lock.
         """
         first, end = self.queues.min_offset(key), self.queues.max_offset(key)
-        name = key.topic.decode("utf-8", "surrogateescape"), key.queue_id
+        name = stored_text(key.topic), key.queue_id
         if first < end and self.lookups.can_seek and name not in self.lookups.queues:
             self.lookups.add_queue(name[0], key, first, 1, self._known(), questions)
         return self.lookups.queues.get(name)

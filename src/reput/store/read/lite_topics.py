@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reput.errors import ConfigError
+from reput.formats.stored_text import stored_bytes, stored_text
 from reput.formats.topics.lite_topics import LITE_PREFIX, LiteTopic, decode_lite_topic
 from reput.nearest import quoted, some
 from reput.store.progress.progress import ConsumerProgress
@@ -91,15 +92,17 @@ class LiteTopics:
         Raises:
             ConfigError: There is no such topic, or it has no lite topics; the text names similar ones.
         """
-        found = {name: lite for name in self._view.topics() if (lite := decode_lite_topic(_bytes(name))) is not None}
+        found = {
+            name: lite for name in self._view.topics() if (lite := decode_lite_topic(stored_bytes(name))) is not None
+        }
         if parent is None:
             return self._states(found, at_ms)
-        known = {_text(name) for name in (*self._expirations, *(lite.parent for lite in found.values()))}
+        known = {stored_text(name) for name in (*self._expirations, *(lite.parent for lite in found.values()))}
         if parent not in known:
             refuse_unknown(self._view, parent)
             hint = f"These are: {some(sorted(known))}" if known else "No topic of this store is"
             raise ConfigError(f"{self._view.layout.root}: topic {quoted(parent)} is not of type LITE. {hint}")
-        return self._states({name: lite for name, lite in found.items() if lite.parent == _bytes(parent)}, at_ms)
+        return self._states({name: lite for name, lite in found.items() if lite.parent == stored_bytes(parent)}, at_ms)
 
     def _states(self, found: Mapping[str, LiteTopic], at_ms: int) -> Iterator[LiteTopicState]:
         groups = self._groups()
@@ -114,8 +117,8 @@ class LiteTopics:
         if minutes is not None and minutes > 0 and last is not None:
             expires_ms = last + max(minutes * _MINUTE_MS + 1, self._min_ttl_ms)
         return LiteTopicState(
-            _text(lite.parent),
-            _text(lite.name),
+            stored_text(lite.parent),
+            stored_text(lite.name),
             queue.topic,
             queue.min_offset,
             queue.max_offset,
@@ -146,14 +149,6 @@ class LiteTopics:
             offset = self._progress.query(group, queue.topic, queue.queue_id)
             if offset >= 0:
                 yield LiteLag(group, offset, max(0, queue.max_offset - offset))
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
 
 
 def _is_lite(topic: str) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reput.errors import ConfigError
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import stored_bytes
 from reput.kernels import many_kernels
 from reput.kernels.layouts.lookup import (
     ASK,
@@ -218,7 +219,7 @@ def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerB
     if text.isascii():
         names, sizes = text.encode(), map(len, keys)
     else:
-        each = [key.encode("utf-8", "surrogateescape") for key in keys]
+        each = [stored_bytes(key) for key in keys]
         names, sizes = b"".join(each), map(len, each)
     data, ends = np.frombuffer(names, dtype=np.uint8), np.zeros(len(keys) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(keys)), out=ends[1:])

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from reput.errors import ConfigError
+from reput.formats.stored_text import stored_bytes
 from reput.nearest import near_it, quoted, some
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import QueuedMessage, messages_of
@@ -35,7 +36,7 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
         ConfigError: the store does not have the topic; the text names similar topics.
     """
     present, configured = view.topics(), view.topics_of_broker().names
-    if topic not in present and topic.encode("utf-8", "surrogateescape") not in configured:
+    if topic not in present and stored_bytes(topic) not in configured:
         # Without a near one those that have messages: the others may be topics that a broker makes for itself.
         names = [*present, *sorted(name.decode("utf-8", "replace") for name in configured)]
         hint = near_it(topic, list(dict.fromkeys(names))) or f"There are: {some(present or names)}"

@@ -14,6 +14,7 @@ from reput.formats.index.index_file import capacity
 from reput.formats.log.record import CHECK_NONE, Verdict
 from reput.formats.paths import MAX_QUEUE_ID, is_topic_folder_name
 from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import stored_bytes, stored_text
 from reput.index.kinds import IndexSizes
 from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary
@@ -249,7 +250,7 @@ class StoreView:
                 StoreQueue(name, key.queue_id, first, end)
                 for reader in (self.entry_reader, *self.readers_beside)
                 for key, first, end in reader.queues.spans(named)
-                if self.reader_of(name := key.topic.decode("utf-8", "surrogateescape")) is reader
+                if self.reader_of(name := stored_text(key.topic)) is reader
             )
 
     def topics(self) -> list[str]:
@@ -264,7 +265,7 @@ class StoreView:
         Raises:
             MessageRefusedError: the queue's files are damaged.
         """
-        key, reader = QueueKey(topic, queue_id), self.reader_of(topic.decode("utf-8", "surrogateescape"))
+        key, reader = QueueKey(topic, queue_id), self.reader_of(stored_text(topic))
         kinds = (kind for kind in self.kinds if kind.has_batches == reader.has_batches)
         damage = damaged_queue(kinds, key, self.settings.queue_file_size)
         if damage is not None:
@@ -321,7 +322,7 @@ def bytes_of(what: str, text: str) -> bytes:
     if not isinstance(text, str):
         raise ConfigError(f"{what} {text!r:.80}: give a text")
     try:
-        return text.encode("utf-8", "surrogateescape")
+        return stored_bytes(text)
     except UnicodeEncodeError as error:
         raise ConfigError(
             f"{what} {text[:80]!r}: half of a character at {error.start}, which no message can have"

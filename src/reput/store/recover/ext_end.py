@@ -14,6 +14,7 @@ from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.queue.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
+from reput.formats.stored_text import stored_bytes
 from reput.queue.ext import ExtReader, list_ext_files
 from reput.queue.files import QueueFile, list_queue_files, list_queues
 from reput.queue.reader import queue_span
@@ -112,7 +113,7 @@ def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole
     """
     changed = []
     for queue in list_queues(consume_queue):
-        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        key = QueueKey(stored_bytes(queue.topic), queue.queue_id)
         if not list_ext_files(reader.folder, key):
             continue
         end = queue_span(queue).max_offset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import stored_bytes
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.store.disk.layout import StoreLayout
@@ -27,7 +28,7 @@ def kept(layout: StoreLayout, log_min_offset: int, options: RebuildOptions) -> d
 
 
 def _is_named(one: own.Deleted, options: RebuildOptions) -> bool:
-    return one.key.topic in {topic.encode("utf-8", "surrogateescape") for topic in options.topics}
+    return one.key.topic in {stored_bytes(topic) for topic in options.topics}
 
 
 def report(run: Rebuild) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from reput.errors import ConfigError
 from reput.formats import paths
+from reput.formats.stored_text import stored_bytes
 from reput.pipeline.split.plan import MAX_SPLIT_MB, mib
 
 QUEUE, INDEX = "queue", "index"
@@ -48,7 +49,7 @@ class RebuildOptions:
             raise ConfigError("--salvage goes around damage in the log, which is not read with --source queues")
         mib("split_mb", self.split_mb, MAX_SPLIT_MB)
         for topic in (*self.topics, *self.skip_topics):
-            if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
+            if not paths.is_topic_folder_name(stored_bytes(topic)):
                 raise ConfigError(f"topic {topic!r}: not a valid name of a topic")
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")

@@ -11,6 +11,7 @@ from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.layout import NO_LIMIT
 from reput.formats.log.record import Verdict
+from reput.formats.stored_text import stored_bytes
 from reput.formats.topics.lite_topics import is_light
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import file_name, place, written_bytes
@@ -183,11 +184,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
         run.job.types.batch, run.store.topics.names, *(result.skipped for result in queues.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
-        known = [
-            topic
-            for topic in topics
-            if topic.encode("utf-8", "surrogateescape") in known_topics or _has_old_queues(run, topic)
-        ]
+        known = [topic for topic in topics if stored_bytes(topic) in known_topics or _has_old_queues(run, topic)]
         if topics and not known:
             names = sorted({name.decode("utf-8", "replace") for name in known_topics.union(_old_topics(run))})
             raise ConfigError(
