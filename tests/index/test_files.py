@@ -19,9 +19,10 @@ from reput.formats.index.index_file import (
     Header,
     encode_header,
     file_size,
+    items_at,
 )
 from reput.index import files
-from reput.index.files import found_slots_and_items, items_at, list_index_files, read_items, read_slots
+from reput.index.files import found_slots_and_items, list_index_files, read_items, read_slots
 from support import golden, stores
 from support.records import LogBuilder
 

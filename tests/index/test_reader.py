@@ -10,9 +10,9 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
-from reput.formats.index.index_file import HEADER_SIZE, SLOT, SLOT_SIZE, encode_header
+from reput.formats.index.index_file import HEADER_SIZE, SLOT, SLOT_SIZE, encode_header, items_at
 from reput.formats.java.hashing import index_key_hash
-from reput.index.files import IndexFileOnDisk, items_at, list_index_files
+from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.index.reader import IndexReader, open_index_files
 from support import stores
 from support.records import LogBuilder

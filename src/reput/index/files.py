@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.index import index_file
-from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
+from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header, items_at
 
 _SLOT = SLOT.dtype["newest_item"]
 
@@ -40,11 +40,6 @@ def read_header(path: Path) -> Header | None:
     """Return the header of an IndexFile; None if the file is shorter than one."""
     head = fs.read_bytes(path, HEADER_SIZE) or b""
     return index_file.decode_header(head) if len(head) == HEADER_SIZE else None
-
-
-def items_at(slots: int, number: int = 0) -> int:
-    """Return the byte offset of item `number` in a file with `slots` slots."""
-    return HEADER_SIZE + slots * SLOT_SIZE + number * ITEM_SIZE
 
 
 def chain_damage(path: Path, at: int, number: int, previous: int) -> DamagedStoreError:

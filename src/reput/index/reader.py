@@ -18,9 +18,10 @@ from reput.formats.index.index_file import (
     SLOT,
     SLOT_SIZE,
     file_size,
+    items_at,
 )
 from reput.formats.java.hashing import index_key_hash
-from reput.index.files import IndexFileOnDisk, chain_damage, found_slots_and_items, items_at
+from reput.index.files import IndexFileOnDisk, chain_damage, found_slots_and_items
 
 _READ_ITEMS = 1 << 14
 

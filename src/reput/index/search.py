@@ -29,12 +29,13 @@ from reput.formats.index.index_file import (
     TAG_KEY_PREFIX,
     Header,
     file_size,
+    items_at,
 )
 from reput.formats.index.index_kinds import INDEX_FILES
 from reput.formats.java.hashing import index_key_hash
 from reput.formats.log.record import Record
 from reput.halving import first_where
-from reput.index.files import IndexFileOnDisk, chain_damage, items_at, list_index_files
+from reput.index.files import IndexFileOnDisk, chain_damage, list_index_files
 from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
 
 _WORDS = "IndexFiles"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.formats import paths
-from reput.formats.index.index_file import HEADER, ITEM, ITEM_SIZE, decode_header
-from reput.index.files import items_at
+from reput.formats.index.index_file import HEADER, ITEM, ITEM_SIZE, decode_header, items_at
 from support import golden, stores
 from support.museum.made import FILE_SIZE, built, crashed, golden_store, orders
 from support.records import LogBuilder

@@ -76,9 +76,14 @@ def decode_header(data: bytes | memoryview) -> Header:
     return Header(*HEADER.struct.unpack_from(data, 0))
 
 
+def items_at(slots: int, number: int = 0) -> int:
+    """Return the byte offset of item `number` in a file with `slots` slots."""
+    return HEADER_SIZE + slots * SLOT_SIZE + number * ITEM_SIZE
+
+
 def file_size(slots: int, items: int) -> int:
     """Return the size in bytes of an IndexFile with these numbers of slots and items."""
-    return HEADER_SIZE + slots * SLOT_SIZE + items * ITEM_SIZE
+    return items_at(slots, items)
 
 
 def capacity(items: int) -> int:

@@ -16,11 +16,13 @@ _MOST_DIGITS = 19
 _BELOW_SIGN = (1 << 63) - 1
 
 
-def parse_whole(text: str | bytes, bits: int) -> int | None:
-    """Return the whole number in a text; None if there is none, or one that `bits` bits do not hold.
+def parse_whole(text: str | bytes | None, bits: int) -> int | None:
+    """Return the whole number in a text; None if there is none, or one that `bits` bits do not hold, or no text.
 
     In bytes only the digits of ASCII count.
     """
+    if text is None:
+        return None
     if isinstance(text, bytes):
         if not _WHOLE_BYTES.fullmatch(text):
             return None

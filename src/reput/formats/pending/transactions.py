@@ -42,7 +42,7 @@ def first_offset(value: str | bytes | None) -> int | None:
     Args:
         value: The property TRAN_PREPARED_QUEUE_OFFSET, None if the message has none.
     """
-    return None if value is None else parse_whole(value, 64)
+    return parse_whole(value, 64)
 
 
 def is_copy(properties: Mapping[bytes, bytes]) -> bool:

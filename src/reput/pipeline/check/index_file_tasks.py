@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE, Header
-from reput.index.files import items_at, read_items, read_slots
+from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE, Header, items_at
+from reput.index.files import read_items, read_slots
 from reput.pipeline.check.items import IndexPart, ItemBlock, ItemMatcher, LogItems, load_expected
 from reput.pipeline.split.job import Job
 from reput.store.compare.index_rules import (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reput.files.database import Family
+from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import properties as props
 from reput.formats.paths import INDEX_DATABASE
 from reput.formats.pending.transaction_database import LAST_OFFSET_KEY, HalfEntry, decode_half_entry, decode_last_offset
 from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, DATABASE_OP_TOPIC
 from reput.store.pending.half_row import PendingTransaction, half_row
-from reput.store.pending.verify import Verified, verify, verify_queued, whole_number
+from reput.store.pending.verify import Verified, properties_of, verify, verify_queued
 from reput.store.read.queue_walk import QueuedMessage, walk_queue
 from reput.store.read.view import StoreView
 
@@ -26,7 +27,7 @@ def database_halves(view: StoreView, family: Family, damage: list[str]) -> Itera
     ended = {
         offset
         for found in _after(view, DATABASE_OP_TOPIC, last)
-        if (offset := whole_number(_properties(found).get(props.TRANS_OFFSET))) is not None
+        if (offset := parse_whole(properties_of(found).get(props.TRANS_OFFSET), 64)) is not None
     }
     for key, value in family.walk():
         if key == LAST_OFFSET_KEY:
@@ -46,10 +47,6 @@ def database_halves(view: StoreView, family: Family, damage: list[str]) -> Itera
 
 def _after(view: StoreView, topic: str, last: int) -> Iterator[QueuedMessage]:
     return (found for found in walk_queue(view, topic, 0, 0) if found.physical_offset >= last)
-
-
-def _properties(found: QueuedMessage) -> dict[bytes, bytes]:
-    return props.decode_properties(found.message.record.properties)
 
 
 def _row(view: StoreView, entry: HalfEntry) -> PendingTransaction:

@@ -21,7 +21,7 @@ from reput.formats.pending.transactions import ends_of, first_offset, is_copy
 from reput.formats.topics.system_topics import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.timer_row import PendingTimer
-from reput.store.pending.verify import verify, verify_queued
+from reput.store.pending.verify import properties_of, verify, verify_queued
 from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.queue_walk import QueuedMessage, walk_queue
 from reput.store.read.view import StoreView
@@ -55,7 +55,7 @@ def _ended(view: StoreView, begin: int) -> NDArray[np.int64]:
 
 def _has_ended(ended: NDArray[np.int64], found: QueuedMessage) -> bool:
     """Return True for a half message whose end names its queue offset, or the one at which it was first."""
-    first = first_offset(_properties(found).get(props.PREPARED_QUEUE_OFFSET))
+    first = first_offset(properties_of(found).get(props.PREPARED_QUEUE_OFFSET))
     return _has(ended, found.queue_offset) or (first is not None and _has(ended, first))
 
 
@@ -64,17 +64,13 @@ def _superseded(view: StoreView, begin: int) -> NDArray[np.int64]:
 
     A broker that was killed may have put messages again without having written how far it was.
     """
-    if not any(is_copy(_properties(found)) for found in walk_queue(view, HALF_TOPIC, 0, begin)):
+    if not any(is_copy(properties_of(found)) for found in walk_queue(view, HALF_TOPIC, 0, begin)):
         return np.empty(0, dtype=np.int64)
     halves = ((found.queue_offset, _key_hash(found)) for found in walk_queue(view, HALF_TOPIC, 0, begin))
     rows = np.fromiter(halves, dtype=np.dtype([("offset", "i8"), ("key", "i8")]))
     rows = rows[np.lexsort((rows["offset"], rows["key"]))]
     has_later = np.append(rows["key"][1:] == rows["key"][:-1], False)[: len(rows)]
     return np.sort(rows["offset"][has_later])
-
-
-def _properties(found: QueuedMessage) -> dict[bytes, bytes]:
-    return props.decode_properties(found.message.record.properties)
 
 
 def _key_hash(found: QueuedMessage) -> int:

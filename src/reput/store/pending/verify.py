@@ -53,7 +53,7 @@ class Verified(NamedTuple):
 
     def number(self, name: bytes) -> int | None:
         """Return a property that is a whole number of at most 64 bits; None for any other text."""
-        return whole_number(self.properties.get(name))
+        return parse_whole(self.properties.get(name), 64)
 
     def text(self, name: bytes) -> str | None:
         """Return a property as text; None if it is missing."""
@@ -71,9 +71,9 @@ class Verified(NamedTuple):
         return tuple(props.keys_of(self.text(props.KEYS) or ""))
 
 
-def whole_number(value: bytes | None) -> int | None:
-    """Return the whole number that a property holds, as Java's `Long.parseLong` reads it; None for other text."""
-    return None if value is None else parse_whole(value, 64)
+def properties_of(found: QueuedMessage) -> dict[bytes, bytes]:
+    """Return the properties of a message that a walk along its queue found."""
+    return props.decode_properties(found.message.record.properties)
 
 
 def verify(view: StoreView, physical_offset: int, size: int, topics: tuple[str, ...]) -> Verified:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.index import index_file
-from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE
-from reput.index.files import changed_slots, items_at, read_items, read_slots, write_slots
+from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE, items_at
+from reput.index.files import changed_slots, read_items, read_slots, write_slots
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
