@@ -10,6 +10,7 @@ import click
 
 from reput.cli.shared import options, output
 from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
+from reput.formats.stored_text import shown_text
 from reput.texts import size_text, time_text
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _known_topics(store: StoreOnDisk, found: StoreInfo) -> list[str]:
     """Return the topics of a store, including those whose queues were not read."""
     known = {topic.topic for topic in found.topics}
     if found.unread_topics:
-        known.update(name.decode("utf-8", "replace") for name in store.reading.topics())
+        known.update(shown_text(name) for name in store.reading.topics())
     return sorted(known)
 
 

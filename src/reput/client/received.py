@@ -14,6 +14,7 @@ from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.log.property_names import KEYS, RETRY_TOPIC, TAGS, UNIQUE_KEY
 from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, HEAD, MIN_RECORD_SIZE
 from reput.formats.log.record_view import RecordView
+from reput.formats.stored_text import shown_text
 from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.topics.system_topics import RETRY_PREFIX
 
@@ -46,7 +47,7 @@ class ReceivedMessage(RecordView):
     @cached_property
     def topic(self) -> str:
         """The topic that the message was sent to; for another try, too, which comes from the group's retry topic."""
-        topic = self.record.topic.decode("utf-8", "replace")
+        topic = shown_text(self.record.topic)
         return self.properties.get(RETRY_TOPIC, topic) if topic.startswith(RETRY_PREFIX) else topic
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Names as a store has them, in UTF-8, and as Python has them: bytes that are no UTF-8 survive both ways.
+"""Names as a store has them, in UTF-8, as Python has them, and as people see them.
 
-Python's command line and file names do the same (`os.fsencode`).
+Bytes that are no UTF-8 survive the way to Python and back, as in file names and on the command line (`os.fsencode`).
 """
 
 from __future__ import annotations
@@ -18,3 +18,8 @@ def stored_bytes(text: str) -> bytes:
 def stored_text(data: bytes) -> str:
     """Return the text of a name, of which `stored_bytes` makes the same bytes."""
     return data.decode("utf-8", "surrogateescape")
+
+
+def shown_text(data: bytes) -> str:
+    """Return bytes of a record as rows and people see them: what is no UTF-8 becomes U+FFFD."""
+    return data.decode("utf-8", "replace")

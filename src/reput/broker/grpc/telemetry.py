@@ -27,6 +27,7 @@ from reput.broker.wire.channel import about
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.record import decode_record
+from reput.formats.stored_text import shown_text
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import IS_ANSWER, RemotingFrame
 
@@ -54,11 +55,11 @@ def command_of(frame: RemotingFrame) -> TelemetryCommand | None:
         return None
     record = decode_record(memoryview(frame.body))
     if frame.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
-        message = message_of(record, record.topic.decode("utf-8", "replace"))
+        message = message_of(record, shown_text(record.topic))
         return TelemetryCommand(verify_message_command=VerifyMessageCommand(nonce=nonce, message=message))
     half_id = frame.fields["offsetMsgId"]
     command = RecoverOrphanedTransactionCommand(
-        message=message_of(record, record.topic.decode("utf-8", "replace")),
+        message=message_of(record, shown_text(record.topic)),
         transaction_id=encode_transaction_id(half_id, int(frame.fields["tranStateTableOffset"])),
     )
     return TelemetryCommand(recover_orphaned_transaction_command=command)

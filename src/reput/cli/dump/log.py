@@ -12,7 +12,7 @@ from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
 from reput.cli.shared.opened import TIME_HELP, time_value
 from reput.cli.shared.parts import head
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.nearest import near, quoted
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def log(
         return bodies.code()
     code = bodies.code(_show_end(files, end, confirmed))
     if topic is not None and (physical_offset, since) == (None, None) and not code and choice.topic not in choice.met:
-        names = sorted(name.decode("utf-8", "replace") for name in choice.met)
+        names = sorted(shown_text(name) for name in choice.met)
         raise ConfigError(f"{on_disk.layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
     if not shown:
         _say_none(files, begin, walk.offset, choice)

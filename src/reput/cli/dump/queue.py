@@ -11,9 +11,9 @@ import click
 from reput.cli.dump.choice import chosen_queue_option, chosen_topic_option, log_of
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
-from reput.cli.shared.parts import begin_at, head, line, record_cells, record_values, text_of
+from reput.cli.shared.parts import begin_at, head, line, record_cells, record_values
 from reput.formats.queue.queue_kinds import STORE_TYPES
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.nearest import some, unknown_topic
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, 
         return
     if topic is not None and not seen:
         refuse_what_we_cannot_build(layout, store.config)
-        topics = {queue.key.topic.decode("utf-8", "replace"): None for one in chosen for queue in one.queues()}
+        topics = {shown_text(queue.key.topic): None for one in chosen for queue in one.queues()}
         if not topics:
             raise ConfigError(
                 f"{chosen[0].folder}: no queue has an entry, as after a kill before the first flush. "
@@ -173,7 +173,7 @@ def _show_entry(
     values = entry.values()
     if form.as_json:
         value: dict[str, Any] = {
-            "topic": text_of(key.topic),
+            "topic": shown_text(key.topic),
             "queue_id": key.queue_id,
             "queue_offset": number,
             **values,
@@ -185,7 +185,7 @@ def _show_entry(
             value["fault"] = fault
         output.emit_json(value)
     else:
-        cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(number), *map(str, entry[:3])]
+        cells = [f"{line(shown_text(key.topic))}/{key.queue_id}", str(number), *map(str, entry[:3])]
         if entry.is_pre_blank:
             cells.append("(pre-blank)")
         elif record is not None:
@@ -222,8 +222,8 @@ def _record_of(
     record = found.decode()
     if record.size == entry.size and _names_queue(record, key, number):
         return record, None
-    found_at = (text_of(record.topic), record.queue_id, record.queue_offset, record.size)
-    if found_at != (text_of(key.topic), key.queue_id, number, entry.size):
+    found_at = (shown_text(record.topic), record.queue_id, record.queue_offset, record.size)
+    if found_at != (shown_text(key.topic), key.queue_id, number, entry.size):
         return record, (
             f"the entry, of {entry.size} bytes, points to {place(files, entry.physical_offset)}, the record of "
             f"{found_at[0]}/{found_at[1]} offset {found_at[2]}, {found_at[3]} bytes"

@@ -13,6 +13,7 @@ from reput.formats.log import properties as props
 from reput.formats.log import record as formats
 from reput.formats.log.properties import keys_of
 from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
+from reput.formats.stored_text import shown_text
 from reput.texts import time_text
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def record_cells(record: Record, body_bytes: int | None, bodies: Bodies = AS_STO
     keys = b" ".join([named[name] for name in (props.UNIQUE_KEY, props.KEYS) if name in named])
     cells = [
         time_text(record.store_timestamp),
-        f"{line(text_of(record.topic))}/{record.queue_id}",
+        f"{line(shown_text(record.topic))}/{record.queue_id}",
         str(record.queue_offset),
         str(record.size),
-        line(text_of(named.get(props.TAGS, b"-"))),
-        line(text_of(keys or b"-")),
+        line(shown_text(named.get(props.TAGS, b"-"))),
+        line(shown_text(keys or b"-")),
     ]
     if body_bytes is not None:
         shown = bodies.of(record)
@@ -72,7 +73,7 @@ def record_values(record: Record, body_bytes: int | None = None, bodies: Bodies 
         "physical_offset": record.physical_offset,
         "size": record.size,
         "version": 2 if record.magic == formats.MAGIC_V2 else 1,
-        "topic": text_of(record.topic),
+        "topic": shown_text(record.topic),
         "queue_id": record.queue_id,
         "queue_offset": record.queue_offset,
         "store_timestamp": record.store_timestamp,
@@ -131,11 +132,6 @@ def head(as_json: bool, names: Sequence[str]) -> None:
     """Show the names of the columns on a terminal. Output for programs has only the lines."""
     if not as_json and sys.stdout.isatty():
         output.show("\t".join(names))
-
-
-def text_of(data: bytes) -> str:
-    """Return bytes as text, with replacements for bytes that are no UTF-8."""
-    return data.decode("utf-8", "replace")
 
 
 def line(text: str) -> str:

@@ -33,7 +33,7 @@ from reput.connect.options.options import ReadOptions, Strategy
 from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
 from reput.formats.queue.consume_queue import OffsetRange, QueueKey
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.formats.topics.lite_topics import is_light
 from reput.nearest import near_it, quoted, some
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
@@ -154,7 +154,9 @@ def how_to_bring_back_missing(snapshot: Snapshot, asked: Sequence[NamedQueue]) -
     deleted = [
         one
         for one in still_deleted(snapshot.layout, snapshot.log.min_offset)
-        if any(name.topic == _text(one.key.topic) and name.queue_id in {None, one.key.queue_id} for name in missing)
+        if any(
+            name.topic == shown_text(one.key.topic) and name.queue_id in {None, one.key.queue_id} for name in missing
+        )
     ]
     if not deleted:
         return _LOST
@@ -241,11 +243,11 @@ class _Store:
 
     def _names(self) -> Iterator[str]:
         """Yield the topics' names, some of them several times."""
-        yield from (_text(name) for name in self._configured)
-        yield from (_text(name) for name in self._in_tail)
+        yield from (shown_text(name) for name in self._configured)
+        yield from (shown_text(name) for name in self._in_tail)
         for kind in self.snapshot.store.kinds_read:
             with closing(kind.queues()) as queues:
-                yield from (_text(queue.key.topic) for queue in queues)
+                yield from (shown_text(queue.key.topic) for queue in queues)
 
     def _others(self, topic: str) -> str:
         names = set(islice(self._names(), MOST_QUEUES))
@@ -255,10 +257,6 @@ class _Store:
 
 def _first(names: set[str]) -> str:
     return some(sorted(names), _SHOWN)
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")
 
 
 def _whole_queue(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> tuple[OffsetRange, int] | None:

@@ -20,7 +20,7 @@ from reput.formats.index.index_database import entry_keys
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import CHECK_NONE
 from reput.formats.queue.consume_queue import QueueRange
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.index.kinds import IndexQuestion, IndexSizes, OpenIndex
 from reput.log.read.reader import CLOCK_SLACK_MS
 from reput.log.read.scan import LogWalk, checking
@@ -49,7 +49,7 @@ class QueueCut(NamedTuple):
     @property
     def topic(self) -> str:
         """The topic as a frame shows it."""
-        return self.range.key.topic.decode("utf-8", "replace")
+        return shown_text(self.range.key.topic)
 
     @property
     def queue_id(self) -> int:
@@ -104,7 +104,7 @@ def wanted_topics(snapshot: Snapshot, queues: DiskQueues, selection: Selection, 
     if selection.named_topics is not None:
         names = set(selection.named_topics)
         return sorted(names) if len(names) <= most else None
-    configured = (name.decode("utf-8", "replace") for name in snapshot.store.topics.names)
+    configured = (shown_text(name) for name in snapshot.store.topics.names)
     names = {name for name in configured if selection.topics.may_want(name)}
     for queue in _wanted(queues, selection):
         if len(names) > most:
@@ -144,7 +144,7 @@ def _damage(snapshot: Snapshot, queue: DiskQueue) -> str:
 
 def topic_text(queue: DiskQueue) -> str:
     """Return the topic as a frame shows it."""
-    return queue.key.topic.decode("utf-8", "replace")
+    return shown_text(queue.key.topic)
 
 
 def _wanted(queues: DiskQueues, selection: Selection) -> Iterator[DiskQueue]:

@@ -26,6 +26,7 @@ from reput.arguments import ms_down, ms_up, us_of
 from reput.connect.options.selection import NumberRange, Selection
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.properties import keys_of
+from reput.formats.stored_text import shown_text
 
 _TOPIC, _QUEUE_ID = ("topic",), ("queueid", "partition")
 _QUEUE_OFFSET, _STORED = ("queueoffset", "offset"), ("storetimestamp", "timestamp")
@@ -71,9 +72,7 @@ def _one_of(selection: Selection, column: str, values: list[Any] | None) -> Sele
         ids = frozenset(map(int, values))
         known_ids = selection.queue_ids
         return replace(selection, queue_ids=ids if known_ids is None else ids & known_ids)
-    texts = [
-        value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value) for value in values
-    ]
+    texts = [shown_text(bytes(value)) if isinstance(value, bytes | bytearray) else str(value) for value in values]
     # A message with KEYS "a b" is found by either key. No other blank separates keys.
     hints = [next(iter(keys_of(text)), "") for text in texts] if column in _KEYS else texts
     if not all(hints) or any("\ufffd" in hint for hint in hints) or selection.searched_keys:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from reput.connect.options.schemas import Column, Need
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, Host
+from reput.formats.stored_text import shown_text
 from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.kernels import field_kernels
 from reput.kernels.layouts.fields import (
@@ -242,9 +243,7 @@ def _text(array: pa.Array) -> pa.Array:
         array.validate(full=True)
     except pa.ArrowInvalid:
         raw = array.cast(pa.binary(), safe=False) if not pa.types.is_binary(array.type) else array
-        return pa.array(
-            [None if value is None else value.decode("utf-8", "replace") for value in raw.to_pylist()], pa.string()
-        )
+        return pa.array([None if value is None else shown_text(value) for value in raw.to_pylist()], pa.string())
     return array
 
 

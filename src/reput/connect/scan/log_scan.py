@@ -32,6 +32,7 @@ from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.properties import keys_of
 from reput.formats.log.record import CHECK_NONE
+from reput.formats.stored_text import shown_text
 from reput.kernels.layouts.columns import IN_QUEUE, INNER_BATCH, Columns
 from reput.kernels.layouts.fields import FIND_PROPERTIES, FieldRow
 from reput.log.read.decode import DecodeSettings
@@ -224,7 +225,7 @@ class WantedQueues:
         """Judge the queues that are new."""
         fresh, light = [], []
         for row in range(len(self.names), columns.queues):
-            topic, queue_id = columns.topic(row).decode("utf-8", "replace"), int(columns.queue_id[row])
+            topic, queue_id = shown_text(columns.topic(row)), int(columns.queue_id[row])
             self.names.append(topic)
             offsets = self.selection.offsets_of((topic, queue_id))
             times = self.selection.times_of((topic, queue_id))

@@ -15,6 +15,7 @@ from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.options.selection import Selection
 from reput.connect.scan.arrays import Rows, topics_of
 from reput.errors import DamagedStoreError
+from reput.formats.stored_text import shown_text
 from reput.formats.topics.lite_topics import is_light
 from reput.kernels.layouts.columns import Columns, FurtherRecords
 from reput.kernels.layouts.fields import FieldRow
@@ -39,7 +40,7 @@ def members(selection: Selection, cut: QueueCut, rows: Rows) -> Rows:
     if not own.all():
         _refuse(cut, rows, ~(own | _dispatched(cut, rows)))
     found = topics_of(rows)
-    names = [name.decode("utf-8", "replace") for name in found.dictionary.to_pylist()]
+    names = [shown_text(name) for name in found.dictionary.to_pylist()]
     rows.topics, rows.topic_row = pa.array(names, pa.string()), np.asarray(found.indices).astype(np.int32)
     rows.queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
     rows.queue_offset = rows.table[FieldRow.QUEUE_OFFSET].copy()

@@ -35,6 +35,7 @@ from reput.formats.log.record import (
 )
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.queue.consume_queue_ext import MAX_ADDRESS
+from reput.formats.stored_text import shown_text
 from reput.formats.topics.lite_topics import is_light
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC_UTF8
 from reput.kernels.layouts.fields import FieldRow
@@ -176,7 +177,7 @@ def _wanted(job: RecordJob, rows: Rows) -> Rows:
     """Return the rows that are wanted, with the queues that their records name."""
     selection, table = job.scan.selection, rows.table
     topics = topics_of(rows)
-    names = [name.decode("utf-8", "replace") for name in topics.dictionary.to_pylist()]
+    names = [shown_text(name) for name in topics.dictionary.to_pylist()]
     row, queue_id = np.asarray(topics.indices).astype(np.int32), table[FieldRow.QUEUE_ID].astype(np.int32)
     rows.topics, rows.topic_row, rows.queue_id = pa.array(names, pa.string()), row, queue_id
     rows.queue_offset = table[FieldRow.QUEUE_OFFSET].copy()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from reput.formats.layout import Field, Layout
+from reput.formats.stored_text import shown_text
 
 ENTRY = Layout(
     "ConsumeQueue entry",
@@ -59,7 +60,7 @@ class QueueKey(NamedTuple):
     queue_id: int
 
     def __str__(self) -> str:
-        return f"{self.topic.decode('utf-8', 'replace')}/{self.queue_id}"
+        return f"{shown_text(self.topic)}/{self.queue_id}"
 
 
 class OffsetRange(NamedTuple):

@@ -18,7 +18,7 @@ from reput.files import fs
 from reput.files import names as folder_names
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
-from reput.formats.stored_text import stored_bytes, stored_text
+from reput.formats.stored_text import shown_text, stored_bytes, stored_text
 from reput.queue.kinds import AnyKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.metadata.topics import Topics
@@ -78,7 +78,7 @@ def refuse_batches_beside(types: QueueTypes, kinds: Iterable[AnyKind]) -> None:
     """
     alone = kind_without_batches(types, kinds)
     if alone:
-        named = min(types.batch).decode("utf-8", "replace")
+        named = shown_text(min(types.batch))
         raise UnsupportedStoreError(
             f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and {alone} queues cannot hold batches: RocketMQ has no "
             "entries in them for the messages inside a batch. reput neither reads nor builds a store with both"

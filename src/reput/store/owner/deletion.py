@@ -18,6 +18,7 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import shown_text
 from reput.nearest import FEW, some
 from reput.queue.files import move_queues_aside
 from reput.queue.kinds import AnyKind
@@ -102,7 +103,7 @@ def named(deleted: Sequence[own.Deleted]) -> str:
 
 def how_to_bring_back(deleted: Sequence[own.Deleted]) -> str:
     """Return the command that undoes the deletion of these queues, as text."""
-    topics = dict.fromkeys(one.key.topic.decode("utf-8", "replace") for one in deleted[:FEW])
+    topics = dict.fromkeys(shown_text(one.key.topic) for one in deleted[:FEW])
     return "`reput rebuild" + "".join(f" --topic {topic}" for topic in topics) + "` brings them back"
 
 

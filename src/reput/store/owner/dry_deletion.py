@@ -10,7 +10,7 @@ from typing import Any
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.nearest import unknown_topic
 from reput.queue.kinds import AnyKind
 from reput.store.disk.folder_sizes import Replaced, measured
@@ -51,7 +51,7 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
     chosen = [one for one in there if queue_id in {None, one}]
     if not there:
         topics = {queue.key.topic for kind in kinds for queue in kind.queues()}
-        known = sorted(name.decode("utf-8", "replace") for name in topics)
+        known = sorted(shown_text(name) for name in topics)
         raise ConfigError(unknown_topic(layout.root, topic, known))
     if not chosen:
         ids = ", ".join(map(str, there))

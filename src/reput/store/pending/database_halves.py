@@ -9,6 +9,7 @@ from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import properties as props
 from reput.formats.paths import INDEX_DATABASE
 from reput.formats.pending.transaction_database import LAST_OFFSET_KEY, HalfEntry, decode_half_entry, decode_last_offset
+from reput.formats.stored_text import shown_text
 from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, DATABASE_OP_TOPIC
 from reput.store.pending.half_row import PendingTransaction, half_row
 from reput.store.pending.verify import Verified, properties_of, verify, verify_queued
@@ -54,8 +55,8 @@ def _row(view: StoreView, entry: HalfEntry) -> PendingTransaction:
     row = half_row(verified, entry.physical_offset, entry.size, INDEX_DATABASE)
     record = verified.record
     return row._replace(
-        topic=entry.topic.decode("utf-8", "replace"),
-        unique_key=entry.unique_key.decode("utf-8", "replace"),
+        topic=shown_text(entry.topic),
+        unique_key=shown_text(entry.unique_key),
         check_times=entry.check_times,
         half_offset=record.queue_offset if verified.is_verified and record is not None else None,
     )

@@ -17,6 +17,7 @@ from reput.formats.pending.timer_database import (
     is_timer_checkpoint,
     timer_key,
 )
+from reput.formats.stored_text import shown_text
 from reput.formats.topics.system_topics import TIMER_TOPIC
 from reput.store.pending.timer_queue import is_marked
 from reput.store.pending.timer_row import PendingTimer, timer_row
@@ -74,7 +75,7 @@ class DatabaseTimers:
         rolled = props.TIMER_ROLL_LABEL in verified.properties
         return row._replace(
             wheel_timestamp=None,
-            unique_key=entry.unique_key.decode("utf-8", "replace"),
+            unique_key=shown_text(entry.unique_key),
             roll_times=max(row.roll_times, int(rolled)),
         )
 
@@ -87,6 +88,6 @@ def _compared(verified: Verified, entry: TimerEntry, marked: set[str]) -> Verifi
         return verified.another(
             f"the record at log offset {entry.physical_offset} is due at {due} with unique key "
             f"{verified.text(props.UNIQUE_KEY)}, not at {entry.deliver_timestamp} with "
-            f"{entry.unique_key.decode('utf-8', 'replace')}"
+            f"{shown_text(entry.unique_key)}"
         )
     return verified.recalled() if is_marked(verified, marked) else verified

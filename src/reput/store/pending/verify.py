@@ -8,6 +8,7 @@ from typing import NamedTuple
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import properties as props
 from reput.formats.log.record import CHECK_BODY, Record, Verdict
+from reput.formats.stored_text import shown_text
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import QueuedMessage
 from reput.store.read.view import StoreView
@@ -58,7 +59,7 @@ class Verified(NamedTuple):
     def text(self, name: bytes) -> str | None:
         """Return a property as text; None if it is missing."""
         value = self.properties.get(name)
-        return None if value is None else value.decode("utf-8", "replace")
+        return None if value is None else shown_text(value)
 
     @property
     def real_topic(self) -> str | None:

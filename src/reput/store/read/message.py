@@ -9,6 +9,7 @@ from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.log.record_view import RecordView
+from reput.formats.stored_text import shown_text
 from reput.log.read.reader import place_in
 
 
@@ -44,7 +45,7 @@ class StoredMessage(RecordView):
     @property
     def topic(self) -> str:
         """The topic."""
-        return self.record.topic.decode("utf-8", "replace")
+        return shown_text(self.record.topic)
 
     @property
     def body(self) -> bytes:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from reput.errors import ConfigError
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.nearest import near_it, quoted, some
 from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import QueuedMessage, messages_of
@@ -38,7 +38,7 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
     present, configured = view.topics(), view.topics_of_broker().names
     if topic not in present and stored_bytes(topic) not in configured:
         # Without a near one those that have messages: the others may be topics that a broker makes for itself.
-        names = [*present, *sorted(name.decode("utf-8", "replace") for name in configured)]
+        names = [*present, *sorted(shown_text(name) for name in configured)]
         hint = near_it(topic, list(dict.fromkeys(names))) or f"There are: {some(present or names)}"
         raise ConfigError(f"{view.layout.root}: no topic {quoted(topic)}. {hint}")
 

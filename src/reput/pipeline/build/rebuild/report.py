@@ -11,7 +11,7 @@ from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.layout import NO_LIMIT
 from reput.formats.log.record import Verdict
-from reput.formats.stored_text import stored_bytes
+from reput.formats.stored_text import shown_text, stored_bytes
 from reput.formats.topics.lite_topics import is_light
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import file_name, place, written_bytes
@@ -186,7 +186,7 @@ def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [topic for topic in topics if stored_bytes(topic) in known_topics or _has_old_queues(run, topic)]
         if topics and not known:
-            names = sorted({name.decode("utf-8", "replace") for name in known_topics.union(_old_topics(run))})
+            names = sorted({shown_text(name) for name in known_topics.union(_old_topics(run))})
             raise ConfigError(
                 f"{option} {some(topics, FEW)}: neither the log nor {run.layout.consume_queue} has such a topic. "
                 f"Nothing was changed. {near(topics[0], names)}"
