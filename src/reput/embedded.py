@@ -37,7 +37,7 @@ class MessageStore(message_store.LocalStore):
     Durable indexes follow when `reput` is called, and at close.
     One process at a time writes; others open the store with `read_only=True`.
     `notes` lists the findings and repairs of the open.
-    `damage` lists the queues that a read-only store cannot read, each with what helps.
+    `damage` lists the queues, topics and committed offsets that a read-only store could not read, each with what helps.
     """
 
     follower: FollowHandle | None = None

@@ -20,7 +20,7 @@ from reput.formats.config.consumer_offset import ConsumerOffsets, encode
 from reput.formats.config.data_version import DataVersion
 from reput.store.metadata.configurations import Configurations
 from reput.store.metadata.tables import Table
-from support import golden
+from support import golden, lite_stores
 from support.metadata import homes_of, metadata_of, progress_of
 
 if TYPE_CHECKING:
@@ -378,6 +378,71 @@ def test_check_was_silent_about_a_damaged_config_database(name: str, table: Tabl
     assert (found.rule, found.severity, found.file, found.count) == ("metadata-damaged", "damage", str(place), 1)
     assert report.exit_code == 1
     assert report.messages == golden.facts(name).messages
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Run a command; return its exit code, its data, and the lines of damage and errors."""
+    code = run([*words])
+    said = capsys.readouterr()
+    return code, said.out, "".join(line for line in said.err.splitlines() if line.startswith(("damage:", "error:")))
+
+
+@pytest.mark.parametrize("name", ["json", "config-v1"])
+def test_readers_exited_0_beside_damaged_topics(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that comes upon damage names it and exits 1, with all that it could read; groups are read by none."""
+    store = golden.unpack(name, tmp_path)
+    commands = [
+        ("get", str(store), "-t", "orders", "-q", "0", "-o", "0", "-c", "3", "--json"),
+        ("offset", str(store), "-t", "orders", "-q", "0"),
+        ("progress", str(store), "-g", "billing", "-t", "orders", "-q", "0"),
+        ("pending", "timers", str(store)),
+    ]
+    sound = [asked(capsys, *words) for words in commands]
+    assert {(code, said) for code, _, said in sound} == {(0, "")}
+    damaged(store, Table.GROUPS)
+    assert [asked(capsys, *words) for words in commands] == sound
+    place = damaged(store, Table.TOPICS)
+    for words, (_, answer, _) in zip(commands, sound, strict=True):
+        code, found, said = asked(capsys, *words)
+        assert (code, found) == (1, answer), words
+        assert said.startswith(f"damage: {place}"), words
+    assert json.loads(asked(capsys, *commands[1], "--json")[1])["ok"] is False
+
+
+def test_damaged_offsets_hid_lite_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`reput lite` shows lite topics without lags, names the damage, and exits 1."""
+    store = lite_stores.make(tmp_path / "store")
+    with reput.MessageStore.open(store) as opened:
+        opened.commit_offset("agents", "%LMQ%$sessions$user-1", 0, 0)
+    code, found, _ = asked(capsys, "lite", str(store), "--json")
+    sound = [json.loads(line) for line in found.splitlines()]
+    assert (code, any(row.get("lag") for row in sound)) == (0, True)
+    place = damaged(store, Table.OFFSETS)
+    code, found, said = asked(capsys, "lite", str(store), "--json")
+    assert (code, said.startswith(f"damage: {place}")) == (1, True)
+    *rows, last = [json.loads(line) for line in found.splitlines()]
+    assert rows == [{**row, "lag": None, "lags": []} for row in sound[:-1]]
+    assert (last["ok"], last["parents"]) == (False, sound[-1]["parents"])
+
+
+@pytest.mark.parametrize("name", ["pending", "pending-rocksdb"])
+def test_damaged_offsets_hid_what_is_pending(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that rest on no committed offset are shown; the damage says what is left out, and the exit code is 1."""
+    store = golden.unpack(name, tmp_path)
+    timers = asked(capsys, "pending", "timers", str(store), "--json")
+    halves = asked(capsys, "pending", "transactions", str(store), "--json")
+    place = damaged(store, Table.OFFSETS)
+    assert asked(capsys, "pending", "timers", str(store), "--json") == timers
+    code, found, said = asked(capsys, "pending", "transactions", str(store), "--json")
+    assert (code, "half messages that wait in topics are left out" in said) == (1, True)
+    assert said.startswith(f"damage: {place}")
+    rows = found.splitlines()[:-1]
+    assert set(rows) <= set(halves[1].splitlines())
+    assert rows
+    code, _, said = asked(capsys, "pending", "pop", str(store))
+    assert (code, "messages that checkpoints hold are left out" in said) == (1, True)
+    code, _, said = asked(capsys, "progress", str(store))
+    assert (code, said.startswith(f"error: {place}")) == (1, True)
 
 
 def test_check_names_values_that_are_not_the_brokers(tmp_path: Path) -> None:

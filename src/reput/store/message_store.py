@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
-from reput.errors import AccessError, ClosedError, ConfigError, ReputError
+from reput.errors import AccessError, ClosedError, ConfigError, DamagedStoreError, ReputError
 from reput.files import forks, fs, locks
 from reput.formats.own import files as own
 from reput.store.disk.frontier import durable_offset
@@ -69,8 +69,8 @@ class Lag(NamedTuple):
 class LocalStore(ProgressCalls, Putting, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
-    `open` makes one. `notes` lists the findings and repairs of the open. `damage` lists the queues that cannot be read:
-    all others can. `opened_in_s` is the time that decoding the tail took.
+    `open` makes one. `notes` lists the findings and repairs of the open. `damage` lists the queues, topics and
+    committed offsets that cannot be read: all else can. `opened_in_s` is the time that decoding the tail took.
     """
 
     def __init__(
@@ -223,7 +223,8 @@ class LocalStore(ProgressCalls, Putting, Reading):
     def lite_topics(self, topic: str | None = None, *, at_ms: int | None = None) -> Iterator[LiteTopicState]:
         """Iterate over the lite topics, by parent and name, each with its messages, age, expiry and lags.
 
-        Memory does not grow with their messages.
+        Memory does not grow with their messages. Without lags if the committed offsets are damaged, as `damage` then
+        says.
 
         Args:
             topic: Only lite topics of this topic of type LITE.
@@ -236,8 +237,13 @@ class LocalStore(ProgressCalls, Putting, Reading):
 
         expirations = self.view.topics_of_broker().lite_expirations
         min_ttl_ms = self.config.min_lite_ttl
+        try:
+            progress = self.progress
+        except DamagedStoreError as error:
+            progress = None
+            self.damage += [text for text in [str(error)] if text not in self.damage]
         listed = LiteTopics(
-            self._open_view(), self.progress, expirations, DEFAULT_MIN_TTL_MS if min_ttl_ms is None else min_ttl_ms
+            self._open_view(), progress, expirations, DEFAULT_MIN_TTL_MS if min_ttl_ms is None else min_ttl_ms
         )
         return listed.states(now_ms() if at_ms is None else at_ms, topic)
 

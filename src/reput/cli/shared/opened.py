@@ -51,15 +51,17 @@ def reading(store: str, config: StoreConfig, *, with_progress: bool = False) -> 
     """Open the store read-only. Nothing is changed, and another process may write the store.
 
     Raises:
-        ReputError: As for `MessageStore.open`; `with_progress` also as for `MessageStore.progress`.
+        ReputError: As for `MessageStore.open`.
     """
     from reput.embedded import MessageStore
+    from reput.errors import DamagedStoreError
     from reput.kernels import small_work
 
     with small_work(), MessageStore.open(store, config, read_only=True) as opened:
         if with_progress:
-            # Loading adds its notes to those of the store.
-            _ = opened.progress
+            # Loading adds its notes to those of the store. If that fails, it fails again where the offsets are used.
+            with contextlib.suppress(DamagedStoreError):
+                _ = opened.progress
         _say_notes(opened)
         yield opened
 
@@ -165,7 +167,7 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
 
 
 def damage_code(opened: MessageStore) -> int:
-    """Return the exit code of a verb that has read what can be read: 1 if some queues cannot."""
+    """Return the exit code of a verb that has read what can be read: 1 if it has come upon what cannot."""
     return 1 if opened.damage else 0
 
 

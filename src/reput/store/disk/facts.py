@@ -84,13 +84,20 @@ class StoreFacts(FoundQueues):
     @cached_property
     def unreadable_metadata(self) -> list[DamagedStoreError]:
         """The damage of topics and committed offsets, which a job goes on without."""
-        found: dict[str, DamagedStoreError] = {}
-        for table in (Table.TOPICS, Table.OFFSETS):
-            try:
-                self.metadata.read(table)
-            except DamagedStoreError as error:
-                found[str(error)] = error
-        return list(found.values())
+        found = filter(None, map(self._why_not_read, (Table.TOPICS, Table.OFFSETS)))
+        return list({str(error): error for error in found}.values())
+
+    @cached_property
+    def unreadable_topics(self) -> str:
+        """The damage of the topics, which readers go on without; "" if they can be read."""
+        return str(self._why_not_read(Table.TOPICS) or "")
+
+    def _why_not_read(self, table: Table) -> DamagedStoreError | None:
+        try:
+            self.metadata.read(table)
+        except DamagedStoreError as error:
+            return error
+        return None
 
     @cached_property
     def settings(self) -> StoreSettings:

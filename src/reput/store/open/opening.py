@@ -79,9 +79,7 @@ def open_view(
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
-    damage = [
-        text for text in (*map(str, store.unreadable.values()), store.partial_database, *store.wrong_type_texts) if text
-    ]
+    damage = _damage_of_queues(store)
     try:
         verdict = view.follower.follow(confirmed())
     except TailFullError as error:
@@ -93,7 +91,9 @@ def open_view(
     seconds = time.perf_counter() - begin
     # Records may show batches that neither configuration nor folders show.
     refuse_batches_beside(view.follower.types, kinds)
-    notes = [*store.log.notes, *settings.notes, *filter(None, [view.index.lacks()]), *store.contradicted]
+    damage += [store.unreadable_topics] if beside and store.unreadable_topics else []
+    lacking = [note for note in (*settings.notes, view.index.lacks()) if note and note not in damage]
+    notes = [*store.log.notes, *lacking, *store.contradicted]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
@@ -120,6 +120,11 @@ def open_view(
     return Opened(
         view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short, damage
     )
+
+
+def _damage_of_queues(store: StoreOnDisk) -> list[str]:
+    found = (*map(str, store.unreadable.values()), store.partial_database, *store.wrong_type_texts)
+    return [text for text in found if text]
 
 
 def _short_databases(store: StoreOnDisk, kinds: Sequence[AnyKind], start: Start, view: StoreView) -> list[str]:

@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.layout import INT64_MAX
@@ -32,7 +33,7 @@ from reput.store.pending.timer_queue import TimerQueue
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.transactions import half_of_timer, topic_halves
 from reput.store.pending.wheel_timers import WheelTimers
-from reput.store.progress.progress import ConsumerProgress
+from reput.store.progress.progress import UNKNOWN, ConsumerProgress
 from reput.store.read.view import StoreView
 from reput.times import now_ms
 
@@ -127,9 +128,6 @@ class PendingWork:
 
         Returns:
             The messages.
-
-        Raises:
-            DamagedStoreError: The group offsets, which say how far the broker is, are damaged.
         """
         for half in self._transactions():
             if topic is None or half.topic == topic:
@@ -138,7 +136,9 @@ class PendingWork:
     def _transactions(self) -> Iterator[PendingTransaction]:
         view, damage = self._view, self.damage
         view.catch_up()
-        yield from guarded(topic_halves(view, self._progress()), damage)
+        offsets = self._offsets("half messages that wait in topics")
+        if offsets is not None:
+            yield from guarded(topic_halves(view, offsets), damage)
         with contextlib.ExitStack() as opened:
             yield from self._database_halves(opened)
         for timer in self._timers(INT64_MAX, []):
@@ -154,6 +154,19 @@ class PendingWork:
         from reput.store.pending.database_halves import database_halves
 
         return guarded(database_halves(view, family, damage), damage)
+
+    def _offsets(self, left_out: str) -> ConsumerProgress | None:
+        """Return the group offsets, which say how far the broker is; None if they are damaged, as `damage` says."""
+        try:
+            return self._progress()
+        except DamagedStoreError as error:
+            self.damage.append(f"{error}. How far the broker is, is unknown: {left_out} are left out")
+            return None
+
+    def _committed(self, group: str, topic: str, queue_id: int) -> int:
+        with contextlib.suppress(DamagedStoreError):
+            return self._progress().query(group, topic, queue_id)
+        return UNKNOWN
 
     def in_database(self) -> DatabaseWork:
         """Return what RocksDB has, which only a broker with `timerRocksDBEnable` and `transRocksDBEnable` ends."""
@@ -180,19 +193,18 @@ class PendingWork:
 
         Returns:
             The messages.
-
-        Raises:
-            DamagedStoreError: The group offsets, which say how far the broker is, are damaged.
         """
         self._counts.clear()
         rows = (row for row in self._pop() if group in {None, row.group} and topic in {None, row.topic})
-        return count_in_flight(rows, self._progress, self._counts)
+        return count_in_flight(rows, self._committed, self._counts)
 
     def _pop(self) -> Iterator[PendingPop]:
         view, damage = self._view, self.damage
         view.catch_up()
-        held = held_by_checkpoints(view, self._progress(), self._timers(INT64_MAX, []), damage)
-        yield from (of_checkpoint(view, one) for one in guarded(held, damage))
+        offsets = self._offsets("messages that checkpoints hold")
+        if offsets is not None:
+            held = held_by_checkpoints(view, offsets, self._timers(INT64_MAX, []), damage)
+            yield from (of_checkpoint(view, one) for one in guarded(held, damage))
         with family_of(view.layout.root / pop_database.FOLDER, pop_database.FAMILY, damage, COPY_REMEDY) as family:
             if family is not None:
                 yield from guarded(of_database(view, family, damage), damage)

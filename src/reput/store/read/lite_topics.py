@@ -74,12 +74,13 @@ class LiteTopics:
     """The lite topics of an open store, as its queues name them.
 
     Args:
+        progress: the committed offsets; None if they cannot be read.
         expirations: the parents of type LITE with the time after which their lite topics expire (minutes, -1 never).
         min_ttl_ms: the age below which a broker deletes no lite topic (minLiteTTl).
     """
 
     def __init__(
-        self, view: StoreView, progress: ConsumerProgress, expirations: Mapping[bytes, int], min_ttl_ms: int
+        self, view: StoreView, progress: ConsumerProgress | None, expirations: Mapping[bytes, int], min_ttl_ms: int
     ) -> None:
         self._view = view
         self._progress = progress
@@ -139,14 +140,17 @@ class LiteTopics:
     def _groups(self) -> dict[str, list[str]]:
         """Return the groups with progress in each lite topic's queue, sorted."""
         found: dict[str, list[str]] = {}
-        for group in self._progress.groups():
-            for topic in filter(_is_lite, self._progress.topics_of(group)):
-                found.setdefault(topic, []).append(group)
+        progress = self._progress
+        if progress is not None:
+            for group in progress.groups():
+                for topic in filter(_is_lite, progress.topics_of(group)):
+                    found.setdefault(topic, []).append(group)
         return found
 
     def _lags(self, queue: StoreQueue, groups: Sequence[str]) -> Iterator[LiteLag]:
+        progress = self._progress
         for group in groups:
-            offset = self._progress.query(group, queue.topic, queue.queue_id)
+            offset = -1 if progress is None else progress.query(group, queue.topic, queue.queue_id)
             if offset >= 0:
                 yield LiteLag(group, offset, max(0, queue.max_offset - offset))
 
