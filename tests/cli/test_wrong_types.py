@@ -1,12 +1,14 @@
-"""Files in the place of folders and the reverse: commands that read go on and name them, commands that write refuse."""
+"""Files in the place of folders, the reverse, and named pipes: reads go on and name them, writes refuse."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+import reput
 from reput.cli.main import run
 from reput.formats.own import files as own
 from support import golden
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 FIRST = ("consumequeue", "config")
 OTHERS = (
     *("index", "timerlog", "reput", "consumequeue_rocksdb", "consumequeue_ext", "batchconsumequeue"),
-    *("rocksdbstore", "kvStore", "config/consumerOffsets", "config/metadata", "config/rdb"),
+    *("rocksdbstore", "kvStore", "config/consumerOffsets", "config/metadata", "config/rdb", "consumequeue/orders/0"),
 )
 PLACES = [*FIRST, *(pytest.param(name, marks=takes_long) for name in OTHERS)]
 READS = (
@@ -119,12 +121,67 @@ def test_a_folder_in_place_of_a_file_of_a_database(
     path = next(path for path in database.iterdir() if name in path.name)
     path.unlink()
     path.mkdir()
-    for command, codes in (("info", {1}), ("check --no-spark", {1}), ("get -t orders", {0, 1}), ("progress", {0, 1})):
-        assert run(words_of(command, store)) in codes, command
+    for command in ("info", "check --no-spark", "get -t orders", "progress"):
+        assert run(words_of(command, store)) == 1, command
         out, err = capsys.readouterr()
         assert str(database) in out + err, command
     assert run(words_of("rebuild --no-spark", store)) == 0
     assert str(database) in capsys.readouterr().err
+
+
+PIPES = (
+    *("config", "consumequeue/orders/0", "checkpoint", "commitlog/00000000000000000000", "config/topics.json"),
+    *("config/consumerOffset.json", "consumequeue/orders/0/00000000000000000000"),
+)
+OTHER_PIPES = tuple(name for name in (*FIRST, *OTHERS, *FILES, *OTHER_FILES) if name not in PIPES)
+
+
+def with_pipe_at(name: str, folder: Path, store: str = "json") -> Path:
+    """A store of a broker with a named pipe in the place of a file or folder; the path of the pipe."""
+    path = golden.unpack(store, folder) / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize("name", [*PIPES, *(pytest.param(name, marks=takes_long) for name in OTHER_PIPES)])
+def test_a_named_pipe_stopped_every_command(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No command waits for a program that writes the pipe: reads name it and go on, writes and brokers refuse."""
+    path = with_pipe_at(name, tmp_path)
+    store = path.parents[name.count("/")]
+    for command in ("info", "check --no-spark", "get -t orders", "progress", "pending timers"):
+        code = run(words_of(command, store))
+        out, err = capsys.readouterr()
+        assert code == 1, f"{command}: {out}{err}"
+        assert f"{path}: not a fi" in (out + err) or f"{path}: not a folder" in (out + err), f"{command}: {out}{err}"
+        assert "There is a named pipe where a" in out + err, f"{command}: {out}{err}"
+    for command in ("put -t orders", "rebuild --no-spark"):
+        assert run(words_of(command, store)) == 1, command
+        assert "There is a named pipe where a" in capsys.readouterr().err, command
+    with pytest.raises(reput.DamagedStoreError, match="named pipe"):
+        reput.serve(store)
+    assert path.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST", "sst"])
+def test_a_named_pipe_in_a_database_stopped_every_command(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pipe is named, and the rest of the store is read; a broker does not start."""
+    database = golden.unpack("config-v1", tmp_path) / "config" / "topics"
+    store = database.parent.parent
+    path = next(path for path in database.iterdir() if name in path.name)
+    path.unlink()
+    os.mkfifo(path)
+    for command in ("info", "check --no-spark", "get -t orders", "progress"):
+        assert run(words_of(command, store)) == 1, command
+        out, err = capsys.readouterr()
+        assert f"{path}: not a file. There is a named pipe" in out + err, command
+    with pytest.raises(reput.DamagedStoreError, match=f"{path}: not a file"):
+        reput.serve(store)
 
 
 def test_a_folder_is_no_broker_conf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

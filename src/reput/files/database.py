@@ -31,6 +31,7 @@ from reput.errors import (
 )
 from reput.files import forks, fs
 from reput.files.closing import Closing
+from reput.files.names import refuse_other_types
 from reput.files.scratch import ScratchFolder
 from reput.formats.database import rocksdb_table
 from reput.formats.database.rocksdb_manifest import (
@@ -257,6 +258,7 @@ class DatabaseReader(Closing):
         self.families = {name: Family(folder, self._handle.get_column_family(name), remedy) for name in names}
 
     def _open(self, families: Sequence[str]) -> tuple[Any, list[str]]:
+        refuse_other_types(self.folder, self._remedy)
         for attempt in range(_TRIES):
             shown = self._link()
             try:

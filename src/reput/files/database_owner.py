@@ -21,7 +21,7 @@ from reput.files.database import (
     options_of,
     refuse_in_fork,
 )
-from reput.files.names import is_database
+from reput.files.names import is_database, refuse_other_types
 from reput.formats.queue.rocksdb_consume_queue import is_database_file
 
 _NOT_COPIED = ("LOCK", "LOG")
@@ -52,6 +52,7 @@ class DatabaseOwner(Closing):
         self._remedy = remedy
         self._owner = owner
         fs.make_dirs(folder, owner)
+        refuse_other_types(folder, remedy)
         # RocksDB opens its files by itself, and follows links.
         links.refuse_links(*(folder / entry.name for entry in fs.list_dir(folder) if entry.is_link))
         fs.make_dirs(logs, owner)

@@ -29,6 +29,7 @@ from reput.files.remedies import NO_ACCESS, REMEDIES
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 """Flags of files that are opened for writing. Never through a link: it could lead root's writes out of the store."""
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # the open of a named pipe would wait for a writer of it
 _COPY_BYTES = 8 << 20
 
 
@@ -72,7 +73,7 @@ Owner = owners.Owner
 class DirEntry(NamedTuple):
     """A name in a folder: is it a folder itself (links are not followed), its size, is it a link.
 
-    The size of a folder is 0.
+    A named pipe, a socket and a device count as folders: they are no files either. The size of a folder is 0.
     """
 
     name: str
@@ -94,8 +95,10 @@ def list_dir(path: Path | str) -> list[DirEntry]:
                 # The listing has the type, so none of a hundred thousand topics needs a stat.
                 entries.append(DirEntry(name.name, True, 0))
             else:
-                size = name.stat(follow_symlinks=False).st_size
-                entries.append(DirEntry(name.name, False, size, name.is_symlink()))
+                status = name.stat(follow_symlinks=False)
+                is_link = stat.S_ISLNK(status.st_mode)
+                is_file = is_link or stat.S_ISREG(status.st_mode)
+                entries.append(DirEntry(name.name, not is_file, status.st_size if is_file else 0, is_link))
     return sorted(entries)
 
 
@@ -130,13 +133,12 @@ def size_of(path: Path | str) -> int:
 
 
 def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
-    """Return at most `limit` bytes of a file from `offset`; None if it does not exist, or is a folder."""
-    with (
-        errors_named(path, "read"),
-        contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
-    ):
-        descriptor = os.open(path, os.O_RDONLY)
+    """Return at most `limit` bytes of a file from `offset`; None if it does not exist, or is no file."""
+    with errors_named(path, "read"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        descriptor = os.open(path, _TO_READ)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
             pieces = []
             while limit > 0 and (piece := os.pread(descriptor, limit, offset)):
                 pieces.append(piece)
@@ -163,7 +165,7 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
     """
     begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     with errors_named(path, "map"):
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, _TO_READ)
         try:
             size = os.fstat(descriptor).st_size
             if offset + length > size:
@@ -192,7 +194,7 @@ def map_file(path: Path | str, length: int, holes: Holes = Holes.LIVE) -> NDArra
         NoSpaceError: The file has holes that take memory, and there is none left (see `back_holes`).
     """
     with errors_named(path, "map"):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, _TO_READ)
         try:
             size = os.fstat(descriptor).st_size
             if length > size:
@@ -209,7 +211,7 @@ def map_file(path: Path | str, length: int, holes: Holes = Holes.LIVE) -> NDArra
 def end_of_data(path: Path | str, size: int) -> int:
     """Return an offset in a file of `size` bytes after which there is only a hole (zeros that were never written)."""
     with errors_named(path, "read"):
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, _TO_READ)
         try:
             for begin, end in list_holes(descriptor, 0, size):
                 if end >= size:

@@ -155,7 +155,7 @@ def is_record_locked(path: Path) -> bool:
 
 def _record_lock_pid(path: Path) -> int | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
@@ -218,7 +218,7 @@ def _followed(path: Path, remedy: str, process: int) -> str:
 def owner_is_live(path: Path) -> bool:
     """Return True if a process holds reput's own lock; create and change nothing."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:

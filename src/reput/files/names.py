@@ -8,8 +8,10 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.fs import errors_named
+from reput.files.remedies import not_a_file
 from reput.formats.queue.rocksdb_consume_queue import FOLDER_SIGNS, LOCK_FILE, is_database_file
 
 
@@ -33,6 +35,26 @@ def file_names(path: Path | str) -> Iterator[str]:
         yield from (name.name for name in names if not name.is_dir(follow_symlinks=False))
 
 
+def not_files(path: Path | str) -> Iterator[str]:
+    """Yield the names in a folder that are neither files nor links: folders, named pipes, sockets and devices."""
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(path) as names,
+    ):
+        yield from (one.name for one in names if not one.is_file(follow_symlinks=False) and not one.is_symlink())
+
+
+def not_folders(path: Path | str) -> Iterator[str]:
+    """Yield the names in a folder that are neither folders nor links: files, named pipes, sockets and devices."""
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(path) as names,
+    ):
+        yield from (one.name for one in names if not one.is_dir(follow_symlinks=False) and not one.is_symlink())
+
+
 def is_empty_dir(path: Path | str) -> bool:
     """Return True if a folder is empty or does not exist."""
     with (
@@ -54,6 +76,17 @@ def owns_database_file(names: Sequence[str]) -> bool:
     return len(names) == 1 and is_database_file(names[0])
 
 
+def refuse_other_types(folder: Path, remedy: str) -> None:
+    """Refuse a database with a folder or a named pipe in the place of a file: RocksDB would wait for a pipe's writer.
+
+    Raises:
+        DamagedStoreError: There is one.
+    """
+    for entry in fs.list_dir(folder):
+        if entry.is_dir and is_database_file(entry.name):
+            raise DamagedStoreError(not_a_file(folder / entry.name), remedy)
+
+
 def was_database(path: Path) -> bool:
     """Return True if a program has had a RocksDB open in a folder: the file that it locks stays."""
     return fs.exists(path / LOCK_FILE)
@@ -68,6 +101,23 @@ def is_own_dir(path: Path | str) -> bool:
 
 def is_file(path: Path | str) -> bool:
     """Return True if this is a file or a link to one; errors as with `fs.exists`."""
+    return stat.S_ISREG(_mode_of(path))
+
+
+def is_no_file(path: Path | str) -> bool:
+    """Return True if this is there, and no file: a folder, a named pipe, a socket or a device."""
+    mode = _mode_of(path)
+    return mode != 0 and not stat.S_ISREG(mode)
+
+
+def is_no_folder(path: Path | str) -> bool:
+    """Return True if this is there, and no folder: a file, a named pipe, a socket or a device."""
+    mode = _mode_of(path)
+    return mode != 0 and not stat.S_ISDIR(mode)
+
+
+def _mode_of(path: Path | str) -> int:
+    """Return the type and rights of what is there, 0 if nothing is; links are followed."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return stat.S_ISREG(os.stat(path).st_mode)
-    return False
+        return os.stat(path).st_mode
+    return 0

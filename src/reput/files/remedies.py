@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 _RIGHTS = "Run as the user that owns the store (here {owner}), or give this user, {us}, the rights"
@@ -26,13 +28,29 @@ REMEDIES = {
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
 }
 """Other errors with a known remedy."""
+_TYPES = (
+    (stat.S_ISFIFO, "named pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
 
 
 def not_a_file(path: Path) -> str:
-    """Return a sentence on a folder that is in the place of a file, with what helps."""
-    return f"{path}: not a file. {REMEDIES[errno.EISDIR]}"
+    """Return a sentence on a folder, or a named pipe, that is in the place of a file, with what helps."""
+    return f"{path}: not a file. {_remedy(path, errno.EISDIR, 'folder')}"
 
 
 def not_a_folder(path: Path) -> str:
-    """Return a sentence on a file that is in the place of a folder, with what helps."""
-    return f"{path}: not a folder. {REMEDIES[errno.ENOTDIR]}"
+    """Return a sentence on a file, or a named pipe, that is in the place of a folder, with what helps."""
+    return f"{path}: not a folder. {_remedy(path, errno.ENOTDIR, 'file')}"
+
+
+def _remedy(path: Path, error: int, common: str) -> str:
+    """Return the remedy with the type of what is there, instead of the type that is most common."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return REMEDIES[error]
+    found = next((name for is_so, name in _TYPES if is_so(mode)), common)
+    return REMEDIES[error].replace(f"There is a {common} ", f"There is a {found} ", 1)

@@ -109,12 +109,8 @@ def topic_names(folder: Path) -> Iterator[bytes]:
 
 def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
     """Yield the queues of one topic's folder, by id."""
-    ids = []
-    for entry in fs.list_dir(folder):
-        queue_id = paths.parse_queue_name(entry.name) if entry.is_dir else None
-        if queue_id is not None:
-            ids.append(queue_id)
-    for queue_id in sorted(ids):
+    ids = map(paths.parse_queue_name, folder_names.sub_folders(folder))
+    for queue_id in sorted(one for one in ids if one is not None):
         path = folder / str(queue_id)
         yield QueueFolder(folder.name, queue_id, path, *listed_files(path))
 

@@ -1,4 +1,4 @@
-"""Files where a broker or reput has folders, and folders where it has files.
+"""Files where a broker or reput has folders, folders where it has files, and named pipes in the place of either.
 
 Readers go on as if nothing were there and name them, writers refuse.
 Of a store with few topics the queues are looked at here.
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reput.errors import DamagedStoreError
-from reput.files import fs
 from reput.files import names as folder_names
 from reput.files.backed_up import backup_of
 from reput.files.remedies import not_a_file, not_a_folder
@@ -58,41 +57,43 @@ _TOPICS_MOST = 64
 
 
 class WrongType(NamedTuple):
-    """A name of a store that is not what a broker or reput has there; `is_folder`: it is a folder, and no file.
+    """A name of a store that is not what a broker or reput has there; `is_of_file`: a file belongs there.
 
     `is_of_queue`: a queue has a file there.
     """
 
     path: Path
-    is_folder: bool
+    is_of_file: bool
     is_of_queue: bool = False
 
     @property
     def text(self) -> str:
         """Return a sentence on it, with what helps."""
-        return not_a_file(self.path) if self.is_folder else not_a_folder(self.path)
+        return not_a_file(self.path) if self.is_of_file else not_a_folder(self.path)
 
     @property
     def rule(self) -> str:
         """Return the name of the finding."""
-        return "not-a-file" if self.is_folder else "not-a-folder"
+        return "not-a-file" if self.is_of_file else "not-a-folder"
 
 
 def wrong_types(layout: StoreLayout) -> list[WrongType]:
-    """Return the files in the place of folders, and the folders in the place of files."""
+    """Return what is in the place of a folder or a file, and is of another type."""
     folders = (layout.root / name for name in _FOLDERS)
-    found = [WrongType(path, is_folder=False) for path in folders if folder_names.is_file(path)]
-    found += [WrongType(path, is_folder=True) for path in _places_of_files(layout) if fs.is_dir(path)]
+    found = [WrongType(path, is_of_file=False) for path in folders if folder_names.is_no_folder(path)]
+    found += [WrongType(path, is_of_file=True) for path in _places_of_files(layout) if folder_names.is_no_file(path)]
     for name in paths.QUEUE_FOLDERS:
         folder = layout.root / name
-        if len(list(islice(folder_names.sub_folders(folder), _TOPICS_MOST + 1))) <= _TOPICS_MOST:
+        topics = list(islice(folder_names.sub_folders(folder), _TOPICS_MOST + 1))
+        if len(topics) <= _TOPICS_MOST:
+            found += [WrongType(path, is_of_file=False) for topic in topics for path in _no_queues(folder / topic)]
             for queue in some_queues(folder, QUEUES_ASKED):
-                found += [WrongType(path, is_folder=True, is_of_queue=True) for path in queue.not_files]
+                found += [WrongType(path, is_of_file=True, is_of_queue=True) for path in queue.not_files]
     return found
 
 
 def _places_of_files(layout: StoreLayout) -> Iterator[Path]:
-    """Yield the paths of a store's files, and the folders that have names of files."""
+    """Yield the paths of a store's files, and all else that has a name of a file."""
     yield from (layout.root / name for name in _FILES)
     for name in _FILES_IN_CONFIG:
         path = layout.root / paths.CONFIG / name
@@ -104,12 +105,17 @@ def _places_of_files(layout: StoreLayout) -> Iterator[Path]:
     yield from _folders_named(layout.index, is_index_name)
 
 
+def _no_queues(topic: Path) -> Iterator[Path]:
+    names = (name for name in sorted(folder_names.not_folders(topic)) if paths.parse_queue_name(name) is not None)
+    return (topic / name for name in names)
+
+
 def _is_offset_name(name: str) -> bool:
     return paths.parse_offset_name(name) is not None
 
 
 def _folders_named(folder: Path, is_name: Callable[[str], bool]) -> Iterator[Path]:
-    return (folder / name for name in sorted(folder_names.sub_folders(folder)) if is_name(name))
+    return (folder / name for name in sorted(folder_names.not_files(folder)) if is_name(name))
 
 
 def refuse_wrong_types(layout: StoreLayout) -> None:

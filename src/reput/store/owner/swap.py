@@ -12,6 +12,7 @@ from pathlib import Path
 
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
+from reput.files import names as folder_names
 from reput.formats.own import files as own
 from reput.store.disk.layout import StoreLayout
 
@@ -74,8 +75,7 @@ def finish_swap(layout: StoreLayout) -> bool:
 
 def pending_swap(layout: StoreLayout) -> bool:
     """Return True if a killed job left a swap for the next owner to finish."""
-    intent = layout.own(own.INTENT_NAME)
-    return fs.exists(intent) and not fs.is_dir(intent)
+    return folder_names.is_file(layout.own(own.INTENT_NAME))
 
 
 def remove_leftovers(layout: StoreLayout) -> list[str]:
