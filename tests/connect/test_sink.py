@@ -97,7 +97,7 @@ def test_a_round_trip(tmp_path: Path, options: dict[str, str]) -> None:
     rows = frames.table(golden.shared("basic"), **options)
     # A delay is the broker's business: a batch cannot carry it.
     rows = rows.filter(pc.not_equal(rows["topic"], "SCHEDULE_TOPIC_XXXX"))
-    with new_store(tmp_path) as store:
+    with new_store(tmp_path, golden.LOG_FILE_SIZE) as store:
         folder = store.layout.own("sinks") / "one"
         stager = Stager(folder / "staged", store.layout, store.config)
         for batch in rows.to_batches():
@@ -120,9 +120,10 @@ def sorted_maps(rows: list[Any]) -> list[Any]:
     return [sorted((tuple(pair.values()) if isinstance(pair, dict) else pair) for pair in row) for row in rows]
 
 
-def new_store(folder: Path) -> reput.MessageStore:
+def new_store(folder: Path, log_file_size: int = 1 << 16) -> reput.MessageStore:
     """A store without a message, with small files."""
-    return reput.MessageStore.open(folder, reput.StoreConfig(mapped_file_size_commit_log=1 << 16), create=True)
+    config = reput.StoreConfig(mapped_file_size_commit_log=log_file_size)
+    return reput.MessageStore.open(folder, config, create=True)
 
 
 def staged(store: LocalStore, folder: Path, first: int, count: int) -> list[str]:
