@@ -22,7 +22,7 @@ from reput.cli.main import run
 from reput.connect import export as exports
 from reput.connect.export_range import export_range, own_folder
 from reput.connect.scan import log_scan as scan
-from reput.errors import ConfigError, DataLossError
+from reput.errors import ConfigError, DamagedStoreError, DataLossError
 from reput.files import fs
 from reput.formats import paths
 from support import frames, golden, stores
@@ -366,6 +366,24 @@ def test_salvage_with_a_missing_file(tmp_path: Path) -> None:
     report = reput.export(store, tmp_path / "out", salvage=True, **LOOP)
     assert report.messages == sum(placed.offset // (1 << 14) != 1 for placed in log.placed)
     assert any("16384" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_messages_of_a_log_file_that_was_replaced_were_left_out_in_silence(
+    tmp_path: Path, number: int, is_pipe: bool
+) -> None:
+    """A folder or a named pipe in the place of a log file is an error, also of the first one; --salvage goes on."""
+    log, (store,) = grown(tmp_path, (200,))
+    path = store / paths.COMMIT_LOG / paths.offset_name(number << 14)
+    path.unlink()
+    (os.mkfifo if is_pipe else os.mkdir)(path)
+    with pytest.raises(DamagedStoreError, match=f"{path}|missing") as refused:
+        reput.export(store, tmp_path / "out", **LOOP)
+    assert "--salvage" in str(refused.value)
+    report = reput.export(store, tmp_path / "out", salvage=True, **LOOP)
+    assert report.messages == sum(placed.offset // (1 << 14) != number for placed in log.placed)
+    assert any(note.startswith(f"{path}: not a file") for note in report.notes)
 
 
 def test_a_range_of_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

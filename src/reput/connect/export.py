@@ -51,6 +51,7 @@ from reput.pipeline.build.rebuild_report import LogGap
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import StoreLayout, find_store
+from reput.store.disk.wrong_types import refuse_lost_log_files
 
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
@@ -265,11 +266,14 @@ def _saying_how_to_continue(target: Path, plan: _Plan) -> Iterator[None]:
 
 def _snapshot(root: str, config: StoreConfig, salvage: bool) -> Snapshot:
     try:
-        return take_snapshot(root, config, tolerant=salvage)
+        snapshot = take_snapshot(root, config, tolerant=salvage)
+        if not salvage:
+            refuse_lost_log_files(snapshot.layout)
     except DamagedStoreError as error:
         if salvage:
             raise
         raise type(error)(f"{error}. `reput export --salvage` skips it") from error
+    return snapshot
 
 
 def _refuse_inside(layout: StoreLayout, target: Path) -> None:

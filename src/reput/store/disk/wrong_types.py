@@ -118,6 +118,18 @@ def _folders_named(folder: Path, is_name: Callable[[str], bool]) -> Iterator[Pat
     return (folder / name for name in sorted(folder_names.not_files(folder)) if is_name(name))
 
 
+def refuse_lost_log_files(layout: StoreLayout) -> None:
+    """Refuse a store with a folder or a named pipe in the place of a file of its log, whose messages are missing then.
+
+    Raises:
+        DamagedStoreError: there is one.
+    """
+    folders = layout.log_folders or (layout.commit_log,)
+    found = [not_a_file(path) for folder in folders for path in _folders_named(folder, _is_offset_name)]
+    if found:
+        raise DamagedStoreError(f"{'; '.join(found)}. Put back the file of the log, if there is a copy")
+
+
 def refuse_wrong_types(layout: StoreLayout) -> None:
     """Refuse a store with a file in the place of a folder, or a folder in the place of a file.
 
