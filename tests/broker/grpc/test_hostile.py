@@ -1,7 +1,8 @@
-"""Bytes of any kind on the gRPC port leave the broker's other clients served."""
+"""Bytes and calls of any kind on the gRPC port leave the broker's other clients served."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 import threading
@@ -12,10 +13,15 @@ import grpc
 import pytest
 
 from broker.grpc.stubs import GrpcClient, message
-from broker.remoting import bodies
-from reput.broker.grpc import server
-from reput.broker.grpc.protocol.definition_pb2 import Code
-from reput.broker.grpc.protocol.service_pb2 import SendMessageResponse
+from broker.remoting import bodies, wait_until
+from reput.broker.grpc import receive, server
+from reput.broker.grpc.protocol.definition_pb2 import Code, Resource
+from reput.broker.grpc.protocol.service_pb2 import (
+    ReceiveMessageRequest,
+    ReceiveMessageResponse,
+    SendMessageResponse,
+)
+from reput.broker.services import polls
 from support.search import cases
 
 if TYPE_CHECKING:
@@ -101,3 +107,78 @@ def test_a_request_that_is_no_message_is_refused(broker: reput.RunningBroker, cl
         next(stream(iter([b"\xff" * 50]), metadata=client.metadata, timeout=20))
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert client.send(message()).status.code == Code.OK
+
+
+RECEIVE = f"/{server.SERVICE}/ReceiveMessage"
+
+
+def question(topic: str = "orders", lease_s: int = 10, **further: str) -> bytes:
+    """The question of a consumer that waits long for messages."""
+    request = ReceiveMessageRequest(group=Resource(name="readers"), batch_size=32, **further)
+    request.message_queue.topic.name = topic
+    request.invisible_duration.seconds, request.long_polling_timeout.seconds = lease_s, 20
+    return request.SerializeToString()
+
+
+async def first_parts(client: GrpcClient, count: int, settled: int) -> list[ReceiveMessageResponse]:
+    """The first parts of those of so many open calls that are answered at once; the others are given up."""
+    async with grpc.aio.insecure_channel(client.address) as channel:
+        stub = channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+        calls = [stub(question(), metadata=client.metadata, timeout=30) for _ in range(count)]
+        reads = [asyncio.ensure_future(call.read()) for call in calls]
+        for _ in range(2000):
+            if sum(one.done() for one in reads) >= count - settled:
+                break
+            await asyncio.sleep(0.01)
+        answered = [one.result() for one in reads if one.done()]
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*reads, return_exceptions=True)
+        return answered
+
+
+def test_open_polls_are_bounded(broker: reput.RunningBroker, client: GrpcClient) -> None:
+    """Those beyond the line of a group are refused by the protocol's code; those that are given up hold nothing."""
+    count = cases(polls.MAX_LINE + 20, 10_000)
+    with GrpcClient(client.address) as other:
+        while count > 0:
+            some = min(count, server.MAX_STREAMS)
+            answered = asyncio.run(first_parts(client, some, polls.MAX_LINE))
+            assert [one.status.code for one in answered] == [Code.TOO_MANY_REQUESTS] * (some - polls.MAX_LINE)
+            assert other.send(message("fifo", message_group="a", kind=2)).status.code == Code.OK
+            wait_until(lambda: len(broker._broker.polls) == 0)
+            count -= some
+
+
+def test_a_poll_counts_its_bytes(client: GrpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call with many bytes is not held ten thousand times."""
+    monkeypatch.setattr(polls, "MAX_HELD_BYTES", 100_000)
+    stub = client.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+    parts = list(stub(question(attempt_id="a" * 200_000), metadata=client.metadata, timeout=30))
+    assert [one.status.code for one in parts] == [Code.TOO_MANY_REQUESTS]
+
+
+def test_readers_that_do_not_read_hold_up_nobody(
+    broker: reput.RunningBroker, client: GrpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are served meanwhile; what they were not given comes again once they are gone."""
+    monkeypatch.setattr(receive, "SHORTEST_LEASE_MS", 1000)
+    sent = {b"%d" % number + bytes(200_000) for number in range(20)}
+    for body in sent:
+        assert client.send(message(body=body)).status.code == Code.OK
+    with GrpcClient(client.address) as slow:
+        stub = slow.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+        calls = [stub(question(lease_s=1), metadata=slow.metadata, timeout=30) for _ in range(30)]
+        wait_until(lambda: len(broker._broker.polls) > 0)
+        assert client.send(message("fifo", message_group="a", kind=2)).status.code == Code.OK
+        stub = client.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+        status, got, _ = stub(question("fifo"), metadata=client.metadata, timeout=30)
+        assert (status.status.code, got.message.body) == (Code.OK, b"body")
+        for call in calls:
+            call.cancel()
+    found: set[bytes] = set()
+    while found < sent:
+        parts = list(stub(question(lease_s=1), metadata=client.metadata, timeout=30))
+        found |= {one.message.body for one in parts if one.WhichOneof("content") == "message"}
+    assert found == sent
+    wait_until(lambda: len(broker._broker.polls) == 0)

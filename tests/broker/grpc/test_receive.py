@@ -240,6 +240,12 @@ def test_forged_handles_are_refused(consumer: GrpcClient) -> None:
     got.system_properties.receipt_handle = true
     assert ack(consumer, got, group="others").status.code == Code.INVALID_RECEIPT_HANDLE
     assert ack(consumer, got, topic="fifo").status.code == Code.INVALID_RECEIPT_HANDLE
+    for group, topic in (("others", "orders"), (GROUP, "fifo")):
+        named = {"group": Resource(name=group), "topic": Resource(name=topic), "receipt_handle": true}
+        moved = protocol.ChangeInvisibleDurationRequest(**named)
+        dead = protocol.ForwardMessageToDeadLetterQueueRequest(**named)
+        assert consumer.call("ChangeInvisibleDuration", moved).status.code == Code.INVALID_RECEIPT_HANDLE
+        assert consumer.call("ForwardMessageToDeadLetterQueue", dead).status.code == Code.INVALID_RECEIPT_HANDLE
     other = protocol.AckMessageEntry(message_id="m", receipt_handle="x")
     request = protocol.AckMessageRequest(group=Resource(name=GROUP), topic=got.topic, entries=[entry(got), other])
     both = consumer.call("AckMessage", request)

@@ -99,7 +99,7 @@ async def receive_message(
 ) -> AsyncGenerator[ReceiveMessageResponse, None]:
     """Give messages to a consumer, at once or when they come."""
     ask, wait_ms = _ask_of(broker, client, request, remaining_ms)
-    popped = await _pop(broker, GrpcCall(client), ask, wait_ms)
+    popped = await _pop(broker, GrpcCall(client), ask, wait_ms, request.ByteSize())
     found = [] if popped is None else [one async for one in _to_give(broker, client, popped)]
     if not found:
         yield ReceiveMessageResponse(status=status_of(Code.MESSAGE_NOT_FOUND, "no new message"))
@@ -184,8 +184,8 @@ def _filter_of(topic: str, expression: FilterExpression) -> Any:
         refuse_call(Code.ILLEGAL_FILTER_EXPRESSION, str(error))
 
 
-async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int) -> Popped | None:
-    """Return messages, at once or when they come; None if none come in time."""
+async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int, size: int) -> Popped | None:
+    """Return messages, at once or when they come; None if none come in time. `size`: the bytes that the call holds."""
     popped: asyncio.Future[Popped | None] = asyncio.get_running_loop().create_future()
 
     def tried() -> bool:
@@ -207,7 +207,7 @@ async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int) -> Pop
 
     if not tried():
         key = PollKey(ask.group, ask.topic, ask.queue_id, True, ask.is_orderly)
-        if not broker.polls.wait(Poll(call, 0, key, tried, give_up), wait_ms):
+        if not broker.polls.wait(Poll(call, size, key, tried, give_up), wait_ms):
             refuse_call(Code.TOO_MANY_REQUESTS, "polling full")
     try:
         return await popped
