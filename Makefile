@@ -81,7 +81,7 @@ test-peer: setup  ## the tests that run RocketMQ's own code, also those that `ma
 	REPUT_SEARCH=long $(PYTEST) -m peer
 
 .PHONY: test-clients
-test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`, the Python client with `reput serve`: some minutes (needs Maven)
+test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`, the Java client of version 5 with its proxy and with `reput serve`, the Python client with `reput serve`: some minutes (needs Maven)
 	$(PYTEST) -m clients tests/broker/clients
 
 .PHONY: power-cuts
@@ -162,6 +162,10 @@ bench-broker: setup  ## serve RocketMQ's client beside RocketMQ's broker, in one
 .PHONY: bench-client
 bench-client: setup  ## reput.Producer and reput.Consumer beside RocketMQ's Java client, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) bench/client.py
+
+.PHONY: bench-grpc
+bench-grpc: setup  ## serve RocketMQ's client of version 5 by gRPC beside RocketMQ's proxy, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) bench/grpc_port.py
 
 .PHONY: bench-follow
 bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itself (needs Maven; QUICK=1 to see that it works)

@@ -87,7 +87,7 @@ def measure(side: str, folder: Path) -> dict[str, Any]:
         make_topics(serving, {**TOPICS, "load-held": held})
         values: dict[str, Any] = {"start_s": start_s}
         words = [*java_words(folder), *load_words(serving)]
-        for line in measured(serving, process.pid, folder, words):
+        for line in measured(serving, [process.pid], folder, words):
             name = line.pop("name")
             values |= {f"{name}_{key}": value for key, value in line.items() if value}
         values["held_p99_ms"] = _held_ms(serving, held)

@@ -80,7 +80,7 @@ def measure(side: str, client: str, folder: Path) -> dict[str, float]:
         words = [*(java_words(folder) if client == "Java" else own), *load_words(serving)]
         return {
             f"{line['name']}_{key}": value
-            for line in measured(serving, process.pid, folder, words)
+            for line in measured(serving, [process.pid], folder, words)
             for key, value in line.items()
             if line["name"] != "warm-up" and key not in {"name", "cpu_us"} and value
         }

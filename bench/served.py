@@ -43,15 +43,16 @@ def rocketmq_side(folder: Path, settings: Mapping[str, str] | None = None) -> It
 
 
 @contextlib.contextmanager
-def reput_side(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Side]:
-    """`reput serve` on a store below `folder`, its process, and the seconds of its start."""
-    port = free_port()
+def reput_side(folder: Path, settings: Mapping[str, str] | None = None, *, has_grpc: bool = False) -> Iterator[Side]:
+    """`reput serve` on a store below a folder, its process, the seconds of its start. `has_grpc`: with a gRPC port."""
+    port, grpc_port = free_port(), free_port() if has_grpc else None
     begin = time.perf_counter()
     words = [sys.executable, "-m", "reput", "serve", str(folder / "store"), "--port", str(port)]
     words += [word for name, value in (settings or {}).items() for word in ("--set", f"{name}={value}")]
+    words += [] if grpc_port is None else [f"--grpc-port={grpc_port}"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"127.0.0.1:{port}"
-    serving = Serving("reput", address, address, folder / "store")
+    address, grpc = f"127.0.0.1:{port}", None if grpc_port is None else f"127.0.0.1:{grpc_port}"
+    serving = Serving("reput", address, address, folder / "store", grpc)
     try:
         yield serving, process, _answered(serving, begin)
     finally:
@@ -125,11 +126,10 @@ def _answered(serving: Serving, begin: float) -> float:
     raise RuntimeError(f"{serving.name} does not answer")
 
 
-def java_words(folder: Path) -> list[str]:
-    """The command of the Java client, without its arguments."""
-    program = peer.PROGRAMS["client"]
-    words = ["java", "-Xmx1g", f"-Duser.home={folder}", f"-Drocketmq.client.logRoot={folder}", "-cp", program.classpath]
-    return [*words, "reput.clients.Load"]
+def java_words(folder: Path, program: str = "client", load: str = "reput.clients.Load") -> list[str]:
+    """The command of a Java client, without its arguments."""
+    words = ["java", "-Xmx1g", f"-Duser.home={folder}", f"-Drocketmq.client.logRoot={folder}"]
+    return [*words, "-cp", peer.PROGRAMS[program].classpath, load]
 
 
 def load_words(serving: Serving) -> list[str]:
@@ -138,17 +138,17 @@ def load_words(serving: Serving) -> list[str]:
     return [serving.namesrv, "load-", f"{seconds:.0f}", f"{consumed:.0f}"]
 
 
-def measured(serving: Serving, broker: int, folder: Path, words: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Run a client; yield a line a measurement, with the broker's processor time for each message."""
+def measured(serving: Serving, brokers: Sequence[int], folder: Path, words: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Run a client; yield a line a measurement, with the processor time of the broker's processes for each message."""
     errors = folder / "client-stderr"
     with errors.open("wb") as stderr, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr) as process:
         end = threading.Timer(RUN_TIMEOUT_S, process.kill)
         end.start()
         assert process.stdout is not None
-        before_s = _processor_s(broker)
+        before_s = _processor_s(brokers)
         for text in process.stdout:
             if text.startswith(b'{"name"'):
-                now_s, line = _processor_s(broker), json.loads(text)
+                now_s, line = _processor_s(brokers), json.loads(text)
                 yield line | {"cpu_us": round((now_s - before_s) / line.pop("count") * 1e6, 2)}
                 before_s = now_s
         end.cancel()
@@ -156,6 +156,6 @@ def measured(serving: Serving, broker: int, folder: Path, words: Sequence[str]) 
         raise RuntimeError(f"the client of {serving.name} failed: {errors.read_text(errors='replace')[-4000:]}")
 
 
-def _processor_s(process_id: int) -> float:
-    times = psutil.Process(process_id).cpu_times()
-    return float(times.user + times.system)
+def _processor_s(process_ids: Sequence[int]) -> float:
+    times = [psutil.Process(one).cpu_times() for one in process_ids]
+    return float(sum(one.user + one.system for one in times))

@@ -59,12 +59,15 @@ PROGRAMS = {
     "old": Program("pom-old.xml", TARGET_DIR / "old", (*_OPENED, "reput.peer.OldStore")),
     "client": Program("pom-client.xml", TARGET_DIR / "client", ("reput.clients.Scenario",), "client"),
     "client4": Program("pom-client4.xml", TARGET_DIR / "client4", ("reput.clients.Scenario",), "client"),
+    "client5": Program("pom-client5.xml", TARGET_DIR / "client5", ("reput.clients5.Scenario",), "client"),
+    "proxy": Program("pom-proxy.xml", TARGET_DIR / "proxy", ("org.apache.rocketmq.proxy.ProxyStartup",), "none"),
     "kafka": Program("pom-kafka.xml", TARGET_DIR / "kafka", ("reput.peer.KafkaTopics",)),
 }
 """The store code of 5.5.1, which does all but turns as well; a whole broker 5.5.0; the store code of 4.9.7.
 
-The clients 5.5.0, the newest in Maven Central, and 4.9.7 take no turns: they talk to brokers. Neither does Apache
-Kafka, with which benchmarks compare.
+The clients 5.5.0, the newest in Maven Central, and 4.9.7 take no turns: they talk to brokers. Neither do the client
+5.2.0, which speaks gRPC, and the proxy 5.5.0, which passes its calls on to a broker; nor does Apache Kafka, with which
+benchmarks compare.
 """
 
 GOLDEN_SETTINGS = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
@@ -43,6 +45,7 @@ _OF_ROCKETMQ = {
     "waitTimeMillsInTransactionQueue": "20000",
 }
 ROUTE_S = 30.0
+PROXY_START_S = 150.0
 STOP_S = 60.0
 
 
@@ -102,20 +105,66 @@ def ask(process: subprocess.Popen[bytes], question: dict[str, Any]) -> Any:
     return json.loads(process.stdout.readline())
 
 
+@contextlib.contextmanager
+def proxied(
+    serving: Serving, home: Path, jvm: tuple[str, ...] = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
+) -> Iterator[tuple[Serving, subprocess.Popen[bytes]]]:
+    """RocketMQ's proxy before its broker, and its process, which is killed in the end. `jvm`: options of Java."""
+    home.mkdir(parents=True, exist_ok=True)
+    grpc_port, remoting_port = _free_ports()
+    config = {"rocketMQClusterName": "DefaultCluster", "namesrvAddr": serving.namesrv, "localServeAddr": "127.0.0.1"}
+    config |= {"grpcServerPort": str(grpc_port), "remotingListenPort": str(remoting_port)}
+    (home / "rmq-proxy.json").write_text(json.dumps(config))
+    words = [
+        *peer.PROGRAMS["proxy"].words,
+        "-pm",
+        "cluster",
+        "-n",
+        serving.namesrv,
+        "-pc",
+        str(home / "rmq-proxy.json"),
+    ]
+    command = peer.java_words("proxy", home, *words, jvm=(*jvm, f"-Drocketmq.home.dir={home}"))
+    with (home / "out").open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            deadline = time.monotonic() + PROXY_START_S
+            while not listens(grpc_port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise peer.PeerError(f"RocketMQ's proxy does not start: {(home / 'out').read_text()[-4000:]}")
+                time.sleep(0.1)
+            yield serving._replace(grpc=f"127.0.0.1:{grpc_port}"), process
+        finally:
+            process.kill()
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def listens(port: int) -> bool:
+    """True if a server of this machine listens at a port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
 def config_of(settings: Mapping[str, str] = SETTINGS) -> reput.StoreConfig:
     """Return settings as our stores take them."""
     return reput.StoreConfig.from_properties(dict(settings))
 
 
 @contextlib.contextmanager
-def ours(path: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Serving]:
+def ours(path: Path, settings: Mapping[str, str] = SETTINGS, *, grpc_port: int | None = None) -> Iterator[Serving]:
     """Our broker on a store, in a thread of this process.
 
     Its kernels are loaded before: on a busy machine that takes longer than the 3 s that the Go client waits.
     """
     warm_store_kernels()
-    with reput.serve(path, config=config_of(settings)) as broker:
-        yield Serving("reput", broker.address, broker.address, path)
+    with reput.serve(path, config=config_of(settings), grpc_port=grpc_port) as broker:
+        yield Serving("reput", broker.address, broker.address, path, broker.grpc_address)
 
 
 @contextlib.contextmanager
@@ -143,12 +192,21 @@ def set_to_pop(serving: Serving, topic: str, group: str) -> None:
         assert answer.code == ResponseCode.SUCCESS, answer
 
 
-def make_topics(serving: Serving, topics: Mapping[str, int]) -> None:
-    """Make topics, and wait until the name server has their routes."""
+def make_group(serving: Serving, group: str, **rules: object) -> None:
+    """Give a group a configuration."""
+    with Client(serving.broker) as broker:
+        body = json.dumps({"groupName": group, **rules}).encode()
+        answer = broker.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)
+        assert answer.code == ResponseCode.SUCCESS, answer
+
+
+def make_topics(serving: Serving, topics: Mapping[str, int], types: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Make topics, and wait until the name server has their routes. `types`: of messages, where one is wanted."""
     with Client(serving.broker) as broker, Client(serving.namesrv) as name_server:
         for topic, queues in topics.items():
             fields = {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6, "order": False}
             fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}
+            fields |= {"attributes": f"+message.type={types[topic]}"} if topic in types else {}
             assert broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields).code == ResponseCode.SUCCESS
         deadline = time.monotonic() + ROUTE_S
         for topic in topics:

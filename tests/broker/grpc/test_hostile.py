@@ -21,7 +21,7 @@ from reput.broker.grpc.protocol.service_pb2 import (
     ReceiveMessageResponse,
     SendMessageResponse,
 )
-from reput.broker.services import polls
+from reput.broker.services import polls, waiting
 from support.search import cases
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def question(topic: str = "orders", lease_s: int = 10, **further: str) -> bytes:
 
 
 async def first_parts(client: GrpcClient, count: int, settled: int) -> list[ReceiveMessageResponse]:
-    """The first parts of those of so many open calls that are answered at once; the others are given up."""
+    """The first parts of those open calls that are answered at once; the others are given up."""
     async with grpc.aio.insecure_channel(client.address) as channel:
         stub = channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
         calls = [stub(question(), metadata=client.metadata, timeout=30) for _ in range(count)]
@@ -152,7 +152,7 @@ def test_open_polls_are_bounded(broker: reput.RunningBroker, client: GrpcClient)
 
 def test_a_poll_counts_its_bytes(client: GrpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call with many bytes is not held ten thousand times."""
-    monkeypatch.setattr(polls, "MAX_HELD_BYTES", 100_000)
+    monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 100_000)
     stub = client.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
     parts = list(stub(question(attempt_id="a" * 200_000), metadata=client.metadata, timeout=30))
     assert [one.status.code for one in parts] == [Code.TOO_MANY_REQUESTS]

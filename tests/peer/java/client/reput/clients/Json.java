@@ -4,11 +4,11 @@ import java.util.Collection;
 import java.util.Map;
 
 /** Writes maps, collections, texts and numbers as JSON. */
-final class Json {
+public final class Json {
     private Json() {
     }
 
-    static String of(Object value) {
+    public static String of(Object value) {
         StringBuilder text = new StringBuilder();
         write(value, text);
         return text.toString();

@@ -2,10 +2,7 @@ package reput.clients;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
@@ -20,8 +17,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A load of one client process: how many messages a second it sends and consumes, and how long each takes. It prints a
- * line for each measurement, when it ends: {"name": ..., "count": messages, "rate": messages a second, "p50_us": ...,
- * "p99_us": ...}.
+ * line for each measurement, when it ends, see {@link Measured}.
  *
  * Usage: ADDRESS PREFIX SECONDS CONSUMED; the topics `send`, `batch` and `poll` with that prefix are there before.
  */
@@ -62,20 +58,6 @@ public final class Load {
         producer.shutdown();
     }
 
-    private static void print(String name, long count, double seconds, List<Long> nanos) {
-        long[] sorted = nanos.stream().mapToLong(Long::longValue).toArray();
-        Arrays.sort(sorted);
-        Map<String, Object> line = new LinkedHashMap<>();
-        line.put("name", name);
-        line.put("count", count);
-        line.put("rate", seconds > 0 ? Math.round(count / seconds) : 0);
-        if (sorted.length > 0) {
-            line.put("p50_us", sorted[sorted.length / 2] / 1000);
-            line.put("p99_us", sorted[(int) (sorted.length * 0.99)] / 1000);
-        }
-        System.out.println(Json.of(line));
-    }
-
     private Message message(String topic) {
         return new Message(clients.name(topic), "tag", "key", new byte[BODY_BYTES]);
     }
@@ -107,7 +89,7 @@ public final class Load {
         for (Thread thread : running) {
             thread.join();
         }
-        print(name, nanos.size(), (System.nanoTime() - begin) / 1e9, new ArrayList<>(nanos));
+        Measured.print(name, nanos.size(), (System.nanoTime() - begin) / 1e9, new ArrayList<>(nanos));
     }
 
     private void async(DefaultMQProducer producer) throws Exception {
@@ -131,7 +113,7 @@ public final class Load {
             });
         }
         free.acquire(UNDER_WAY);
-        print("async", sent.get(), (System.nanoTime() - begin) / 1e9, List.of());
+        Measured.print("async", sent.get(), (System.nanoTime() - begin) / 1e9, List.of());
     }
 
     /** Sends batches for some seconds, and then, not measured, as many as will be consumed. */
@@ -141,7 +123,7 @@ public final class Load {
         while (System.nanoTime() < begin + seconds * 1_000_000_000L) {
             sent += batch(producer);
         }
-        print("batch", sent, (System.nanoTime() - begin) / 1e9, List.of());
+        Measured.print("batch", sent, (System.nanoTime() - begin) / 1e9, List.of());
         while (sent < least) {
             sent += batch(producer);
         }
@@ -176,7 +158,7 @@ public final class Load {
         }
         Clients.await(() -> nanos.size() >= count);
         consumer.shutdown();
-        print("poll", count, 0, new ArrayList<>(nanos));
+        Measured.print("poll", count, 0, new ArrayList<>(nanos));
     }
 
     /** Reads what `batch` has sent, from the first message to the last of so many. */
@@ -200,7 +182,7 @@ public final class Load {
         if (!Clients.await(() -> last.get() > 0)) {
             throw new IllegalStateException("consumed only " + got.get());
         }
-        print("consume", most, (last.get() - first.get()) / 1e9, List.of());
+        Measured.print("consume", most, (last.get() - first.get()) / 1e9, List.of());
         consumer.shutdown();
     }
 }
