@@ -20,7 +20,6 @@ from reput.formats.wire import remoting as frames
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -500,15 +499,6 @@ def test_an_unknown_code_is_refused(client: Client) -> None:
     answer = client.ask(999)
     assert (answer.code, answer.remark) == (C.REQUEST_CODE_NOT_SUPPORTED, " request type 999 not supported")
     assert client.ask(200070).code == C.REQUEST_CODE_NOT_SUPPORTED
-
-
-@pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBroker]:
-    """A broker that gets anything."""
-    with reput.serve(tmp_path_factory.mktemp("fuzzed") / "store", topics={"orders": 1}) as running:
-        # Its worker starts with the first request that needs it: the test of that one would seem to leave a thread.
-        running._broker._worker.submit(int).result()
-        yield running
 
 
 VALUES = st.sampled_from(["", "orders", "g", "0", "-1", "4", "x", "99999999999999999999", "\ud800", "%RETRY%g", "true"])

@@ -553,14 +553,6 @@ def test_a_client_vanishes(broker: reput.RunningBroker, client: Client, state_of
 # --- anything ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBroker]:
-    """A broker that gets anything."""
-    with reput.serve(tmp_path_factory.mktemp("fuzzed") / "store", topics={"orders": 1}) as running:
-        running._broker._worker.submit(int).result()
-        yield running
-
-
 def frame(code: int, header_type: int, body: bytes) -> bytes:
     """The bytes of a request; a binary header has 16 bits for its code."""
     fields = {name: str(value).lower() for name, value in send_fields("orders").items()}

@@ -29,7 +29,6 @@ from support import frames, golden, inner, stores
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pyarrow as pa
 
 QUESTIONS: list[dict[str, Any]] = [
     {"topic": "orders"},
@@ -39,11 +38,6 @@ QUESTIONS: list[dict[str, Any]] = [
     {"topic": "orders", "columns": "topic,queueId,queueOffset,physicalOffset"},
 ]
 BOTH = FLAG_INNER_BATCH | FLAG_NEED_UNWRAP
-
-
-def in_order(table: pa.Table) -> list[str]:
-    """A frame's rows, in one order whatever the plan."""
-    return sorted(map(repr, table.to_pylist()))
 
 
 def topic_of(name: str) -> str:
@@ -58,11 +52,11 @@ def test_tags_of_delayed_messages(name: str) -> None:
     """The option for tags finds what the column has, also in queues with a delayed message's time for its tag."""
     topic = {"topic": "SCHEDULE_TOPIC_XXXX", "columns": "tags,physicalOffset"}
     every = frames.table(golden.shared(name), **topic)
-    wanted = in_order(every.filter(pc.equal(every["tags"], "paid")))
+    wanted = frames.in_order(every.filter(pc.equal(every["tags"], "paid")))
     assert wanted
     for scan in ("queue", "log"):
         found = frames.table(golden.shared(name), scan=scan, **topic, **{"filter.tag": "paid"})
-        assert in_order(found) == wanted
+        assert frames.in_order(found) == wanted
 
 
 @pytest.mark.golden
@@ -80,11 +74,11 @@ def test_golden_stores_of_every_kind(name: str) -> None:
     assert plan.scan == "queue"
     assert plan.snapshot.frontiers.queue_offset > plan.snapshot.begin
     found = frames.table(store, **options)
-    assert in_order(found) == in_order(frames.table(store, scan="log", **options))
+    assert frames.in_order(found) == frames.in_order(frames.table(store, scan="log", **options))
     if name != "batch":
         assert found["queueOffset"].to_pylist() == list(range(begin, end))
     for question in ({}, {"topic": topic}, {"topic": topic, "filter.tag": "paid || created"}):
-        assert in_order(frames.table(store, scan="queue", **question)) == in_order(
+        assert frames.in_order(frames.table(store, scan="queue", **question)) == frames.in_order(
             frames.table(store, scan="log", **question)
         )
 
@@ -106,8 +100,8 @@ def test_narrow_questions_read_little(kind: str, tmp_path: Path) -> None:
     assert plan.scan == "queue"
     assert plan.bytes_to_read * 4 < plan.snapshot.end - plan.snapshot.begin
     for question in QUESTIONS:
-        by_log = in_order(frames.table(path, scan="log", config=conf, **question))
-        assert in_order(frames.table(path, scan="queue", config=conf, **question)) == by_log
+        by_log = frames.in_order(frames.table(path, scan="log", config=conf, **question))
+        assert frames.in_order(frames.table(path, scan="queue", config=conf, **question)) == by_log
     for key, queue in model.queues.items():
         if key[0] in inner.LIGHT:
             assert places(path, key[0], config=conf) == [one.offset for one in queue]

@@ -22,7 +22,7 @@ from support import frames, golden, inner, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 MIDDLE_MS = "%(middle_ms)s"
 """In a question: when the middle one of the messages was stored."""
@@ -62,21 +62,16 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
-def in_order(table: pa.Table) -> list[str]:
-    """A frame's rows, in one order whatever the plan."""
-    return sorted(map(repr, table.to_pylist()))
-
-
 @pytest.mark.golden
 @pytest.mark.parametrize("question", QUESTIONS, ids=repr)
 def test_plans_agree(question: dict[str, Any]) -> None:
     """The log plan and the queue plan give the same messages, whichever is chosen."""
     facts = golden.facts("basic")._asdict()
     asked = {name: value % facts if isinstance(value, str) else value for name, value in question.items()}
-    by_log = in_order(frames.table(basic(), scan="log", **asked))
+    by_log = frames.in_order(frames.table(basic(), scan="log", **asked))
     assert by_log
-    assert in_order(frames.table(basic(), scan="queue", **asked)) == by_log
-    assert in_order(frames.table(basic(), **asked)) == by_log
+    assert frames.in_order(frames.table(basic(), scan="queue", **asked)) == by_log
+    assert frames.in_order(frames.table(basic(), **asked)) == by_log
 
 
 @pytest.mark.golden
@@ -119,7 +114,9 @@ def test_missing_indexes_hide_nothing(tmp_path: Path, gone: tuple[str, ...], sca
     for folder in gone:
         shutil.rmtree(store / folder)
     for question in ({}, {"topic": "orders"}, {"keys": "k44"}):
-        assert in_order(frames.table(store, scan=scan, **question)) == in_order(frames.table(basic(), **question))
+        assert frames.in_order(frames.table(store, scan=scan, **question)) == frames.in_order(
+            frames.table(basic(), **question)
+        )
 
 
 @pytest.mark.parametrize("question", [{"topic": "orders"}, {"subscribePattern": "ord.*"}, {}], ids=repr)
@@ -267,7 +264,7 @@ def test_tasks_are_cut_at_records(tmp_path: Path) -> None:
     whole = frames.table(store)
     planned = frames.plan(store, minPartitions=50)
     assert planned.tasks > 20
-    assert in_order(frames.table(store, minPartitions=50)) == in_order(whole)
+    assert frames.in_order(frames.table(store, minPartitions=50)) == frames.in_order(whole)
     assert len(frames.table(store, maxRecordsPerPartition=10, scan="queue")) == 800
 
 
@@ -376,7 +373,7 @@ def test_a_queue_that_is_not_whole_hides_nothing(
     asked = {"topic": "orders", "scan": scan, **question}
     expected = frames.table(basic(), **{**asked, "scan": "log"})
     with caplog.at_level("WARNING", "reput.connect"):
-        assert in_order(frames.table(store, **asked)) == in_order(expected)
+        assert frames.in_order(frames.table(store, **asked)) == frames.in_order(expected)
     assert "All of the log is read instead" in caplog.text
 
 

@@ -31,3 +31,8 @@ def rows_of(planned: ScanPlan) -> pa.Table:
     """All rows of a plan."""
     batches = [batch for task in tasks_of(planned) for batch in task.read()]
     return pa.Table.from_batches(batches, arrow_schema(planned.job.columns))
+
+
+def in_order(table: pa.Table) -> list[str]:
+    """The rows of a frame, in one order whatever the plan."""
+    return sorted(map(repr, table.to_pylist()))

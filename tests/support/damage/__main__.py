@@ -12,6 +12,7 @@ from support.damage.judge import Outcome
 from support.damage.page import PAGE, Run, page, unexplained
 from support.damage.stores import NAMES, SHOWN, subject
 from support.damage.sweep import Counts, classes, sweep
+from support.lines import say
 
 _FLIPS, _CUTS = 1, 1
 
@@ -37,20 +38,15 @@ def main() -> None:
                 of_store[judged.outcome] += 1
                 if judged.outcome is Outcome.WRONG:
                     wrong += 1
-                    _say(f"{name}: {one}: {judged.detail}")
+                    say(f"{name}: {one}: {judged.detail}")
         ran[name] = number_of_classes, of_store.total()
-        _say(f"{name:20} " + ", ".join(f"{outcome} {count}" for outcome, count in sorted(of_store.items())))
+        say(f"{name:20} " + ", ".join(f"{outcome} {count}" for outcome, count in sorted(of_store.items())))
     if wrong:
         sys.exit(f"{wrong} wrong answers that nobody reports; --store and --seed {given.seed} repeat them")
     if open_rows := unexplained(counts):
         sys.exit("give these a reason in tests/support/damage/reasons.py:\n" + "\n".join(open_rows))
     if not given.store:
         PAGE.write_text(page(counts, Run(given.seed, given.flips, given.cuts, ran)), "utf-8")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

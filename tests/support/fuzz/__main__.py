@@ -15,6 +15,7 @@ from typing import NamedTuple
 from support.fuzz import corpus
 from support.fuzz.page import PAGE, Row, rewrite
 from support.fuzz.targets import TARGETS, Target
+from support.lines import say
 
 _WORK = Path(__file__).resolve().parents[3] / "build" / "fuzz"
 """The inputs of all runs: the next one goes on with them."""
@@ -45,7 +46,7 @@ def main() -> None:
         ran = _fuzz(target, given.seconds)
         kept = corpus.chosen(target.run, [*corpus.load(target.name), *_inputs(target)])
         corpus.save(target.name, kept)
-        _say(f"{target.name:16} {ran.executions:>12,} executions, {ran.edges:>6,} edges, {len(kept):>4} inputs kept")
+        say(f"{target.name:16} {ran.executions:>12,} executions, {ran.edges:>6,} edges, {len(kept):>4} inputs kept")
         rows.append(Row(target, ran.executions, ran.edges, len(kept)))
     if not given.only:
         PAGE.write_text(rewrite(PAGE.read_text("utf-8"), rows, given.seconds), "utf-8")
@@ -79,11 +80,6 @@ def _fuzz(target: Target, seconds: int) -> Ran:
 
 def _inputs(target: Target) -> list[bytes]:
     return [path.read_bytes() for path in sorted((_WORK / target.name).iterdir())]
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from support.lines import say
 from support.mutations.page import PAGE, rewrite
 from support.mutations.promises import MUTATIONS
 from support.mutations.run import copied_source, mutated, run_tests
@@ -22,25 +23,20 @@ def main() -> None:
         outcome = run_tests(source, wanted)
         if outcome.failed or wanted - outcome.ran:
             sys.exit(f"without a mutation these fail or do not run: {outcome.failed | (wanted - outcome.ran)}")
-        _say(f"{len(wanted)} tests pass without a mutation")
+        say(f"{len(wanted)} tests pass without a mutation")
         for mutation in chosen:
             with mutated(source, mutation):
                 failed = run_tests(source, mutation.tests).failed
             missed = sorted(set(mutation.tests) - failed)
             caught = f"{len(mutation.tests) - len(missed)} of {len(mutation.tests)} tests"
-            _say(f"{'survives' if missed else 'found':8} {mutation.title}: {caught}")
+            say(f"{'survives' if missed else 'found':8} {mutation.title}: {caught}")
             for test in missed:
-                _say(f"         {test} passes")
+                say(f"         {test} passes")
             survivors += bool(missed)
     if survivors:
         sys.exit(f"{survivors} mutations survive a test that should find them")
     if not only:
         PAGE.write_text(rewrite(PAGE.read_text("utf-8")), "utf-8")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

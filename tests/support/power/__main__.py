@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from support.lines import say
 from support.power import sweep
 from support.power.scenarios import SCENARIOS
 
@@ -32,28 +33,23 @@ def main() -> None:
             fault = sweep.Fault(given.fault, given.at) if given.fault else None
             recorded = sweep.record(names[0], Path(folder, "run"), fault)
             sweep.try_state(names[0], recorded, sweep.State(given.call, given.choice, fault), Path(folder))
-            _say("the store keeps its promises in this state")
+            say("the store keeps its promises in this state")
             return
-        _say(f"seed {given.seed}")
+        say(f"seed {given.seed}")
         tried = broken = 0
         left = given.states
         for at, name in enumerate(names):
             most, wanted = left // (len(names) - at), {"seed": given.seed, "report": _report}
             faulty = sweep.sweep_faults(name, Path(folder, f"{at}"), most=most // _SHARE_OF_FAULTS, **wanted)
             swept = sweep.sweep(name, Path(folder, f"{at}"), most=most - faulty.distinct, **wanted)
-            _say(
+            say(
                 f"{name:14} {swept.calls:5} calls {swept.distinct:7} states, {faulty.calls:5} faults "
                 f"{faulty.distinct:6} states {swept.broken + faulty.broken:4} broken"
             )
             here = swept.distinct + faulty.distinct
             tried, broken, left = tried + here, broken + swept.broken + faulty.broken, left - here
-        _say(f"{'all':14} {tried:19} states {broken:4} broken")
+        say(f"{'all':14} {tried:19} states {broken:4} broken")
     sys.exit(broken > 0)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 def _report(error: AssertionError) -> None:
