@@ -67,6 +67,23 @@ def test_a_lost_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         sweep.sweep("put", tmp_path, most=1000)
 
 
+def test_the_first_save_of_offsets_outlives_a_power_cut(tmp_path: Path) -> None:
+    """Offsets that are saved into a store without `config` are there after a power cut; a simulation found it."""
+    disk = tmp_path / "disk"
+    with reput.MessageStore.open(disk / "s", SYNC, create=True):
+        pass
+    (disk / "s" / "config").rmdir()
+    recorder = Recorder(disk)
+    with recorder, reput.MessageStore.open(disk / "s", SYNC) as store:
+        store.commit_offset("g", "t", 0, 5)
+        store.progress.persist()
+        saved = len(recorder.journal)
+    kept = Disk(recorder.before)
+    for entry in recorder.journal[:saved]:
+        kept.apply(entry)
+    assert "s/config/consumerOffset.json" in kept.state(NOTHING)
+
+
 def test_a_store_of_other_bytes_is_checked_again(tmp_path: Path) -> None:
     """The sweep checks a store of the same bytes once, and one that differs in a byte again."""
     store, config = tmp_path / "s", SYNC

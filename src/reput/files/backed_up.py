@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
+from reput.files.folders import make_durable_dir
 
 _Parsed = TypeVar("_Parsed")
 
@@ -108,7 +109,7 @@ class BackedUpFile(Generic[_Parsed]):
         """
         folder = self.path.parent
         if not fs.exists(folder):
-            fs.make_dirs(folder, fs.owner_of(folder.parent))
+            make_durable_dir(folder, fs.owner_of(folder.parent))
         owner = fs.owner_of(folder)
         while self._damaged:
             if fs.exists(self._damaged[-1]):
