@@ -61,6 +61,7 @@ fuzz-decoders: setup  ## fuzz every decoder, guided by coverage, and write the t
 nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
 	$(MAKE) --no-print-directory power-cuts
+	$(MAKE) --no-print-directory simulate
 	$(MAKE) --no-print-directory mutations
 	$(MAKE) --no-print-directory damage
 	$(MAKE) --no-print-directory test-clients
@@ -87,6 +88,10 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 .PHONY: power-cuts
 power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put; one state again: CALL=31 CHOICE=5, after a fault with FAULT=failing_sync (or full_from) AT=3
 	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT)) $(if $(AT),--at $(AT))
+
+.PHONY: simulate
+simulate: setup  ## lives of stores whose clock, steps and faults a seed decides: SEEDS=10000 FIRST=0; a failure names its seed
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
 .PHONY: damage
 damage: setup  ## damage every class of field of some stores, and write docs/damage.md: FLIPS=50 CUTS=10, or STORE=crash SEED=7 for any one

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from reput import times
 from reput.files import fs, watermarks
 from reput.log.append import append
 from reput.pipeline.build.grow import grow
@@ -39,6 +40,16 @@ class _Lots:
         return self._chance.getrandbits(count)
 
 
+class _Time:
+    """The module `time` as `reput.times` sees it: later by a tenth of a second at each look."""
+
+    def __init__(self) -> None:
+        self._ticks = itertools.count(FIRST_MS * 1_000_000, 100_000_000)
+
+    def time_ns(self) -> int:
+        return next(self._ticks)
+
+
 class _Calendar:
     """The class `datetime`, whose `now` is later by a second at each look."""
 
@@ -62,6 +73,7 @@ def determined(seed: int = 0, clock_ns: Callable[[], int] | None = None) -> Iter
     lots, calendar = _Lots(random.Random(seed)), _Calendar()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append, "_time_ns", clock_ns or (lambda: next(ticks)))
+        patch.setattr(times, "time", _Time())
         for module in (grow, plan):
             patch.setattr(module, "datetime", calendar)
         for module in (fs, watermarks):

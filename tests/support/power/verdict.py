@@ -48,7 +48,7 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
         assert promises.last("durable") == promises.last("kept") == 0, "the store has vanished"
         store = reput.MessageStore.open(path, config, create=True)
     with store:
-        found = _content(store)
+        found = content(store)
         first, end = int(found[0].split()[0]) if found else 0, len(found)
         numbers = [int(body.split()[0]) for body in found]
         deleted = 1 not in numbers and bool(promises.last("topic may go"))
@@ -73,14 +73,14 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
             assert promises.last("kept") <= offset <= promises.last("committed"), f"progress {offset}"
         if scenario.again is not None:
             end = scenario.again(store, promises.last("durable"))
-            found = _content(store)
+            found = content(store)
             assert [int(body.split()[0]) for body in found] == list(range(end)), f"run again: {found}"
         more = store.put_message(reput.Message("a", b"%d more" % (first + end)))
         assert more.status is reput.PutStatus.PUT_OK, more.reason
     assert_sound(path, config)
 
 
-def _content(store: reput.MessageStore) -> list[bytes]:
+def content(store: reput.MessageStore) -> list[bytes]:
     """Return the bodies of all messages in the order of the log."""
     found = []
     for topic, queue_id, begin, end in store.queues():

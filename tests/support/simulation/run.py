@@ -1,0 +1,263 @@
+"""A simulation: lives of a store, each with steps in an order that the seed decides, and a power cut or a close."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import ReputError, StoreLockedError
+from reput.formats.own import files as own
+from reput.pipeline.follow.follow import Follow
+from reput.pipeline.spark.engine import LoopEngine
+from reput.store import message_store
+from support.checked import assert_sound
+from support.determined import FIRST_MS, determined
+from support.power.disk import Disk, write_tree
+from support.power.journal import Known, Rename
+from support.power.recorder import Recorder
+from support.power.scenarios import ASYNC, GROUP, SYNC, NotStoredError, Scenario, message
+from support.power.verdict import Promises, assert_kept, content
+from support.simulation.sometimes import FAILED_SYNC, FULL, KEPT_OUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.power.disk import Tree
+    from support.power.journal import Entry
+    from support.simulation.sometimes import Sometimes
+
+_LIVES, _STEPS_MOST = 3, 14
+_WEIGHTS = {
+    "put": 6,
+    "batch": 3,
+    "flush": 2,
+    "reput": 2,
+    "follow": 3,
+    "read": 2,
+    "commit": 2,
+    "reopen": 1,
+    "rebuild": 2,
+}
+_STEP_BYTES = 600
+_JUMPS_MS = (0, 0, 0, 1, 700, -1000, 86_400_000)
+_PROMISES = ("begun", "durable", "committed", "kept")
+
+
+class _Life:
+    """The programs of one life of a store; a step is one call of one of them."""
+
+    def __init__(
+        self, path: Path, recorder: Recorder, chance: random.Random, known: dict[str, int], sometimes: Sometimes
+    ) -> None:
+        self._path, self._recorder, self._chance = path, recorder, chance
+        self._known, self._sometimes = known, sometimes
+        self._config = chance.choice((SYNC, ASYNC))
+        self._follower: Follow | None = None
+        self._store = self._open()
+        self.end = self._store.view.confirmed()
+        self._note("begun", len(content(self._store)))
+
+    def _open(self) -> reput.MessageStore:
+        return reput.MessageStore.open(self._path, self._config, create=True)
+
+    def _note(self, what: str, value: int) -> None:
+        self._known[what] = value
+        self._recorder.note(what, value)
+
+    def _stored(self, count: int, put: Callable[[range], bool]) -> None:
+        begin = self._known["begun"]
+        self._note("begun", begin + count)
+        if not put(range(begin, begin + count)):
+            raise NotStoredError
+        if self._config is SYNC:
+            self._note("durable", begin + count)
+
+    def put(self) -> None:
+        """Put a message."""
+        size = self._chance.choice((0, 10, 900))
+        self._stored(1, lambda numbers: self._is_ok(self._store.put_message(message(numbers[0], size))))
+
+    def batch(self) -> None:
+        """Put a batch."""
+        self._stored(5, lambda numbers: self._is_ok(self._store.put_messages([message(number) for number in numbers])))
+
+    @staticmethod
+    def _is_ok(result: object) -> bool:
+        return getattr(result, "status", None) is reput.PutStatus.PUT_OK
+
+    def _all_durable(self) -> None:
+        self._note("durable", self._known["begun"])
+
+    def flush(self) -> None:
+        """Make the log durable."""
+        self._store.flush()
+        self._all_durable()
+
+    def reput(self) -> None:
+        """Have the writer catch its indexes up, which a follower does not let it."""
+        try:
+            self._store.reput(spark=False)
+        except StoreLockedError:
+            if self._follower is None:
+                raise
+            self._sometimes.reached(KEPT_OUT)
+            return
+        self._all_durable()
+
+    def follow(self) -> None:
+        """Have the follower index a part of what is new."""
+        if self._follower is None:
+            self._follower = Follow(self._path, LoopEngine(), self._config, max_batch_bytes=_STEP_BYTES)
+        self._follower.step()
+
+    def read(self) -> None:
+        """Open the store beside its writer: each message is there once, in order."""
+        with reput.MessageStore.open(self._path, self._config, read_only=True) as reader:
+            numbers = [int(body.split()[0]) for body in content(reader)]
+        assert numbers == list(range(self._known["begun"])), f"a reader sees {numbers}"
+
+    def commit(self) -> None:
+        """Commit an offset, and save it."""
+        offset = self._known["committed"] + 1
+        self._note("committed", offset)
+        for queue_id in range(2):
+            self._store.commit_offset(GROUP, "a", queue_id, offset)
+        self._store.progress.persist()
+        self._note("kept", offset)
+
+    def reopen(self) -> None:
+        """Close the store, with or without its indexes, and open it again."""
+        self.close()
+        self._store = self._open()
+
+    def rebuild(self) -> None:
+        """Build all indexes anew while the store is closed."""
+        self.close()
+        reput.rebuild(self._path, spark=False, config=self._config)
+        self._store = self._open()
+
+    def close(self) -> None:
+        """Close the follower and the store."""
+        if self._follower is not None:
+            follower, self._follower = self._follower, None
+            follower.close()
+        self._store.close(reput=self._chance.random() < 0.5)
+        self._all_durable()
+
+    def abandon(self) -> None:
+        """Let the programs go; the disk is not looked at any more."""
+        with contextlib.suppress(ReputError):
+            if self._follower is not None:
+                self._follower.close()
+        with contextlib.suppress(ReputError):
+            self._store.close(reput=False)
+
+
+class Simulation:
+    """The lives of one seed, in a folder that is empty."""
+
+    def __init__(self, seed: int, folder: Path, sometimes: Sometimes) -> None:
+        self._seed, self._folder, self._sometimes = seed, folder, sometimes
+        self._chance = random.Random(f"simulation {seed}")
+        self._ticks = itertools.count(FIRST_MS)
+        self._jumps_ms = 0
+        self._known = dict.fromkeys(_PROMISES, 0)
+        self._digest = hashlib.blake2b()
+        self._done: list[str] = []
+
+    def _clock_ns(self) -> int:
+        return (next(self._ticks) + self._jumps_ms) * 1_000_000
+
+    def run(self) -> str:
+        """Run all lives; return a digest of every change of the disk.
+
+        Raises:
+            AssertionError: A promise is broken; the text has the seed and the steps.
+        """
+        tree: Tree = {}
+        try:
+            for number in range(_LIVES):
+                tree = self._live(self._folder / f"{number}", tree)
+        except Exception as error:
+            again = f"make simulate FIRST={self._seed} SEEDS=1"
+            raise AssertionError(f"seed {self._seed}: {error!r}; steps: {self._done}\nagain: {again}") from error
+        return self._digest.hexdigest()
+
+    def _live(self, folder: Path, tree: Tree) -> Tree:
+        """Live once on a disk; return what it keeps."""
+        write_tree(tree, folder / "disk")
+        path, chance = folder / "disk" / "store", self._chance
+        fails, full = {"failing_sync": chance.randrange(1, 12)}, {"full_from": chance.randrange(8, 60)}
+        fault: dict[str, int] = chance.choice(({}, {}, fails, full))
+        known = [Known(what, value) for what, value in self._known.items()]
+        seed = chance.randrange(1 << 32)
+        recorder = Recorder(folder / "disk", **fault, seed=seed)
+        with determined(seed, self._clock_ns), pytest.MonkeyPatch.context() as patch, recorder:
+            patch.setattr(message_store, "_TICK_S", 1000.0)
+            before, is_closed = self._work(path, recorder, tree, fault)
+        for entry in recorder.journal:
+            self._digest.update(repr(entry).encode())
+        # The power is cut at any call of the last step, or the store was closed and nothing is lost.
+        call = len(recorder.journal) if is_closed else self._cut(recorder.journal, before)
+        choice = 1 if is_closed else chance.choice((0, 1, *(chance.randrange(2, 1 << 32) for _ in range(4))))
+        disk, promises = Disk(recorder.before), Promises(known)
+        for entry in recorder.journal[:call]:
+            disk.apply(entry)
+            promises.add(entry)
+        self._known = {what: promises.last(what) for what in _PROMISES}
+        kept = disk.state(choice)
+        shutil.rmtree(folder)
+        self._done.append(f"{'closed' if is_closed else 'power cut'} after call {call}, choice {choice}")
+        self._judge(folder / "judged", kept, promises)
+        return kept
+
+    def _work(self, path: Path, recorder: Recorder, tree: Tree, fault: dict[str, int]) -> tuple[int, bool]:
+        """Take steps until the life ends; return the number of calls before the last step, and if it is a close."""
+        before, life, chance = 0, None, self._chance
+        try:
+            life = _Life(path, recorder, chance, self._known, self._sometimes)
+            self._sometimes.look_at_tail(tree, life.end)
+            for _ in range(chance.randrange(1, _STEPS_MOST)):
+                name = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+                self._jumps_ms += chance.choice(_JUMPS_MS)
+                self._done.append(name)
+                before = len(recorder.journal)
+                getattr(life, name)()
+            if chance.random() < 0.3:
+                life.close()
+                return before, True
+        except (ReputError, NotStoredError) as error:
+            # Only a fault of the disk makes a step fail.
+            if not fault:
+                raise AssertionError("a step fails without a fault of the disk") from error
+            self._sometimes.reached(FAILED_SYNC if "failing_sync" in fault else FULL)
+        finally:
+            if life is not None:
+                end = len(recorder.journal)
+                life.abandon()
+                del recorder.journal[end:]
+        return before, False
+
+    def _cut(self, journal: list[Entry], before: int) -> int:
+        """Return the call of the last step after which the power is cut; of two swaps one is under way then."""
+        intents = [n for n, one in enumerate(journal) if isinstance(one, Rename) and one.to_name == own.INTENT_NAME]
+        if intents and intents[-1] >= before and self._chance.random() < 0.5:
+            return min(intents[-1] + self._chance.randrange(2, 8), len(journal))
+        return self._chance.randrange(before, len(journal) + 1)
+
+    def _judge(self, folder: Path, kept: Tree, promises: Promises) -> None:
+        """Fail unless what the disk has kept keeps its promises, whatever is done with it next."""
+        self._sometimes.look_at_disk(kept)
+        write_tree(kept, folder)
+        with determined():
+            assert_kept(folder / "store", promises, Scenario(lambda *_: None, config=SYNC))
+            assert_sound(folder / "store", SYNC)
+        shutil.rmtree(folder)
