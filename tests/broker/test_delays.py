@@ -108,8 +108,9 @@ def test_what_is_delivered_is_noted(tmp_path: Path) -> None:
 
 def test_a_delay_survives_a_kill(tmp_path: Path) -> None:
     """A message that waits when the broker is killed comes from the next one, on time."""
-    store = tmp_path / "store"
+    store, levels = tmp_path / "store", "1s 3s"
     words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
+    words += ["--set", f"messageDelayLevel={levels}"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         with Client(json.loads(process.stdout.readline())["address"]) as client:
@@ -117,14 +118,15 @@ def test_a_delay_survives_a_kill(tmp_path: Path) -> None:
             client.put("orders", b"soon", properties="DELAY\x011")
             assert bodies(held_pull(client)) == [b"soon"]
         process.kill()
-    with reput.serve(store) as broker, Client(broker.address) as client:
+    config = reput.StoreConfig(message_delay_level=levels)
+    with reput.serve(store, config=config) as broker, Client(broker.address) as client:
         # The first message may come once more: the kill came before it was noted.
         wait_until(lambda: b"later" in bodies(client.pull("orders")))
-    with reput.MessageStore.open(store, read_only=True) as opened:
+    with reput.MessageStore.open(store, config, read_only=True) as opened:
         *_, came = opened.get_message("orders", 0, 0)
         (waited,) = opened.get_message(SCHEDULE_TOPIC, 1, 0)
-        assert came.store_timestamp - waited.store_timestamp >= 4_999
-    assert_sound(store)
+        assert came.store_timestamp - waited.store_timestamp >= 2_999
+    assert_sound(store, config)
 
 
 def test_delays_of_another_broker_are_taken_over(tmp_path: Path) -> None:

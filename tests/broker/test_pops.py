@@ -23,6 +23,7 @@ from broker.popping import (
     renewed,
 )
 from broker.remoting import Client, bodies, records, wait_until
+from reput.broker.services import due
 from reput.broker.services.polls import MAX_LINE
 from reput.formats.log.properties import text_properties
 from reput.formats.pending.pop_database import PopRecord, pop_key
@@ -278,8 +279,9 @@ def test_leases_outlive_a_kill(tmp_path: Path) -> None:
     assert_sound(store)
 
 
-def test_leases_that_are_done_are_noted(tmp_path: Path) -> None:
+def test_leases_that_are_done_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker's own group passes checkpoints that are done, so that a start does not read them again."""
+    monkeypatch.setattr(due, "LONGEST_WAIT_S", 0.02)
     with reput.serve(tmp_path / "store", topics={"orders": 1}) as broker, Client(broker.address) as client:
         fill(client, 2)
         for one in pop(client, invisibleTime=1200):

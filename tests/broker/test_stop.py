@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOPS = cases(6, 100)
-LATEST_S = 5.0
-"""The latest instant of a signal, after the start."""
+LATEST_S = cases(2, 5)
+"""The latest instant of a signal, after the start, in seconds. The kernels are loaded after one or two."""
 MAX_CPU_S = 5.0
 """The processor time from the signal to the end, at most. On a quiet machine it is the time, too: 0.3 to 2 s."""
 MAX_S = 18.0

@@ -14,7 +14,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, pull_fields, records, wait_until
-from reput.broker.services import timers
+from reput.broker.services import due, timers
 from reput.formats.log.properties import text_properties
 from reput.formats.pending import timer_checkpoint, timer_wheel
 from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
@@ -49,7 +49,8 @@ def held_pull(client: Client, queue_id: int = 0, offset: int = 0) -> RemotingFra
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, at_ms: int) -> None:
-    """Let timers see this time."""
+    """Let timers see this time, soon after it is set."""
+    monkeypatch.setattr(due, "LONGEST_WAIT_S", 0.02)
     monkeypatch.setattr(timers, "now_ms", lambda: at_ms)
     monkeypatch.setattr(timer_files, "now_ms", lambda: at_ms)
 
@@ -129,21 +130,23 @@ def test_recalls_are_off_unless_they_are_allowed(broker: reput.RunningBroker, cl
         assert (timer.topic, timer.queue_id) == ("orders", 0)
 
 
-def test_a_timer_survives_a_kill(tmp_path: Path) -> None:
+def test_a_timer_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that waits when the broker is killed comes from the next one, once, even if it was due meanwhile."""
     store = tmp_path / "store"
     words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         with Client(json.loads(process.stdout.readline())["address"]) as client:
-            due_ms = now_ms() + 6000
+            due_ms = now_ms() + 60_000
             put_later(client, b"meanwhile", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
             put_later(client, b"later", TIMER_DELIVER_MS=due_ms + 3000, UNIQ_KEY="u2")
             wait_until(lambda: pending(store) == [("u1", "wheel"), ("u2", "wheel")])
         process.kill()
-    time.sleep(max(0.0, due_ms + 1000 - now_ms()) / 1000)
+    set_clock(monkeypatch, due_ms + 1000)
     with reput.serve(store) as broker, Client(broker.address) as client:
         assert bodies(held_pull(client)) == [b"meanwhile"]
+        wait_until(lambda: pending(store) == [("u2", "wheel")])
+        set_clock(monkeypatch, due_ms + 4000)
         assert bodies(held_pull(client, offset=1)) == [b"later"]
     with reput.serve(store) as broker, Client(broker.address) as client:
         time.sleep(0.3)

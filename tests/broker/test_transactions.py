@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,7 +163,7 @@ def test_a_late_end_counts_for_the_copy(tmp_path: Path) -> None:
 def test_a_transaction_that_nobody_ends_is_given_up(tmp_path: Path) -> None:
     """After transactionCheckMax questions a half message goes to its own topic, and is pending no more."""
     path = tmp_path / "store"
-    config = reput.StoreConfig(transaction_check_interval=20, transaction_time_out=1, transaction_check_max=2)
+    config = replace(EAGER, transaction_check_max=2, flush_consumer_offset_interval=20)
     with reput.serve(path, topics={"orders": 4}, config=config) as broker, Client(broker.address) as client:
         client.produce("c@1", "pg")
         begin(client)
