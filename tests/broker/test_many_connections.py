@@ -63,6 +63,8 @@ def test_thousands_of_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(server, "MAX_CONNECTIONS", MOST)
     left = connections_left()
     with reput.serve(tmp_path / "store", topics=["orders"]) as broker:
+        # The kernels take memory, too.
+        wait_until(lambda: broker._broker.has_kernels, 300)
         with Client(broker.address) as first:
             # The store's files are open then.
             first.put("orders", b"first")

@@ -95,17 +95,18 @@ def test_a_time_is_given_in_three_ways(client: Client) -> None:
     "TimerMessageStoreTest.testDeleteTimerMessage",
     "TimerMessageStoreTest.testPutDeleteTimerMessage",
 )
-def test_a_message_that_is_recalled_does_not_come(tmp_path: Path) -> None:
+def test_a_message_that_is_recalled_does_not_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recall names the message by the handle of its send; another message of its second comes."""
-    path = tmp_path / "store"
-    config = reput.StoreConfig(recall_message_enable=True)
+    path, begun_ms = tmp_path / "store", now_ms()
+    config, due_ms = reput.StoreConfig(recall_message_enable=True), begun_ms + 60_000
+    set_clock(monkeypatch, begun_ms)
     with reput.serve(path, topics={"orders": 4}, config=config) as broker, Client(broker.address) as client:
-        due_ms = now_ms() + 1500
         first = put_later(client, b"first", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
         put_later(client, b"second", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u2")
         fields = {"producerGroup": "pg", "topic": "orders", "recallHandle": first.fields["recallHandle"]}
         recalled = client.ask(RequestCode.RECALL_MESSAGE, **fields)
         assert (recalled.code, recalled.fields["msgId"]) == (C.SUCCESS, "u1")
+        set_clock(monkeypatch, due_ms + 1000)
         assert bodies(held_pull(client)) == [b"second"]
         wait_until(lambda: not pending(path))
         late = client.ask(RequestCode.RECALL_MESSAGE, **fields)
