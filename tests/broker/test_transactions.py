@@ -145,6 +145,22 @@ def test_a_producer_is_asked_about_an_end(tmp_path: Path) -> None:
     assert_sound(path)
 
 
+def test_an_end_of_long_ago_was_taken_again(tmp_path: Path) -> None:
+    """A second end does nothing, also when the half message is passed; an end counts for a copy of a copy."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        sent, inside = begin(client), broker._broker
+        asked = [client.next_asked() for _ in range(3)]
+        assert end(client, sent, TRANSACTION_COMMIT).code == C.SUCCESS
+        wait_until(lambda: not inside.transactions._ended and inside.transactions._done)
+        for one in (sent, *asked):
+            places = {name: one.fields[name] for name in ("tranStateTableOffset", "commitLogOffset") if one is not sent}
+            assert end(client, sent, TRANSACTION_COMMIT, **places).code == C.SUCCESS
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
+    assert_sound(path)
+
+
 def test_a_late_end_counts_for_the_copy(tmp_path: Path) -> None:
     """A producer that was asked, and ends the transaction by its first answer, is asked no more; it comes once."""
     path = tmp_path / "store"

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.delivery import copy_of, real_place
@@ -71,6 +72,8 @@ _OP_BODY_SIZE = 4096
 _AT_ONCE = 32
 _AGAIN_S = 1.0
 _STOP_S = 5.0
+MAX_DONE: Final = 100_000
+"""The most transactions that have ended, and are passed, whose further ends do nothing."""
 MAX_ENDING: Final = 100_000
 """The most transactions whose commits are being stored; the end of a further one is refused."""
 
@@ -128,6 +131,8 @@ class Transactions:
         # Op messages that name half messages after the offset, and the ends that no op message names yet.
         self._ops: deque[_OpMessage] = deque()
         self._op_offset = 0
+        # Half messages that have ended, and are passed: a further end of one does nothing. The first ones go first.
+        self._done: dict[int, None] = {}
         self._to_write: list[int] = []
         # The queue offset of the copy of each half message that was put again.
         self._copies: dict[int, int] = {}
@@ -171,7 +176,7 @@ class Transactions:
         if half.queue_offset != queue_offset:
             refuse(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
         offsets = self._with_copies(queue_offset)
-        if offsets & (self._ended | self._ending):
+        if offsets & (self._ended | self._ending) or not self._done.keys().isdisjoint(offsets):
             return Answer()
         if len(self._ending) >= MAX_ENDING:
             refuse_as_busy()
@@ -324,8 +329,13 @@ class Transactions:
         needed = self._first_offsets
         while self._ops and all(half < half_offset and half not in needed for half in self._ops[0].halves):
             self._ops.popleft()
-        self._ended = {half for half in self._ended if half >= half_offset or half in needed}
-        self._copies = {half: copy for half, copy in self._copies.items() if copy >= half_offset}
+        done = {half for half in self._ended if half < half_offset and half not in needed}
+        self._ended -= done
+        self._done.update(dict.fromkeys(sorted(done)))
+        for half in list(islice(self._done, max(len(self._done) - MAX_DONE, 0))):
+            del self._done[half]
+        copies = self._copies
+        self._copies = {half: copy for half, copy in copies.items() if max(self._with_copies(half)) >= half_offset}
         op_offset, store = self._ops[0].offset if self._ops else self._op_offset, self._state.store
         if op_offset != store.query_offset(TRANSACTION_GROUP, OP_TOPIC, 0) and op_offset > 0:
             store.commit_offset(TRANSACTION_GROUP, OP_TOPIC, 0, op_offset)
