@@ -80,6 +80,7 @@ def test_the_page_names_the_limits() -> None:
         f"`syncFlushTimeout`, {DEFAULT_SYNC_FLUSH_TIMEOUT_MS // 1000} s",
         f"{syncs.MAX_SYNCS:,}, and {size(syncs.MAX_SYNC_BYTES)} of requests",
         f"{transactions.MAX_ENDING:,}",
+        f"{transactions.MAX_DONE:,}",
         f"{server.IDLE_S:.0f} s",
         size(connection._HIGH_WATER),
         size(connection.MAX_OUTPUT),
@@ -128,11 +129,11 @@ def test_the_page_names_what_is_left_out() -> None:
     assert set(RequestCode) <= ALL_CODES
 
 
-def test_the_clients_of_the_page_work(capsys: pytest.CaptureFixture[str]) -> None:
-    """The Python client of the page sends and pulls as the page says."""
-    (code,) = [
-        one for one in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "def ask" in one
-    ]
+@pytest.mark.parametrize("which", ["reput.Producer", "def ask"])
+def test_the_clients_of_the_page_work(which: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each Python client of the page sends and gets what the page says."""
+    section = PAGE.read_text("utf-8").split("## From Python")[1].split("\n## ")[0]
+    (code,) = [one for one in re.findall(r"```python\n(.*?)```", section, re.DOTALL) if which in one]
     with reput.serve() as broker:
         exec(code.replace("9876", broker.address.split(":")[1]), {})
     assert capsys.readouterr().out.strip() == code.splitlines()[-1].partition("# ")[2]
