@@ -39,7 +39,7 @@ from reput.connect.scan.record_scan import RecordJob
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.formats.stored_text import stored_bytes
-from reput.log.read.reader import CLOCK_SLACK_MS, first_records, mean_size
+from reput.log.read.reader import CLOCK_SLACK_MS, USUAL_RECORD_BYTES, first_records, mean_size
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -48,7 +48,6 @@ _LEAST_BYTES = 8 << 20
 _LEAST_RECORDS = 1 << 16
 _TASKS_PER_CORE = 3
 _SAMPLE_RECORDS = 200
-USUAL_RECORD_BYTES = 512
 _SCATTER = 3
 """Reading records one by one costs about this many times as much a byte as reading the log in order."""
 _TOPICS_MOST = 1024

@@ -28,7 +28,7 @@ from reput.connect.cut.snapshot import confirmed_by, take_snapshot
 from reput.connect.options.edges import LATEST, Kind
 from reput.connect.options.options import ReadOptions
 from reput.connect.options.selection import selection_of
-from reput.connect.plan import USUAL_RECORD_BYTES, split_bytes
+from reput.connect.plan import split_bytes
 from reput.connect.scan.log_scan import ScanJob
 from reput.connect.spark import TaskPartition, read_partition, with_short_errors
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
@@ -40,7 +40,7 @@ from reput.formats.log.record import Verdict
 from reput.formats.own import files as own
 from reput.log.read.decode import DecodeSettings
 from reput.log.read.files import LogFiles
-from reput.log.read.reader import file_by_time, record_crc
+from reput.log.read.reader import USUAL_RECORD_BYTES, file_by_time, record_crc
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk

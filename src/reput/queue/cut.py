@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats.layout import Layout
 from reput.formats.queue.consume_queue import is_blank
-from reput.queue.files import QueueFile
-
-_BLOCK_ENTRIES = 1 << 14
+from reput.queue.files import BLOCK_ENTRIES, QueueFile
 
 
 def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int, end: int, owner: fs.Owner) -> bool:
@@ -42,7 +40,7 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
         written = fs.end_of_data(file.path, file.size) if at < file.size else 0
         found = False
         while at < written:
-            data = fs.read_bytes(file.path, min(_BLOCK_ENTRIES * entry.size, file.size - at), at) or b""
+            data = fs.read_bytes(file.path, min(BLOCK_ENTRIES * entry.size, file.size - at), at) or b""
             count = len(data) // entry.size
             past, least = _past(np.frombuffer(data, dtype=entry.dtype, count=count), least, end)
             for first, limit in _runs(past):

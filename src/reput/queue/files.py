@@ -23,7 +23,8 @@ from reput.formats.queue import consume_queue
 from reput.formats.queue.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
 from reput.formats.stored_text import stored_bytes
 
-_BLOCK_ENTRIES = 1 << 14
+BLOCK_ENTRIES = 1 << 14
+"""The entries of a file that are read at once."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -190,10 +191,10 @@ def _valid_entries_of(file: QueueFile) -> int:
     """Return the same for a file, block by block: the length of a file may be more than memory."""
     count = 0
     while count < file.size // ENTRY_SIZE:
-        data = fs.read_bytes(file.path, _BLOCK_ENTRIES * ENTRY_SIZE, count * ENTRY_SIZE) or b""
+        data = fs.read_bytes(file.path, BLOCK_ENTRIES * ENTRY_SIZE, count * ENTRY_SIZE) or b""
         found = valid_entries(data)
         count += found
-        if found < _BLOCK_ENTRIES:
+        if found < BLOCK_ENTRIES:
             break
     return count
 

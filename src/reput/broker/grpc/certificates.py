@@ -15,13 +15,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from reput.broker.wire.given_file import read_given_file
 from reput.errors import ConfigError
-from reput.files import fs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FILE_LIMIT = 1 << 20
 _CURVES: Final = (ec.SECP256R1, ec.SECP384R1)
 _LEAST_BITS: Final = 2048
 _OWN_DAYS: Final = 3650
@@ -29,7 +28,7 @@ _OWN_NAME: Final = "reput serve"
 
 
 class Certificate(NamedTuple):
-    """A certificate and its key, as PEM. `chain`: it comes first, and those that vouch for it follow."""
+    """A certificate and its key, as PEM. `chain`: the certificate first, then its issuers."""
 
     chain: bytes
     key: bytes
@@ -42,7 +41,7 @@ def read_certificate(chain_path: Path | str, key_path: Path | str) -> Certificat
         ConfigError: a file is missing or has something else, the key is another one's, has a password, or is of a kind
             that gRPC does not take, or the certificate is not valid now.
     """
-    chain, key = _read(chain_path, "the certificate"), _read(key_path, "the key")
+    chain, key = read_given_file(chain_path, "the certificate"), read_given_file(key_path, "the key")
     try:
         first = x509.load_pem_x509_certificates(chain)[0]
     except ValueError as error:
@@ -65,13 +64,6 @@ def read_certificate(chain_path: Path | str, key_path: Path | str) -> Certificat
         times = f"{first.not_valid_before_utc:%Y-%m-%d %H:%M} to {first.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         raise ConfigError(f"{chain_path}: the certificate is valid from {times}, not now; give another one")
     return Certificate(chain, key)
-
-
-def _read(path: Path | str, what: str) -> bytes:
-    data = fs.read_bytes(path, _FILE_LIMIT + 1)
-    if data is None or len(data) > _FILE_LIMIT:
-        raise ConfigError(f"{path}: cannot read {what}: there is no such file of at most {_FILE_LIMIT} bytes")
-    return data
 
 
 def own_certificate(hosts: Iterable[str]) -> Certificate:

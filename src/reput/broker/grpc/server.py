@@ -27,6 +27,7 @@ from reput.broker.grpc.sends import end_transaction, recall_message, send_messag
 from reput.broker.grpc.settings import LONGEST_POLL_MS
 from reput.broker.grpc.statuses import RefusedCallError, code_of, refuse_call, status_of
 from reput.broker.grpc.telemetry import Telemetry
+from reput.broker.state.consumers import MAX_CLIENT_ID
 from reput.broker.wire.answers import answer_of_error
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ConfigError, ReputError
@@ -44,7 +45,6 @@ MAX_CALLS: Final = 20_000
 """The most calls under way, streams among them; a further one is refused with RESOURCE_EXHAUSTED."""
 MAX_STREAMS: Final = 2000
 """The most calls of a connection under way; a further one waits in the client."""
-_MAX_CLIENT_ID = 1024
 _MAX_METADATA = 16 << 10
 _SWEEP_S = 5.0
 _STOP_S = 1.0
@@ -200,8 +200,8 @@ class GrpcServer:
         """Return the client of a call; refuse one that does not say who it is, or may not be served."""
         metadata = {name: text for name, text in context.invocation_metadata() or () if isinstance(text, str)}
         client_id = metadata.get("x-mq-client-id", "")
-        if not client_id.strip() or len(client_id) > _MAX_CLIENT_ID:
-            words = f"client id cannot be empty, or longer than {_MAX_CLIENT_ID} characters"
+        if not client_id.strip() or len(client_id) > MAX_CLIENT_ID:
+            words = f"client id cannot be empty, or longer than {MAX_CLIENT_ID} characters"
             refuse_call(Code.CLIENT_ID_REQUIRED, words)
         refusal = None if self._access_keys is None else self._access_keys.refusal_of_call(metadata)
         if refusal is not None:

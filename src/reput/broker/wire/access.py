@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from reput.broker.wire.given_file import read_given_file
 from reput.errors import ConfigError
-from reput.files import fs
 from reput.formats.wire.signature import ACCESS_KEY, SIGNATURE, signature_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _V4_9_3 = 399
 """A client of this version or an older one adds the field to a request that it has signed."""
 _SHORTEST = 7
 """RocketMQ takes no access key or secret of fewer characters."""
-_FILE_LIMIT = 1 << 20
 
 
 class AccessKeys:
@@ -84,9 +83,7 @@ def read_access_keys(path: Path | str) -> dict[str, str]:
     Raises:
         ConfigError: the file is missing or too large, a line has another form, or a key comes twice.
     """
-    data = fs.read_bytes(path, _FILE_LIMIT + 1)
-    if data is None or len(data) > _FILE_LIMIT:
-        raise ConfigError(f"{path}: cannot read the access keys: there is no such file of at most {_FILE_LIMIT} bytes")
+    data = read_given_file(path, "the access keys")
     secrets: dict[str, str] = {}
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         parts = line.split()

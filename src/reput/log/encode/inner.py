@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from reput.formats.config.consumer_offset import LMQ_QUEUE_ID
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import properties as props
 from reput.formats.log.property_names import INNER_BASE, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
@@ -22,7 +23,6 @@ from reput.log.encode.message import Message, illegal
 from reput.log.encode.topics import TopicState, TopicTable
 
 _LMQ, _COMMA = LMQ_PREFIX.decode(), props.QUEUE_SEPARATOR.decode()
-_LMQ_QUEUE_ID = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class CheckedInner:
         Raises:
             MessageRefusedError: A reader would take a record with such a number for damage.
         """
-        return [topics.next_offset(topic, _LMQ_QUEUE_ID, physical_offset) for topic in self.further]
+        return [topics.next_offset(topic, LMQ_QUEUE_ID, physical_offset) for topic in self.further]
 
     def following(self, numbers: list[int]) -> dict[tuple[TopicState, int], int]:
         """Return the next offsets of the further queues after they have given these numbers."""
-        return {(topic, _LMQ_QUEUE_ID): number + 1 for topic, number in zip(self.further, numbers, strict=True)}
+        return {(topic, LMQ_QUEUE_ID): number + 1 for topic, number in zip(self.further, numbers, strict=True)}
 
 
 def checked_inner(message: Message, topic: TopicState, topics: TopicTable, enable_lmq: bool) -> CheckedInner:

@@ -29,7 +29,8 @@ from reput.log.read.scan import LogRecord, LogWalk, RangeWalk, checking
 # A body may hold a valid copy of a record at the copy's own offset. A walk that begins this far before an offset has
 # passed such a body when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
 _RUN_UP_BYTES = 8 << 20
-_USUAL_RECORD_BYTES = 512
+USUAL_RECORD_BYTES = 512
+"""The size that a record is taken to have before one is seen."""
 CLOCK_SLACK_MS = 60_000
 """The time by which a search reads further: store times follow the broker's clock, and a clock may be set back."""
 
@@ -167,7 +168,7 @@ def last_records(
 
     `wanted` returns the numbers of the wanted records of a piece. The records begin before log offset `end`.
     """
-    step = max(_RUN_UP_BYTES, count * _USUAL_RECORD_BYTES)
+    step = max(_RUN_UP_BYTES, count * USUAL_RECORD_BYTES)
     while True:
         begin = max(log.min_offset, end - step)
         found: deque[int] = deque(maxlen=count)
