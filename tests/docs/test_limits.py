@@ -28,7 +28,7 @@ from reput.log.read import maps
 from reput.pipeline.spark import session
 from reput.pipeline.split import plan
 from reput.queue import batch, ext, file_kind
-from reput.store.read import follower, results
+from reput.store.read import results, tail_follower
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ VALUES = {
     "name of a topic": (paths.MAX_TOPIC_BYTES, 255),
     "messages of a batch record": (record.MAX_BATCH_MESSAGES, 32767),
     "bytes of a pull": (results.MAX_PULL_BYTES, 128 * MIB),
-    "messages without durable indexes (the tail)": (follower.TAIL_MAX_ENTRIES, 16_000_000),
+    "messages without durable indexes (the tail)": (tail_follower.TAIL_MAX_ENTRIES, 16_000_000),
     "expansion of a compressed body": (body.MAX_DECODED_BODY_SIZE, 64 * MIB),
     "text of an SQL92 filter": (grammar.MAX_TEXT, 65536),
     "nesting of an SQL92 filter": (grammar.MAX_DEPTH, 100),

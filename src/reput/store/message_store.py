@@ -34,8 +34,8 @@ from reput.store.open.reopening import Reopening
 from reput.store.progress.calls import ProgressCalls
 from reput.store.putting import Putting
 from reput.store.read.arrivals import Arrivals, Waiter
-from reput.store.read.follower import TAIL_MAX_ENTRIES
 from reput.store.read.reading import Reading
+from reput.store.read.tail_follower import TAIL_MAX_ENTRIES
 from reput.store.read.view import number_of
 from reput.times import now_ms
 

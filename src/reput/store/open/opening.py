@@ -20,10 +20,10 @@ from reput.store.disk.queue_types import refuse_batches_beside
 from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter
 from reput.store.owner.holders import Writer, writer_of
-from reput.store.read.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.read.lookup import Watched
 from reput.store.read.queue_answers import PullLimits
 from reput.store.read.registered_bits import RegisteredBits
+from reput.store.read.tail_follower import TAIL_MAX_ENTRIES, TailFollower
 from reput.store.read.view import StoreView
 from reput.store.recover.known_good import known_good
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
@@ -145,7 +145,7 @@ def _short_databases(store: StoreOnDisk, kinds: Sequence[AnyKind], start: Start,
     return notes
 
 
-def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: Follower) -> int:
+def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: TailFollower) -> int:
     """Return the store time of the log's last record: from the tail, else the frontier, else the checkpoint."""
     if follower.records:
         return follower.last_store_timestamp

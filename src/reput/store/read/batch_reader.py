@@ -15,11 +15,11 @@ from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
-from reput.store.read.follower import Follower
 from reput.store.read.queue_answers import PullLimits, PullQuestion
 from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
 from reput.store.read.sql_filter import SqlFilter, matching_records
 from reput.store.read.tag_filter import TagFilter
+from reput.store.read.tail_follower import TailFollower
 
 _FILTER_BYTES = 16_000
 """A pull reads at most this number of bytes of entries (maxFilterMessageSize), as if each message had an entry."""
@@ -31,7 +31,7 @@ class BatchReader:
 
     has_batches = True
 
-    def __init__(self, batches: BatchQueues, follower: Follower, limits: PullLimits) -> None:
+    def __init__(self, batches: BatchQueues, follower: TailFollower, limits: PullLimits) -> None:
         self.queues = batches
         self.own_topics = batches.topics
         self.follower = follower

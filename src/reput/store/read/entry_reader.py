@@ -23,7 +23,6 @@ from reput.queue.by_time import Boundary
 from reput.queue.by_time import offset_by_time as search
 from reput.queue.ext import ExtReader
 from reput.queue.queues import Queues
-from reput.store.read.follower import Follower
 from reput.store.read.lookup import Known, Lookups, QueueLookup
 from reput.store.read.queue_answers import PullLimits, PullQuestion
 from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
@@ -36,6 +35,7 @@ from reput.store.read.sql_filter import (
     ruled_out_by_bitmap,
 )
 from reput.store.read.tag_filter import ALL_MESSAGES, NO_CODES, TagFilter
+from reput.store.read.tail_follower import TailFollower
 
 _ENTRIES_AT_ONCE = 1 << 16
 _MOST_RETRIES = 256
@@ -52,7 +52,7 @@ class EntryReader:
     def __init__(
         self,
         queues: Queues,
-        follower: Follower,
+        follower: TailFollower,
         lookups: Lookups,
         limits: PullLimits,
         ext: ExtReader | None,

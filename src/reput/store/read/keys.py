@@ -15,10 +15,10 @@ from reput.index.kinds import IndexQuestion
 from reput.index.search import item_hash
 from reput.kernels import lookup_kernels
 from reput.kernels.layouts.lookup import ASK, BUFFER_FULL, NEEDS_FILE
-from reput.store.read.follower import TailItems
 from reput.store.read.lookup import TopicLookup
 from reput.store.read.message import StoredMessage
 from reput.store.read.results import AnswerBuffer, QueryResult
+from reput.store.read.tail_follower import TailItems
 from reput.store.read.view import StoreView, bytes_of
 
 _MOST_RETRIES = 256

@@ -1,8 +1,8 @@
 """The records that let look-up kernels answer alone: a vector for each queue that is read, and one for the indexes.
 
 They are valid as long as nothing changes. The view clears them when the frontier moves, when it follows the log and
-when indexes are replaced; marks that their first fields name show a kernel the changes of another process. If a kernel
-cannot answer, it says so, and the view answers in the general way, which makes the vector for the next time.
+when indexes are replaced. Their first fields point to marks, in which a kernel sees changes by other processes. If a
+kernel cannot answer, it says so, and the view answers in the general way, which makes the vector for the next time.
 """
 
 from __future__ import annotations

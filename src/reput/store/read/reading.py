@@ -113,7 +113,7 @@ class Reading(NotPickled):
                 # A number has more than 64 bits; the view answers it.
                 answer = ASK
             if answer > 0:
-                # The slots are filled here, as in `query_message`: a function for it takes a twentieth of the look-up.
+                # The slots are filled here: a function for it takes a twentieth of the look-up.
                 result = GetResult()
                 # As `answer_count` and `answer_at`, without their calls.
                 result.count = count = answer & COUNT_MASK

@@ -26,7 +26,6 @@ from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
 from reput.store.read.entry_reader import EntryReader
-from reput.store.read.follower import Follower, IndexPlace
 from reput.store.read.kinds import OpenKinds
 from reput.store.read.lookup import Known, Lookups, Watched
 from reput.store.read.message import StoredMessage
@@ -34,6 +33,7 @@ from reput.store.read.queue_answers import PullLimits, PullQuestion, QueueAnswer
 from reput.store.read.results import MAX_PULL_BYTES, GetResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
+from reput.store.read.tail_follower import IndexPlace, TailFollower
 
 
 class StoreQueue(NamedTuple):
@@ -80,7 +80,7 @@ class StoreView:
         begin = max(frontiers.both, log.min_offset)
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
         decode = settings.decoding(store.tag_items is not False)
-        self.follower = Follower(
+        self.follower = TailFollower(
             log, self.queues_table, self.open_kinds.batches, settings.types, decode, begin, place, self.lookups.clear
         )
         self.entry_reader = EntryReader(

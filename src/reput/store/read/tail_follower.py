@@ -96,7 +96,7 @@ class IndexPlace:
         return tuple(segments)
 
 
-class Follower:
+class TailFollower:
     """Fills the tails of `queues` and `batches` from log offset `begin` on. Safe for threads.
 
     `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
