@@ -54,7 +54,7 @@ _PORT = 9876
 @click.option(
     "--grpc-tls-cert",
     type=click.Path(dir_okay=False, readable=False),
-    help="The file of a certificate for TLS on the gRPC port, as PEM, followed by those that vouch for it.",
+    help="The file of a certificate for TLS on the gRPC port, as PEM, followed by its issuers.",
 )
 @click.option(
     "--grpc-tls-key",

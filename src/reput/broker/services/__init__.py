@@ -1,4 +1,4 @@
-"""Work beside requests: pulls that are held, delayed and timer messages, transactions.
+"""Work beside requests: pulls and pops that wait, leases, delayed and timer messages, transactions.
 
 `broker` joins them with the state. May import `state` and `wire`.
 """

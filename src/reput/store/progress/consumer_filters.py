@@ -1,8 +1,8 @@
 """The SQL92 filters of consumer groups, which a broker keeps in config/consumerFilter.json; reput only reads them.
 
-A filter is born when its group registers it, and again with a new expression. When the group goes the filter is dead,
-and stays in the file for a day. Bitmaps are computed for dead filters too: their groups may come back. All filters read
-from the file are dead until their groups register again.
+A filter is born when its group registers it, and again with a new expression. When the group leaves, its filter is
+dead. The file keeps it for a day. Bitmaps are computed for dead filters too: their groups may come back. All
+filters read from the file are dead until their groups register again.
 
 Source: `ConsumerFilterManager`.
 """

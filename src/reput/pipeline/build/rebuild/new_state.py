@@ -1,6 +1,6 @@
 """The new state of a store that a rebuild publishes: its checkpoint, its frontier, and the parts that are swapped in.
 
-What the job has built is complete up to the log's end. What it leaves alone keeps the frontier that it has.
+What the job has built is complete up to the log's end. Indexes that the job did not build keep their frontier.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The report of a rebuild, and the damage that a rebuild refuses."""
+"""Fills the report of a rebuild (`build/rebuild_report.py`), and refuses the damage that a rebuild may not hide."""
 
 from __future__ import annotations
 
