@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.broker.state.consumers import MAX_CLIENT_ID, ClientInfo, ConsumerKind, filter_of
+from reput.broker.state.consumers import LONGEST_CLIENT_ID, ClientInfo, ConsumerKind, filter_of
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
@@ -35,8 +35,8 @@ def heartbeat(broker: Broker, request: Request) -> Answer:
     """
     values = request.json()
     client_id = values.get("clientID")
-    if not isinstance(client_id, str) or len(client_id) > MAX_CLIENT_ID:
-        refuse(ResponseCode.SYSTEM_ERROR, f"the heartbeat has no clientID of at most {MAX_CLIENT_ID} characters")
+    if not isinstance(client_id, str) or len(client_id) > LONGEST_CLIENT_ID:
+        refuse(ResponseCode.SYSTEM_ERROR, f"the heartbeat has no clientID of at most {LONGEST_CLIENT_ID} characters")
     producers, consumers = _listed(values, "producerDataSet"), _listed(values, "consumerDataSet")
     if len(broker.producers) + len(broker.consumers) >= MAX_MEMBERS:
         refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, all groups have {MAX_MEMBERS} members")

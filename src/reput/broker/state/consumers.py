@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BROADCASTING = "BROADCASTING"
 MAX_EXPRESSION: Final = 1 << 16
 """The longest filter, by tags or SQL92 (characters)."""
-MAX_CLIENT_ID: Final = 1024
+LONGEST_CLIENT_ID: Final = 1024
 """The longest id of a client (characters)."""
 
 
