@@ -190,6 +190,25 @@ def test_a_file_that_was_never_flushed_counts_nothing(tmp_path: Path) -> None:
     assert after_change(store, last, 0, HEADER.struct.pack(*header._replace(index_count=0))).sound
 
 
+def test_a_new_file_whose_header_a_power_cut_lost_is_filled(tmp_path: Path) -> None:
+    """A last file of zeros was made and not written: no damage, and the next items go into it."""
+    log = LogBuilder(tick_ms=900)
+    for number in range((ITEMS - 1) // 2):
+        log.message(keys=f"a{number} b{number}")
+    store = stores.with_log(tmp_path, log)
+    reput.rebuild(store, spark=False, config=CONFIG)
+    (full,) = index_paths(store)
+    last = full.with_name("20991231235959999")
+    last.write_bytes(bytes(full.stat().st_size))
+    assert check(store).sound
+    with reput.MessageStore.open(store, CONFIG) as opened:
+        opened.put_message(reput.Message("topic", b"body", keys="late"))
+        opened.reput(spark=False)
+        assert len(opened.query_message("topic", "late", 10)) == 1
+    assert decode_header(last.read_bytes()).index_count > 1
+    assert check(store).sound
+
+
 def test_the_first_file_without_items(tmp_path: Path) -> None:
     """A file without items names a record: if the files before are gone, that record proves its time."""
     store = without_items(tmp_path)
