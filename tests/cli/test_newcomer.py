@@ -112,3 +112,12 @@ def test_progress_names_an_offset_past_the_end(store: Path, capsys: pytest.Captu
     reported = capsys.readouterr().err
     assert "billing, orders/0: offset 99 is past the queue's end, 1, where its next pull goes on" in reported
     assert "from 0 to 1" in refused(capsys, "progress", store, "-g", "b", "-t", "orders", "-q", 0, "--commit", 99)
+
+
+@pytest.mark.parametrize("verb", ["info", "rebuild", "convert", "delete", "diff"])
+def test_an_empty_path_is_not_the_current_folder(
+    verb: str, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable of a shell that is not set must not name the store in which the shell is."""
+    monkeypatch.chdir(store)
+    assert "the path is empty. Give the folder of a store" in refused(capsys, verb, "")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.store_argument
-@click.argument("other", required=False, type=click.Path(readable=False))
+@click.argument("other", required=False, type=options.StorePath())
 @options.config_options
 @options.json_option
 def diff(store: str, other: str | None, config_path: str | None, assignments: tuple[str, ...], as_json: bool) -> int:

@@ -123,7 +123,8 @@ class DelayLevels:
         """Put a message that is due to its topic; return False if the store does not take it now."""
         topic, queue_id = real_place(message.properties)
         if topic is None or queue_id is None or topic == HALF_TOPIC:
-            log.error("a delayed message is left out: it names no target queue: %r", message)
+            place = f"level {message.queue_id + 1}, queue offset {message.queue_offset}"
+            log.error("a delayed message is left out: it names no target queue: %s", place)
             return True
         count = partial(self._count, topic, len(message.raw))
         return deliver(self._state.store, message, copy_of(message, topic), queue_id, count) is None

@@ -44,7 +44,24 @@ class WholeNumber(click.IntRange):
             self.fail(f"{value!r}: give a whole number {extent}", param, ctx)
 
 
-store_argument = click.argument("store", type=click.Path(path_type=str, readable=False))
+class StorePath(click.Path):
+    """The type of an argument that names a store."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=str, readable=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path.
+
+        Raises:
+            click.BadParameter: It is empty: an unset variable of a shell must not become the current folder.
+        """
+        if not value:
+            self.fail("the path is empty. Give the folder of a store; '.' is the current one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+store_argument = click.argument("store", type=StorePath())
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON instead of text.")
 json_lines_option = click.option(
