@@ -21,8 +21,8 @@ from reput.formats.layout import INT32_MAX, Field, Layout
 MAX_FRAME_SIZE: Final = 16 << 20
 """The largest frame, its length included (`com.rocketmq.remoting.frameMaxLength`)."""
 READ_SIZE: Final = 256 << 10
-"""The most bytes that are read from a socket at once. A buffer for them is kept: asyncio would make one for each read,
-which takes longer than the read."""
+"""The most bytes that are read from a socket at once. A buffer for them is kept, where asyncio makes one for each
+read: that costs 25 us in a server that only echoes, and no difference was measured in the broker."""
 JSON_HEADER: Final = 0
 BINARY_HEADER: Final = 1
 IS_ANSWER: Final = 1
