@@ -81,6 +81,10 @@ golden-stores: setup  ## have RocketMQ write other golden stores: OUT=folder SEE
 test-peer: setup  ## the tests that run RocketMQ's own code, also those that `make test` leaves out for their time (needs Maven)
 	REPUT_SEARCH=long $(PYTEST) -m peer
 
+.PHONY: test-spark
+test-spark: setup  ## the tests that start Spark, also clusters, Spark Connect and spark-submit, which `make test` leaves out for their time
+	REPUT_SEARCH=long $(WITH_JAVA) $(IN_MEMORY) $(PYTHON) -m pytest -m spark
+
 .PHONY: test-clients
 test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`, the Java client of version 5 with its proxy and with `reput serve`, the Python client with `reput serve`: some minutes (needs Maven)
 	$(PYTEST) -m clients tests/broker/clients

@@ -14,6 +14,7 @@ import pytest
 from support import stores
 from support.processes import quick_jvm
 from support.records import LogBuilder
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +40,7 @@ json.dump({"kind": kind, "offsets": offsets, "sound": report.sound}, open(out + 
 """
 
 
+@takes_long
 @pytest.mark.spark
 def test_spark_connect(tmp_path: Path) -> None:
     """A batch with a filter, a stream with availableNow, and a check run through a Spark Connect server."""

@@ -13,6 +13,7 @@ import pytest
 
 from support import golden
 from support.processes import quick_jvm
+from support.search import takes_long
 
 SOURCE = Path(__file__).parents[2] / "src"
 PROGRAM = """
@@ -43,6 +44,7 @@ def last_line(error: str) -> str:
 
 @pytest.mark.spark
 @pytest.mark.golden
+@takes_long
 def test_spark_submit(tmp_path: Path) -> None:
     """`spark-submit` runs a program that knows nothing but the format's name; errors and warnings come in our words."""
     from reput.pipeline.spark import jvm_archive

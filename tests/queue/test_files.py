@@ -72,7 +72,7 @@ def test_entries_count_up_to_the_first_that_is_not_valid(data: bytes, count: int
 @pytest.mark.parametrize("block", [1, 2, 3, 1 << 14])
 def test_max_offset_reads_in_blocks(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end is after the last valid entry of the last file that has any, however many entries are read at once."""
-    monkeypatch.setattr(files, "_BLOCK_ENTRIES", block)
+    monkeypatch.setattr(files, "BLOCK_ENTRIES", block)
     ends = [
         ({0: GOOD * 5}, 5),
         ({0: GOOD * 3 + NONE * 2}, 3),

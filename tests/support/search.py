@@ -12,7 +12,7 @@ T = TypeVar("T")
 IS_LONG = os.environ.get("REPUT_SEARCH") == "long"
 _EACH, _STRIDE = 10, 3
 takes_long = pytest.mark.skipif(
-    not IS_LONG, reason="takes long: `make nightly` runs it, and `make test-peer` if RocketMQ is in it"
+    not IS_LONG, reason="takes long: `make nightly` runs it, and `make test-peer` or `make test-spark` if it starts one"
 )
 """The mark of a case that a bounded run leaves out, because it costs much and others like it are in."""
 

@@ -17,6 +17,7 @@ import pytest
 import reput
 from support import golden, stores
 from support.processes import quick_jvm
+from support.search import takes_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +128,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
         cluster.end()
 
 
+@takes_long
 def test_a_cluster_rebuilds_follows_and_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     """Executors that share the files write the very bytes that RocketMQ wrote, and count its messages."""
     address, environment = master
