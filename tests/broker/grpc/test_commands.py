@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import grpc
 import pytest
 
 from broker.grpc.stubs import GrpcClient, publishing, subscribing
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, Status
+from reput.broker.grpc.telemetry import Telemetry as TelemetryStream
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
@@ -18,8 +21,10 @@ if TYPE_CHECKING:
     import reput
     from broker.grpc.stubs import Telemetry
     from broker.remoting import Client
+    from reput.broker.grpc.clients import GrpcClient as BrokerClient
+    from reput.broker.services.broker import Broker
 
-pytestmark = pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+one_flush_mode = pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
 GROUP = "readers"
 
 
@@ -42,6 +47,15 @@ def verified(nonce: str, code: Code = Code.OK, words: str = "") -> protocol.Tele
     return protocol.TelemetryCommand(status=Status(code=code, message=words), verify_message_result=result)
 
 
+def passed_on(stream: Telemetry, remoting: Client, asked: int) -> Any:
+    """The command that comes to the client for a request of `remoting`, whose refusal says why none came."""
+    try:
+        return stream.next()
+    except grpc.RpcError as error:
+        raise AssertionError(remoting.answer(asked)) from error
+
+
+@one_flush_mode
 @pytest.mark.parametrize(
     ("code", "result"),
     [
@@ -57,7 +71,7 @@ def test_a_message_is_given_to_one_client(
     """Its answer says how it was consumed, in the words of the remoting protocol."""
     sent = remoting.put("orders", b"odd")
     asked = remoting.send(RequestCode.CONSUME_MESSAGE_DIRECTLY, **of_client(client), msgId=sent.fields["msgId"])
-    command = stream.next().verify_message_command
+    command = passed_on(stream, remoting, asked).verify_message_command
     assert (command.message.body, command.message.topic.name) == (b"odd", "orders")
     stream.say(verified(command.nonce, code, "why"))
     answer = remoting.answer(asked)
@@ -66,6 +80,7 @@ def test_a_message_is_given_to_one_client(
     assert (said.get("consumeResult"), said["remark"], said["order"]) == (result, "why", False)
 
 
+@one_flush_mode
 def test_a_client_tells_what_its_threads_do(client: GrpcClient, remoting: Client, stream: Telemetry) -> None:
     """It is asked only for that; its refusal is passed on."""
     for code, expected in ((Code.OK, ResponseCode.SUCCESS), (Code.NOT_IMPLEMENTED, ResponseCode.SYSTEM_ERROR)):
@@ -81,6 +96,7 @@ def test_a_client_tells_what_its_threads_do(client: GrpcClient, remoting: Client
     assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
+@one_flush_mode
 def test_only_the_client_that_was_asked_answers(client: GrpcClient, remoting: Client, stream: Telemetry) -> None:
     """Nonces that are forged, or another client's, change nothing, and their streams go on."""
     sent = remoting.put("orders", b"odd")
@@ -93,3 +109,23 @@ def test_only_the_client_that_was_asked_answers(client: GrpcClient, remoting: Cl
         assert forger.give(publishing("orders")).publishing.max_body_size > 0
     stream.say(verified(nonce))
     assert json.loads(remoting.answer(asked).body)["consumeResult"] == "CR_SUCCESS"
+
+
+def test_commands_of_a_stream_are_sent_one_at_a_time() -> None:
+    """A request that came while the settings were sent was lost, since gRPC refuses two writes at a time."""
+    sent: list[protocol.TelemetryCommand] = []
+    writing: list[bool] = []
+
+    async def write(command: protocol.TelemetryCommand) -> None:
+        assert not writing
+        writing.append(True)
+        await asyncio.sleep(0)
+        writing.clear()
+        sent.append(command)
+
+    async def both() -> None:
+        stream = TelemetryStream(cast("Broker", None), cast("BrokerClient", None), write)
+        await asyncio.gather(*(stream._send(verified(nonce)) for nonce in "ab"))
+
+    asyncio.run(both())
+    assert [command.verify_message_result.nonce for command in sent] == ["a", "b"]

@@ -100,6 +100,7 @@ class Telemetry:
         self._broker = broker
         self._client = client
         self._write = write
+        self._writing = asyncio.Lock()
         self._has_commands = asyncio.Event()
 
     async def serve(self, commands: AsyncIterator[TelemetryCommand], heard: Callable[[], object]) -> None:
@@ -116,7 +117,7 @@ class Telemetry:
                 if command.WhichOneof("command") == "settings":
                     settings = take_settings(self._broker, self._client, command.settings)
                     self._client.wakes = wakes
-                    await self._write(TelemetryCommand(status=status_of(Code.OK), settings=settings))
+                    await self._send(TelemetryCommand(status=status_of(Code.OK), settings=settings))
                 elif (answer := answer_of(command)) is not None:
                     self._broker.client_calls.answered(self._client, answer)
         finally:
@@ -125,6 +126,11 @@ class Telemetry:
                 self._client.commands.clear()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
+
+    async def _send(self, command: TelemetryCommand) -> None:
+        """Send a command when the one before is sent: gRPC refuses two writes at a time, which ended the stream's."""
+        async with self._writing:
+            await self._write(command)
 
     async def _write_commands(self) -> None:
         """Send the broker's commands as they come."""
@@ -141,7 +147,7 @@ class Telemetry:
             log.exception("%s: request %d is not sent", self._client.peer, frame.code, extra=about(self._client))
             return
         if command is not None:
-            await self._write(command)
+            await self._send(command)
         elif not frame.is_one_way:
             self._refuse(frame)
 
