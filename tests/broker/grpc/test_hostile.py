@@ -22,7 +22,7 @@ from reput.broker.grpc.protocol.service_pb2 import (
     SendMessageResponse,
 )
 from reput.broker.services import polls, waiting
-from support.search import cases
+from support.search import cases, takes_long
 
 if TYPE_CHECKING:
     import reput
@@ -137,6 +137,7 @@ async def first_parts(client: GrpcClient, count: int, settled: int) -> list[Rece
         return answered
 
 
+@takes_long
 def test_open_polls_are_bounded(broker: reput.RunningBroker, client: GrpcClient) -> None:
     """Those beyond the line of a group are refused by the protocol's code; those that are given up hold nothing."""
     count = cases(polls.MAX_LINE + 20, 10_000)
