@@ -8,6 +8,7 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
+from reput.formats import paths
 from reput.formats.index.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, decode_header
 from support import stores
 from support.records import LogBuilder
@@ -190,8 +191,8 @@ def test_a_file_that_was_never_flushed_counts_nothing(tmp_path: Path) -> None:
     assert after_change(store, last, 0, HEADER.struct.pack(*header._replace(index_count=0))).sound
 
 
-def test_a_new_file_whose_header_a_power_cut_lost_is_filled(tmp_path: Path) -> None:
-    """A last file of zeros was made and not written: no damage, and the next items go into it."""
+def test_a_new_file_whose_header_a_power_cut_lost_is_made_anew(tmp_path: Path) -> None:
+    """After a crash a last file of zeros is no damage, and the next job makes it anew; after a close it is damage."""
     log = LogBuilder(tick_ms=900)
     for number in range((ITEMS - 1) // 2):
         log.message(keys=f"a{number} b{number}")
@@ -200,12 +201,15 @@ def test_a_new_file_whose_header_a_power_cut_lost_is_filled(tmp_path: Path) -> N
     (full,) = index_paths(store)
     last = full.with_name("20991231235959999")
     last.write_bytes(bytes(full.stat().st_size))
-    assert check(store).sound
+    assert {one.rule for one in check(store).findings if one.severity == "damage"} == {"index-header"}
+    (store / paths.ABORT).touch()
+    assert {(one.rule, one.severity) for one in check(store).findings} == {("index-header", "leftover")}
     with reput.MessageStore.open(store, CONFIG) as opened:
         opened.put_message(reput.Message("topic", b"body", keys="late"))
         opened.reput(spark=False)
         assert len(opened.query_message("topic", "late", 10)) == 1
-    assert decode_header(last.read_bytes()).index_count > 1
+    assert not last.exists()
+    assert decode_header(index_paths(store)[-1].read_bytes()).index_count > 1
     assert check(store).sound
 
 

@@ -174,11 +174,16 @@ def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[In
     report = check.report
     for file, one in zip(files, checked, strict=True):
         for found in one.findings:
-            add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
+            add = report.after_crash if _may_be_of_crash(found.rule, file) else report.damage
             add(found.rule, found.file, found.offset, found.times, found.detail)
         if one.repeated:
             detail = "items that repeat another item: RocketMQ indexes a message twice after a crash"
             report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
+
+
+def _may_be_of_crash(rule: str, file: IndexFileToCheck) -> bool:
+    """Return True for what a power cut may leave, which the next items mend: a new file has lost its whole header."""
+    return rule in {"index-slot-ahead", "index-item-past-end"} or (rule == "index-header" and not any(file.header))
 
 
 def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: Sequence[Uncovered]) -> None:

@@ -49,10 +49,8 @@ def empty_header_faults(header: Header, before: Header | None) -> list[HeaderFau
     """List the faults in the header of a file without items: it begins and ends where the file `before` it ended.
 
     The first file of a store begins at 0. If the earlier files are gone (`before` is None), the header still has their
-    end. A power cut may leave a new file without any byte of its header: RocketMQ and reput fill it as any new file.
+    end.
     """
-    if not any(header):
-        return []
     faults = []
     if before is not None:
         due = before.end_timestamp, before.end_timestamp, before.end_physical_offset, before.end_physical_offset

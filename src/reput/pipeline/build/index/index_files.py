@@ -101,13 +101,14 @@ class FileIndexGrower:
 def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -> IndexEnd:
     """Return the end of the IndexFiles that hold items of records below the frontier.
 
-    As in RocketMQ a file without an item is the last one if there is no item yet, or if the file before it is full.
+    As in RocketMQ a file without an item is the last one if there is no item yet, or if the file before it is full. Its
+    header then has the end of that file; a power cut may have taken it, and the file is removed and made anew.
 
     Raises:
         DamagedStoreError: the length of an IndexFile is not the one that the settings give.
     """
     size = file_size(task.settings.index_slots, task.settings.index_items)
-    empty = ""
+    empty, is_blank = "", False
     for file in reversed(files):
         if file.size == 0:
             # A task was killed, or the power failed, before the file had its length. It and all after it are removed.
@@ -124,10 +125,10 @@ def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -
             if count == file.header.index_count - 1:
                 time = file.header.end_timestamp
             place = int(last["physical_offset"]), time
-            if empty and count == most:
+            if empty and count == most and not is_blank:
                 return IndexEnd(empty, 1, place)
             return IndexEnd(file.path.name, count + 1, place)
-        empty = file.path.name if file.header.index_count <= 1 else ""
+        empty, is_blank = file.path.name if file.header.index_count <= 1 else "", not any(file.header)
     return IndexEnd(empty)
 
 
