@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
@@ -17,42 +17,31 @@ from reput.formats.queue.rocksdb_consume_queue import FOLDER_SIGNS, LOCK_FILE, i
 
 def sub_folders(path: Path | str) -> Iterator[str]:
     """Yield the names of the folders in a folder, in no order; none if it does not exist."""
-    with (
-        errors_named(path, "list the folder"),
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        os.scandir(path) as names,
-    ):
-        yield from (name.name for name in names if name.is_dir(follow_symlinks=False))
+    return _names_of(path, lambda one: one.is_dir(follow_symlinks=False))
 
 
 def file_names(path: Path | str) -> Iterator[str]:
     """Yield the names in a folder that are no folders, in no order, without a stat; none if it does not exist."""
-    with (
-        errors_named(path, "list the folder"),
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        os.scandir(path) as names,
-    ):
-        yield from (name.name for name in names if not name.is_dir(follow_symlinks=False))
+    return _names_of(path, lambda one: not one.is_dir(follow_symlinks=False))
 
 
 def not_files(path: Path | str) -> Iterator[str]:
     """Yield the names in a folder that are neither files nor links: folders, named pipes, sockets and devices."""
-    with (
-        errors_named(path, "list the folder"),
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        os.scandir(path) as names,
-    ):
-        yield from (one.name for one in names if not one.is_file(follow_symlinks=False) and not one.is_symlink())
+    return _names_of(path, lambda one: not one.is_file(follow_symlinks=False) and not one.is_symlink())
 
 
 def not_folders(path: Path | str) -> Iterator[str]:
     """Yield the names in a folder that are neither folders nor links: files, named pipes, sockets and devices."""
+    return _names_of(path, lambda one: not one.is_dir(follow_symlinks=False) and not one.is_symlink())
+
+
+def _names_of(path: Path | str, is_wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str]:
     with (
         errors_named(path, "list the folder"),
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
         os.scandir(path) as names,
     ):
-        yield from (one.name for one in names if not one.is_dir(follow_symlinks=False) and not one.is_symlink())
+        yield from (one.name for one in names if is_wanted(one))
 
 
 def is_empty_dir(path: Path | str) -> bool:
