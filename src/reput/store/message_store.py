@@ -241,7 +241,8 @@ class LocalStore(ProgressCalls, Putting, Reading):
             progress = self.progress
         except DamagedStoreError as error:
             progress = None
-            self.damage += [text for text in [str(error)] if text not in self.damage]
+            if str(error) not in self.damage:
+                self.damage.append(str(error))
         listed = LiteTopics(
             self._open_view(), progress, expirations, DEFAULT_MIN_TTL_MS if min_ttl_ms is None else min_ttl_ms
         )

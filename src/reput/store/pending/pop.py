@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from reput.store.pending.orderly import ORDERLY
 from reput.store.pending.pop_row import PendingPop, PopLag
 from reput.store.pending.revive import Held
 from reput.store.pending.verify import RecordState, verify
-from reput.store.progress.progress import UNKNOWN
+from reput.store.progress.progress import UNKNOWN, ConsumerProgress
 from reput.store.read.queue_answers import PullQuestion
 from reput.store.read.results import MAX_PULL_BYTES, GetStatus
 from reput.store.read.tag_filter import ALL_MESSAGES
@@ -98,14 +98,14 @@ def _look(view: StoreView, record: PopRecord) -> tuple[int | None, RecordState, 
 
 
 def count_in_flight(
-    rows: Iterable[PendingPop], committed: Callable[[str, str, int], int], counts: dict[QueueOfGroup, InFlight]
+    rows: Iterable[PendingPop], offsets: ConsumerProgress | None, counts: dict[QueueOfGroup, InFlight]
 ) -> Iterator[PendingPop]:
-    """Yield rows, and count the messages in flight of each group and queue; `committed` returns a group's offset."""
+    """Yield rows, and count the messages in flight of each group and queue; `offsets`: None if they are damaged."""
     for row in rows:
         if row.source != ORDERLY:
             key = row.group, row.topic, row.queue_id
             if key not in counts:
-                counts[key] = InFlight(committed(*key))
+                counts[key] = InFlight(UNKNOWN if offsets is None else offsets.query(*key))
             counts[key].number += 1
             counts[key].passed += row.offset < counts[key].committed and row.state is not RecordState.MISSING
         yield row

@@ -33,7 +33,7 @@ from reput.store.pending.timer_queue import TimerQueue
 from reput.store.pending.timer_row import PendingTimer
 from reput.store.pending.transactions import half_of_timer, topic_halves
 from reput.store.pending.wheel_timers import WheelTimers
-from reput.store.progress.progress import UNKNOWN, ConsumerProgress
+from reput.store.progress.progress import ConsumerProgress
 from reput.store.read.view import StoreView
 from reput.times import now_ms
 
@@ -163,11 +163,6 @@ class PendingWork:
             self.damage.append(f"{error}. How far the broker is, is unknown: {left_out} are left out")
             return None
 
-    def _committed(self, group: str, topic: str, queue_id: int) -> int:
-        with contextlib.suppress(DamagedStoreError):
-            return self._progress().query(group, topic, queue_id)
-        return UNKNOWN
-
     def in_database(self) -> DatabaseWork:
         """Return what RocksDB has, which only a broker with `timerRocksDBEnable` and `transRocksDBEnable` ends."""
         self._view.catch_up()
@@ -195,13 +190,16 @@ class PendingWork:
             The messages.
         """
         self._counts.clear()
-        rows = (row for row in self._pop() if group in {None, row.group} and topic in {None, row.topic})
-        return count_in_flight(rows, self._committed, self._counts)
+        return self._counted(group, topic)
 
-    def _pop(self) -> Iterator[PendingPop]:
-        view, damage = self._view, self.damage
-        view.catch_up()
+    def _counted(self, group: str | None, topic: str | None) -> Iterator[PendingPop]:
+        self._view.catch_up()
         offsets = self._offsets("messages that checkpoints hold")
+        rows = (row for row in self._pop(offsets) if group in {None, row.group} and topic in {None, row.topic})
+        yield from count_in_flight(rows, offsets, self._counts)
+
+    def _pop(self, offsets: ConsumerProgress | None) -> Iterator[PendingPop]:
+        view, damage = self._view, self.damage
         if offsets is not None:
             held = held_by_checkpoints(view, offsets, self._timers(INT64_MAX, []), damage)
             yield from (of_checkpoint(view, one) for one in guarded(held, damage))

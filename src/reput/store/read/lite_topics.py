@@ -140,17 +140,17 @@ class LiteTopics:
     def _groups(self) -> dict[str, list[str]]:
         """Return the groups with progress in each lite topic's queue, sorted."""
         found: dict[str, list[str]] = {}
-        progress = self._progress
-        if progress is not None:
-            for group in progress.groups():
-                for topic in filter(_is_lite, progress.topics_of(group)):
-                    found.setdefault(topic, []).append(group)
+        if self._progress is None:
+            return found
+        for group in self._progress.groups():
+            for topic in filter(_is_lite, self._progress.topics_of(group)):
+                found.setdefault(topic, []).append(group)
         return found
 
     def _lags(self, queue: StoreQueue, groups: Sequence[str]) -> Iterator[LiteLag]:
-        progress = self._progress
         for group in groups:
-            offset = -1 if progress is None else progress.query(group, queue.topic, queue.queue_id)
+            assert self._progress is not None
+            offset = self._progress.query(group, queue.topic, queue.queue_id)
             if offset >= 0:
                 yield LiteLag(group, offset, max(0, queue.max_offset - offset))
 
