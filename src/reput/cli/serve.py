@@ -33,7 +33,7 @@ _PORT = 9876
 )
 @click.option(
     "--access-keys",
-    type=click.Path(dir_okay=False, readable=False),
+    type=options.FILE_PATH,
     help="Serve only clients that sign with a key of this file: a key and its secret in each line.",
 )
 @click.option(
@@ -53,12 +53,12 @@ _PORT = 9876
 )
 @click.option(
     "--grpc-tls-cert",
-    type=click.Path(dir_okay=False, readable=False),
+    type=options.FILE_PATH,
     help="The file of a certificate for TLS on the gRPC port, as PEM, followed by its issuers.",
 )
 @click.option(
     "--grpc-tls-key",
-    type=click.Path(dir_okay=False, readable=False),
+    type=options.FILE_PATH,
     help="The file of that certificate's key, as PEM, without a password.",
 )
 @click.option(

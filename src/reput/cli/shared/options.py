@@ -44,6 +44,10 @@ class WholeNumber(click.IntRange):
             self.fail(f"{value!r}: give a whole number {extent}", param, ctx)
 
 
+FILE_PATH = click.Path(dir_okay=False, readable=False)
+"""The type of an option that names a file; who reads it refuses one that is not there."""
+
+
 class StorePath(click.Path):
     """The type of an argument that names a store."""
 
@@ -75,7 +79,7 @@ config_options = _together(
     click.option(
         "--config",
         "config_path",
-        type=click.Path(dir_okay=False, readable=False),
+        type=FILE_PATH,
         help="The broker's broker.conf. Without it the store's files decide, then RocketMQ's defaults.",
     ),
     click.option(
