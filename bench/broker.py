@@ -23,7 +23,6 @@ start, our resident memory by the peer's.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import time
@@ -34,10 +33,8 @@ import asked
 import machine
 import psutil
 import runs
-from lines import Line, keep
-from machine import say
 from report import Report, Section, draw_ratios, plot
-from served import TOPICS, java_words, load_words, measured, reput_side, rocketmq_side
+from served import TOPICS, java_words, load_words, measured, reput_side, rocketmq_side, rounds_of_both
 
 from broker.clients.brokers import Serving, make_topics
 from broker.remoting import Client, pull_fields
@@ -45,6 +42,8 @@ from reput.formats.wire.codes import RequestCode
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lines import Line
 
 SETTINGS = ("QUICK", "SECONDS", "CONSUMED", "HELD", "PEER_HEAP")
 COUNTED = (
@@ -63,14 +62,7 @@ def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
     if runs.lacks_peer("broker", "client"):
         return 2
-    rounds = asked.rounds()
-    lines: dict[str, Line] = {}
-    with asked.work_folder("broker") as work:
-        for number in range(1, rounds + 1):
-            for side in ("peer", "reput"):
-                values = measure(side, work / f"{side}-{number}")
-                keep(lines, values, is_peer=side == "peer")
-                say(f"round {number} of {rounds}: {side}: {json.dumps(values)}")
+    rounds, lines = rounds_of_both("broker", measure)
     about = machine.environment("bench-broker", SETTINGS, rounds)
     about |= {name: machine.version(name) for name in ("orjson", "uvloop")}
     title = "RocketMQ's broker and `reput serve`, with the same Java client"

@@ -19,7 +19,6 @@ The last line of the output has our rates by RocketMQ's, and our 99th percentile
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,18 +26,18 @@ from typing import TYPE_CHECKING, Any
 import asked
 import machine
 import psutil
-from lines import Line, keep
-from machine import say
+import runs
 from report import Report, Section, draw_ratios, plot
-from served import java_words, measured, reput_side, rocketmq_side
+from served import java_words, measured, reput_side, rocketmq_side, rounds_of_both
 
 from broker.clients.brokers import Serving, listens, make_topics, proxied
 from broker.remoting import wait_until
-from peer import peer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from lines import Line
 
 SETTINGS = ("QUICK", "SECONDS", "CONSUMED", "PEER_HEAP")
 TOPICS = {"load-send": 8, "load-poll": 2, "load-consume": 8, "load-receive": 8}
@@ -56,18 +55,9 @@ COUNTED = (
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
-    for program in ("broker", "proxy", "client5"):
-        if reason := peer.available(program):
-            say(reason)
-            return 2
-    rounds = asked.rounds()
-    lines: dict[str, Line] = {}
-    with asked.work_folder("grpc") as work:
-        for number in range(1, rounds + 1):
-            for side in ("peer", "reput"):
-                values = measure(side, work / f"{side}-{number}")
-                keep(lines, values, is_peer=side == "peer")
-                say(f"round {number} of {rounds}: {side}: {json.dumps(values)}")
+    if runs.lacks_peer("broker", "proxy", "client5"):
+        return 2
+    rounds, lines = rounds_of_both("grpc", measure)
     about = machine.environment("bench-grpc", SETTINGS, rounds)
     about |= {name: machine.version(name) for name in ("grpcio", "protobuf", "uvloop")}
     title = "RocketMQ's proxy and `reput serve` by gRPC, with the same Java client"

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import asked
 import machine
 import psutil
+from lines import Line, keep
+from machine import say
 
 from broker.clients.brokers import Serving, talking_rocketmq
 from broker.remoting import Client
@@ -22,7 +24,7 @@ from peer import peer
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 Side = tuple[Serving, subprocess.Popen[bytes], float]
@@ -31,6 +33,19 @@ TOPICS = {"load-send": 8, "load-batch": 8, "load-poll": 2}
 START_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 600
 CLUSTER_ID = "cmVwdXQtYmVuY2gtY2x1cw"
+
+
+def rounds_of_both(name: str, measure: Callable[[str, Path], dict[str, Any]]) -> tuple[int, dict[str, Line]]:
+    """Measure RocketMQ (`peer`) and `reput` in turn, each in a folder of its own; return the rounds and the lines."""
+    rounds = asked.rounds()
+    lines: dict[str, Line] = {}
+    with asked.work_folder(name) as work:
+        for number in range(1, rounds + 1):
+            for side in ("peer", "reput"):
+                values = measure(side, work / f"{side}-{number}")
+                keep(lines, values, is_peer=side == "peer")
+                say(f"round {number} of {rounds}: {side}: {json.dumps(values)}")
+    return rounds, lines
 
 
 @contextlib.contextmanager
