@@ -1,7 +1,5 @@
 package reput.clients;
 
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
@@ -51,28 +49,11 @@ public final class Scenario {
         for (int at = 2; at < args.length; at++) {
             String name = args[at];
             Clients clients = new Clients(args[0], args[1]);
-            threads.submit(() -> print(name, clients));
+            threads.submit(() -> Outcome.print(name, () -> RUNS.get(name).with(clients)));
         }
         threads.shutdown();
         threads.awaitTermination(5, TimeUnit.MINUTES);
         Admin.run(new Clients(args[0], args[1]));
         System.exit(0);
-    }
-
-    private static void print(String name, Clients clients) {
-        Map<String, Object> line = new LinkedHashMap<>();
-        line.put("scenario", name);
-        long begin = System.currentTimeMillis();
-        try {
-            line.put("outcome", RUNS.get(name).with(clients));
-        } catch (Throwable error) {
-            StringWriter text = new StringWriter();
-            error.printStackTrace(new PrintWriter(text));
-            line.put("error", text.toString());
-        }
-        line.put("ms", System.currentTimeMillis() - begin);
-        synchronized (System.out) {
-            System.out.println(Json.of(line));
-        }
     }
 }

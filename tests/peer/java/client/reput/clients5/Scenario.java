@@ -1,13 +1,11 @@
 package reput.clients5;
 
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import reput.clients.Json;
+import reput.clients.Outcome;
 
 /**
  * What RocketMQ's clients of version 5 do with a gRPC port, scenario by scenario; all run at the same time. Each prints
@@ -45,27 +43,10 @@ public final class Scenario {
         for (int at = 1; at < args.length; at++) {
             String name = args[at];
             Clients clients = new Clients(args[0]);
-            threads.submit(() -> print(name, clients));
+            threads.submit(() -> Outcome.print(name, () -> RUNS.get(name).with(clients)));
         }
         threads.shutdown();
         threads.awaitTermination(5, TimeUnit.MINUTES);
         System.exit(0);
-    }
-
-    private static void print(String name, Clients clients) {
-        Map<String, Object> line = new LinkedHashMap<>();
-        line.put("scenario", name);
-        long begin = System.currentTimeMillis();
-        try {
-            line.put("outcome", RUNS.get(name).with(clients));
-        } catch (Throwable error) {
-            StringWriter text = new StringWriter();
-            error.printStackTrace(new PrintWriter(text));
-            line.put("error", text.toString());
-        }
-        line.put("ms", System.currentTimeMillis() - begin);
-        synchronized (System.out) {
-            System.out.println(Json.of(line));
-        }
     }
 }
