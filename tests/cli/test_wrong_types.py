@@ -53,6 +53,14 @@ def with_file_at(name: str, folder: Path) -> Path:
     return path
 
 
+def without_file_of_database(name: str, folder: Path) -> tuple[Path, Path, Path]:
+    """A store whose database of topics lacks a file: the store, the database, and the place of the file."""
+    database = golden.unpack("config-v1", folder) / "config" / "topics"
+    path = next(path for path in database.iterdir() if name in path.name)
+    path.unlink()
+    return database.parent.parent, database, path
+
+
 def words_of(command: str, store: Path) -> list[str]:
     """The words of a command, with the store after its name."""
     verb, *others = command.split()
@@ -116,10 +124,7 @@ def test_a_folder_in_place_of_a_file_of_a_database(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The database is named as damaged, and the rest of the store is read."""
-    database = golden.unpack("config-v1", tmp_path) / "config" / "topics"
-    store = database.parent.parent
-    path = next(path for path in database.iterdir() if name in path.name)
-    path.unlink()
+    store, database, path = without_file_of_database(name, tmp_path)
     path.mkdir()
     for command in ("info", "check --no-spark", "get -t orders", "progress"):
         assert run(words_of(command, store)) == 1, command
@@ -171,10 +176,7 @@ def test_a_named_pipe_in_a_database_stopped_every_command(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The pipe is named, and the rest of the store is read; a broker does not start."""
-    database = golden.unpack("config-v1", tmp_path) / "config" / "topics"
-    store = database.parent.parent
-    path = next(path for path in database.iterdir() if name in path.name)
-    path.unlink()
+    store, _, path = without_file_of_database(name, tmp_path)
     os.mkfifo(path)
     for command in ("info", "check --no-spark", "get -t orders", "progress"):
         assert run(words_of(command, store)) == 1, command

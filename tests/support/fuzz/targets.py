@@ -170,9 +170,7 @@ def _broker_conf(data: bytes) -> None:
 
 
 def _consumer_offset(data: bytes) -> None:
-    found = _allowing(DamagedStoreError, consumer_offset.decode, data, _WHERE)
-    if found is not None:
-        _assert_same(found, consumer_offset.decode(consumer_offset.encode(found), _WHERE))
+    _rewritten(consumer_offset.decode, consumer_offset.encode, data)
 
 
 def _metadata(data: bytes) -> None:
@@ -186,29 +184,17 @@ def _metadata(data: bytes) -> None:
         consumer_filter.decode,
     ):
         _allowing(DamagedStoreError, decode, data, _WHERE)
-    delays = _allowing(DamagedStoreError, delay_offset.decode_delay_offsets, data, _WHERE)
-    if delays is not None:
-        _assert_same(delays, delay_offset.decode_delay_offsets(delay_offset.encode_delay_offsets(delays), _WHERE))
-    modes = _allowing(DamagedStoreError, request_modes.decode_modes, data, _WHERE)
-    if modes is not None:
-        _assert_same(modes, request_modes.decode_modes(request_modes.encode_modes(modes), _WHERE))
-    table = _allowing(DamagedStoreError, order_info.decode_order_table, data, _WHERE)
-    if table is not None:
-        _assert_same(table, order_info.decode_order_table(order_info.encode_order_table(table), _WHERE))
+    _rewritten(delay_offset.decode_delay_offsets, delay_offset.encode_delay_offsets, data)
+    _rewritten(request_modes.decode_modes, request_modes.encode_modes, data)
+    if _rewritten(order_info.decode_order_table, order_info.encode_order_table, data) is not None:
         list(order_info.decode_order_info(data, _WHERE))
 
 
 def _own(data: bytes) -> None:
     """Files of reput's own."""
-    intent = _allowing(DamagedStoreError, own.decode_intent, data, _WHERE)
-    if intent is not None:
-        _assert_same(intent, own.decode_intent(own.encode_intent(intent), _WHERE))
-    deleted = _allowing(DamagedStoreError, own.decode_deleted, data, _WHERE)
-    if deleted is not None:
-        _assert_same(deleted, own.decode_deleted(own.encode_deleted(deleted), _WHERE))
-    frontier = _allowing(DamagedStoreError, own.decode_frontier, data, _WHERE)
-    if frontier is not None:
-        _assert_same(frontier, own.decode_frontier(own.encode_frontier(frontier), _WHERE))
+    _rewritten(own.decode_intent, own.encode_intent, data)
+    _rewritten(own.decode_deleted, own.encode_deleted, data)
+    _rewritten(own.decode_frontier, own.encode_frontier, data)
 
 
 def _pending(data: bytes) -> None:
@@ -271,9 +257,14 @@ def _subscription(data: bytes) -> None:
     parse_route("t", data)
 
 
-def _assert_same(value: object, again: object) -> None:
-    """Fail if a value that was written and read is another one. Half a character of UTF-16 cannot be written."""
-    assert again == value or "\\ud" in repr(value)
+def _rewritten(decode: Callable[[bytes, str], T], encode: Callable[[T], bytes], data: bytes) -> T | None:
+    """Return what a file decodes to, and fail if that, written and read, is another value; None for a damaged file.
+
+    Half a character of UTF-16 cannot be written.
+    """
+    value = _allowing(DamagedStoreError, decode, data, _WHERE)
+    assert value is None or decode(encode(value), _WHERE) == value or "\\ud" in repr(value)
+    return value
 
 
 def _allowing(error: type[Exception], decode: Callable[..., T], *given: object) -> T | None:
