@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
-from broker.remoting import Client
+from broker.remoting import Client, wait_until
 from peer import peer
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.kernels.warm import warm_store_kernels
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+_CLUSTER = "DefaultCluster"
 NAME = "reput"
 """The name of both brokers: answers that have it agree."""
 SETTINGS = {
@@ -111,8 +112,11 @@ def proxied(
 ) -> Iterator[tuple[Serving, subprocess.Popen[bytes]]]:
     """RocketMQ's proxy before its broker, and its process, which is killed in the end. `jvm`: options of Java."""
     home.mkdir(parents=True, exist_ok=True)
+    with Client(serving.namesrv) as client:
+        # A proxy ends at once if its cluster has no broker yet.
+        wait_until(lambda: _CLUSTER.encode() in client.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body)
     grpc_port, remoting_port = _free_ports()
-    config = {"rocketMQClusterName": "DefaultCluster", "namesrvAddr": serving.namesrv, "localServeAddr": "127.0.0.1"}
+    config = {"rocketMQClusterName": _CLUSTER, "namesrvAddr": serving.namesrv, "localServeAddr": "127.0.0.1"}
     config |= {"grpcServerPort": str(grpc_port), "remotingListenPort": str(remoting_port)}
     (home / "rmq-proxy.json").write_text(json.dumps(config))
     words = [
