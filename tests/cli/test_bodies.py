@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reput
 from reput.cli.main import run
 from reput.formats.log.record import FLAG_COMPRESSED
+from reput.kernels import SWITCH
 from support import golden, stores
 from support.records import LogBuilder
 
@@ -136,7 +138,70 @@ def test_put_refuses_a_line_of_a_bad_body() -> None:
     """A line of `get --json` whose body could not be decompressed is refused with the way to copy the message."""
     from reput.cli.put.lines import Defaults, parse_lines
 
-    value = {"topic": "t", "body": None, "body_encoding": None, "body_error": "zlib: cut off"}
-    found, refused = parse_lines([(1, json.dumps(value).encode())], Defaults(None, 0, [], None, {}), True)
-    assert not found
-    assert "Get the message with --body raw" in str(refused)
+    undecoded = {"topic": "t", "body": None, "body_encoding": None, "body_error": "zlib: cut off"}
+    damaged = {"topic": "t", "body": "b", "body_error": "the body does not match its CRC"}
+    for value, way in ((undecoded, "--body raw"), (damaged, "--no-verify-crc to put it as it is")):
+        found, refused = parse_lines([(1, json.dumps(value).encode())], Defaults(None, 0, [], None, {}), True)
+        assert not found
+        assert f"{value['body_error']}. Get the message with {way}" in str(refused)
+
+
+# --- CRCs -----------------------------------------------------------------------------------------
+
+
+def with_a_damaged_body(folder: Path) -> tuple[Path, int]:
+    """Make a store of three bodies, and change a bit of the second; return the store and that message's log offset."""
+    log = LogBuilder()
+    for body in (b"first", b"second", b"third"):
+        log.message("orders", body=body, keys="k")
+    store = stores.with_log(folder, log)
+    stores.rebuild(store, None)
+    path = store / "commitlog" / f"{0:020}"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"second")] ^= 1
+    path.write_bytes(data)
+    return store, log.placed[1].offset
+
+
+@pytest.mark.parametrize("kernels", ["compiled", "reference"])
+@pytest.mark.parametrize(
+    "options",
+    [("get", "-t", "orders"), ("get", "-t", "orders", "-l"), ("get", "-t", "orders", "--raw"),
+     ("get", "-t", "orders", "--format", "%s\\n"), ("query", "-t", "orders", "--key", "k", "--body-bytes", "9")],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_damaged_body_is_shown_and_named(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    kernels: str,
+) -> None:
+    """A body that does not match its CRC comes as it is, stderr names its log offset, and the exit code is 1."""
+    monkeypatch.setenv(SWITCH, kernels)
+    store, offset = with_a_damaged_body(tmp_path)
+    assert run([options[0], str(store), *options[1:]]) == 1
+    out, err = capfd.readouterr()
+    assert [line[-5:] for line in out.splitlines()] == ["first", "econd", "third"]
+    assert f"damage: log offset {offset}: the body does not match its CRC" in err
+    assert "1 shown body does not match the CRC: `reput check`" in err
+    assert run([options[0], str(store), *options[1:], "--no-verify-crc"]) == 0
+    unverified = capfd.readouterr()
+    assert unverified.out == out
+    assert "CRC" not in unverified.err
+
+
+def test_a_damaged_body_in_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """JSON has the body as it is, and body_error says that it is damaged."""
+    store, _ = with_a_damaged_body(tmp_path)
+    for verb in (["get", str(store), "-t", "orders"], ["query", str(store), "-t", "orders", "--key", "k"]):
+        found = [json.loads(line) for line in lines(capfd, *verb, "--json", code=1)]
+        assert [value["body"][1:] for value in found] == ["irst", "econd", "hird"]
+        assert [value.get("body_error") for value in found] == [None, "the body does not match its CRC", None]
+
+
+def test_a_program_can_ask_for_the_crc(tmp_path: Path) -> None:
+    """`body_matches_crc` of a message says whether its body is the one that was stored; a read alone does not ask."""
+    store, _ = with_a_damaged_body(tmp_path)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert [message.body_matches_crc for message in opened.messages("orders")] == [True, False, True]

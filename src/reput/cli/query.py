@@ -68,6 +68,7 @@ class _Wanted(NamedTuple):
 )
 @options.body_option
 @body_form_option
+@options.verify_crc_option
 @options.config_options
 @options.json_lines_option
 def query(
@@ -84,6 +85,7 @@ def query(
     before: int | None,
     body_bytes: int | None,
     body_form: str,
+    verify_crc: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -92,7 +94,8 @@ def query(
 
     Give one of --key, --unique-key, --tags, --id and --physical-offset. The topic and key of each message are compared:
     a message whose key only has the same hash does not come. Text and JSON are as with `dump log`. Nothing is changed,
-    and another process may write. The exit code is 1 if a body cannot be decompressed.
+    and another process may write. The exit code is 1 if a body cannot be decompressed, or does not match
+    its CRC.
 
     \b
     reput query /data/store -t orders --key o-17
@@ -116,7 +119,7 @@ def query(
     if by_place and (since or until is not None or before is not None):
         raise click.UsageError(f"{given[0]} names one message: leave out --since, --until and --before")
     config = options.config_of(config_path, assignments, store)
-    bodies = Bodies(body_form, config)
+    bodies = Bodies(body_form, config, verify_crc=verify_crc)
     with stores.reading(store, config) as opened:
         if message_id is not None:
             found = [_of_topic(opened, _by_id(opened, message_id), topic)]

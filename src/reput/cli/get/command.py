@@ -44,6 +44,7 @@ from reput.cli.shared.bodies import Bodies, body_form_option
 @click.option("--raw", is_flag=True, help="Write the bodies' bytes, with the delimiter after each.")
 @click.option("-D", "--delimiter", "delimiter_text", help="The text that --raw writes after a body.  [default: \\n]")
 @body_form_option
+@options.verify_crc_option
 @options.config_options
 @options.json_lines_option
 def get(
@@ -62,6 +63,7 @@ def get(
     raw: bool,
     delimiter_text: str | None,
     body_form: str,
+    verify_crc: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -74,7 +76,8 @@ def get(
     Text has a body on each line: UTF-8 with newlines as \\n, or `base64:` and the body in base64. --json has the whole
     message, and body_encoding names the encoding; `reput put --json-lines` takes these lines. --raw and --format write
     the body's bytes. Bodies are decompressed, as a consumer gets them; --body raw leaves them as they are stored, and a
-    copy then keeps its compression. The exit code is 1 if a body cannot be decompressed: its line says why.
+    copy then keeps its compression. The exit code is 1 if a body cannot be decompressed: its line says why. It is 1,
+    too, if a body does not match its CRC: the body comes as it is, and stderr names it.
 
     If there is no message, stderr has the reason and the offsets of the queue.
 
@@ -94,6 +97,8 @@ def get(
 
     bounds = run.ReadBounds.of(offset, since, until, follow)
     wanted = run.wanted_by(tags, sql)
-    form = run.form_of(Bodies(body_form, config), as_json, with_details, line_format, raw, delimiter_text)
+    form = run.form_of(
+        Bodies(body_form, config, verify_crc=verify_crc), as_json, with_details, line_format, raw, delimiter_text
+    )
     question = run.Question(topics, queue_id, wanted, bounds, max_messages, follow)
     return run.get_messages(store, config, question, form)

@@ -197,7 +197,8 @@ def _apply_rules(values: dict[str, Any]) -> None:
     """Change a line of `reput get --json` into one for a put; raise ValueError if the message would differ."""
     flags = values.get("sys_flag") or 0
     if values.get("body_error"):
-        raise ValueError("body_error: the body cannot be decompressed. Get the message with --body raw")
+        way = "--body raw" if values.get("body") is None else "--no-verify-crc to put it as it is"
+        raise ValueError(f"body_error: {values['body_error']}. Get the message with {way}")
     if values.get("body_truncated"):
         raise ValueError("body_truncated: the body is cut. Get the message without --body-bytes")
     if values.get("transaction") in {"prepared", "rollback"}:

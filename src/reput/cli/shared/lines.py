@@ -157,6 +157,8 @@ class LineWriter:
             else:
                 program.append((int(step[0]), int(step[1]), step[2]))
         self._steps: NDArray[np.int64] = np.array(program, dtype=np.int64).reshape(-1, 3)
+        # A record whose body does not match stops the kernel: its line is made by `one`, which names it.
+        self._crc_check = formats.CHECK_BODY if form.bodies.verify_crc else formats.CHECK_NONE
         self._rows = {int(step[1]) for step in form.steps if not isinstance(step, bytes)}
         self._out: NDArray[np.uint8] = np.empty(_OUT_BYTES, dtype=np.uint8)
 
@@ -168,7 +170,7 @@ class LineWriter:
         """
         done = 0
         while done < len(position):
-            table, readable = fields_of(buffer, base, position[done:], size[done:])
+            table, readable = fields_of(buffer, base, position[done:], size[done:], self._crc_check)
             if readable:
                 self._write_runs(buffer, base, table)
             done += readable
@@ -233,12 +235,16 @@ class LineWriter:
 
 
 def fields_of(
-    buffer: NDArray[np.uint8], base: int, position: NDArray[np.int64], size: NDArray[np.int32]
+    buffer: NDArray[np.uint8],
+    base: int,
+    position: NDArray[np.int64],
+    size: NDArray[np.int32],
+    crc_check: int = formats.CHECK_NONE,
 ) -> tuple[NDArray[np.int64], int]:
     """Return the fields of the first records, up to one that the kernel cannot read, and their number."""
     table = line_table(len(position))
     log, places = LogBytes.whole(buffer, base), RecordPlaces(position, size)
-    found = field_kernels().read_fields(log, places, formats.CHECK_NONE, FIND_PROPERTIES, table[: len(FieldRow)])
+    found = field_kernels().read_fields(log, places, crc_check, FIND_PROPERTIES, table[: len(FieldRow)])
     table = table if found == len(position) else np.ascontiguousarray(table[:, :found])
     table[More.POSITION], table[More.SIZE] = position[:found], size[:found]
     return table, int(found)

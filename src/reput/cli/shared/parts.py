@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reput.cli.shared import output
-from reput.cli.shared.bodies import AS_STORED, Bodies
+from reput.cli.shared.bodies import AS_STORED, WRONG_CRC, Bodies, ShownBody
 from reput.formats.log import properties as props
 from reput.formats.log import record as formats
 from reput.formats.log.properties import keys_of
@@ -64,7 +64,7 @@ def record_cells(record: Record, body_bytes: int | None, bodies: Bodies = AS_STO
 def record_values(record: Record, body_bytes: int | None = None, bodies: Bodies = AS_STORED) -> dict[str, Any]:
     """Return a record for JSON; times in ms, and texts with replacements for bytes that are no UTF-8.
 
-    A body that cannot be decompressed is null, and the further member `body_error` says why.
+    The further member `body_error` says what is wrong with a body. One that cannot be decompressed is null.
     """
     shown = bodies.of(record)
     named = props.text_properties(record.properties)
@@ -94,19 +94,17 @@ def record_values(record: Record, body_bytes: int | None = None, bodies: Bodies 
         "prepared_transaction_offset": record.prepared_transaction_offset,
         "body_crc": record.body_crc,
         "properties": named,
-        **(body_values(shown.body, body_bytes) if shown.error is None else no_body_values(shown.error)),
+        **_shown_body_values(shown, body_bytes),
     }
 
 
-def no_body_values(error: str) -> dict[str, Any]:
-    """Return the members of a body that cannot be decompressed."""
-    return {
-        "body": None,
-        "body_encoding": None,
-        "body_length": None,
-        "body_truncated": False,
-        "body_error": error,
-    }
+def _shown_body_values(shown: ShownBody, body_bytes: int | None) -> dict[str, Any]:
+    """Return the members of a body, and what is wrong with it."""
+    if shown.error is None:
+        values = body_values(shown.body, body_bytes)
+        return {**values, "body_error": WRONG_CRC} if shown.is_damaged else values
+    error = f"{WRONG_CRC}: {shown.error}" if shown.is_damaged else shown.error
+    return {"body": None, "body_encoding": None, "body_length": None, "body_truncated": False, "body_error": error}
 
 
 def body_values(body: bytes, body_bytes: int | None = None) -> dict[str, Any]:

@@ -309,6 +309,11 @@ def crc32(data: bytes | memoryview) -> int:
     return zlib.crc32(data) & 0x7FFFFFFF
 
 
+def body_matches_crc(record: Record) -> bool:
+    """Return True if a record's body has the CRC that the record names. A body without bytes needs none."""
+    return not record.body or crc32(record.body) == record.body_crc
+
+
 def crc_property(crc: int) -> bytes:
     """Return the CRC property's 20 bytes: ten decimal digits, least significant first, '0' filled on the right."""
     return props.CRC32 + props.NAME_END + str(crc)[::-1].encode().ljust(10, b"0") + props.PROPERTY_END

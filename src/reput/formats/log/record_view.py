@@ -7,7 +7,7 @@ from functools import cached_property
 from reput.errors import ReputError
 from reput.formats.log import properties
 from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
-from reput.formats.log.record import Record, decode_record
+from reput.formats.log.record import Record, body_matches_crc, decode_record
 
 
 class RecordView:
@@ -52,6 +52,11 @@ class RecordView:
     def unique_key(self) -> str | None:
         """The producer's unique key; None if there is none."""
         return self.properties.get(UNIQUE_KEY)
+
+    @property
+    def body_matches_crc(self) -> bool:
+        """True if the stored body has the CRC that the record names. No read checks this by itself."""
+        return body_matches_crc(self.record)
 
     @property
     def queue_id(self) -> int:
