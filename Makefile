@@ -180,6 +180,10 @@ bench-grpc: setup  ## serve RocketMQ's client of version 5 by gRPC beside Rocket
 bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itself (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/follow.py
 
+.PHONY: bench-limits
+bench-limits: setup  ## what the machine can do at most: memory, page cache, disk, calls, starts (QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/limits.py
+
 .PHONY: bench-scan
 bench-scan: setup  ## reput.scan beside the decode kernel alone, in one run (QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/scan.py
