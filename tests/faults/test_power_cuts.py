@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import reput
-from reput.errors import DamagedStoreError, ReputError
+from reput.errors import DamagedStoreError, NotAStoreError, ReputError
 from reput.files import fs
 from reput.files.watermarks import Watermarks
 from reput.formats import paths
 from reput.formats.own import files as own
+from reput.pipeline.follow.follow import Follow
+from reput.pipeline.spark.engine import LoopEngine
+from support import stores
 from support.checked import assert_sound
 from support.opened import bodies, put
 from support.power import scenarios, sweep
@@ -288,3 +292,28 @@ def test_failed_sync_of_watermarks_is_named(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(ReputError, match="watermarks: cannot sync"):
             marks.sync()
         marks.close()
+
+
+def test_a_log_that_was_lost_whole_before_its_first_flush(tmp_path: Path) -> None:
+    """Entries of a log of which nothing was durable go with it; once a record was, the empty log is refused."""
+    for flushes in (False, True):
+        path = tmp_path / f"{flushes}"
+        with reput.MessageStore.open(path, scenarios.ASYNC, create=True) as store:
+            put(store, 3, keys="k")
+            if flushes:
+                store.flush()
+            with closing(Follow(path, LoopEngine(), scenarios.ASYNC)) as follower:
+                follower.step()
+                cut = stores.copy(path, tmp_path / f"cut {flushes}")
+        for file in (cut / paths.COMMIT_LOG).iterdir():
+            file.write_bytes(b"")
+        (cut / paths.REPUT / own.FRONTIER_NAME).unlink(missing_ok=True)
+        if flushes:
+            with pytest.raises(NotAStoreError, match="no record, though there are"):
+                reput.MessageStore.open(cut, scenarios.ASYNC)
+            continue
+        with reput.MessageStore.open(cut, scenarios.ASYNC) as store:
+            assert bodies(store) == []
+            put(store, 2, keys="k")
+            assert len(store.query_message("t", "k", 100)) == 2
+        assert_sound(cut, scenarios.ASYNC)

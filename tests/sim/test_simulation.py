@@ -40,6 +40,12 @@ def test_a_seed_is_repeated_exactly(tmp_path: Path) -> None:
     assert first != other
 
 
+@pytest.mark.parametrize("seed", [500127, 500304])
+def test_seeds_that_broke_a_promise(seed: int, tmp_path: Path) -> None:
+    """A flush made a message durable whose keys a cut had taken; a cut took a whole log beside its new indexes."""
+    Simulation(seed, tmp_path, Sometimes()).run()
+
+
 def test_a_lost_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that calls a message durable without a sync breaks its promise: a simulation can fail."""
     monkeypatch.setattr(fs, "sync_data", int)

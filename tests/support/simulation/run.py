@@ -23,7 +23,7 @@ from support.power.disk import Disk, write_tree
 from support.power.journal import Known, Rename
 from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, NotStoredError, Scenario, message
-from support.power.verdict import Promises, assert_kept, content
+from support.power.verdict import KEYLESS, Promises, assert_kept, content, keyless
 from support.simulation.sometimes import FAILED_SYNC, FULL, KEPT_OUT
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _WEIGHTS = {
 }
 _STEP_BYTES = 600
 _JUMPS_MS = (0, 0, 0, 1, 700, -1000, 86_400_000)
-_PROMISES = ("begun", "durable", "committed", "kept")
+_PROMISES = ("begun", "durable", "committed", "kept", KEYLESS)
 
 
 class _Life:
@@ -64,6 +64,8 @@ class _Life:
         self._store = self._open()
         self.end = self._store.view.confirmed()
         self._note("begun", len(content(self._store)))
+        # Only messages that were not acknowledged may have lost their keys, and later they stay without.
+        self._note(KEYLESS, keyless(self._store) & (-1 << known["durable"] | known[KEYLESS]))
 
     def _open(self) -> reput.MessageStore:
         return reput.MessageStore.open(self._path, self._config, create=True)

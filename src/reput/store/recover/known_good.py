@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from reput.files import fs
+from reput.formats import paths
 from reput.formats.log.record import CHECK_NONE
 from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
@@ -50,6 +52,19 @@ def known_good(layout: StoreLayout) -> KnownGood:
     started = checkpoint.logics_physical_offset
     offsets += [(offset, str(layout.checkpoint)) for offset in (checkpoint.confirm_phy_offset, started + (started > 0))]
     return KnownGood(*max(offsets), checkpoint.physic_msg_timestamp)
+
+
+def never_durable(layout: StoreLayout) -> bool:
+    """Return True if the log has a file, so its disk is mounted, and nothing calls any record durable.
+
+    A power cut may then have taken every record, and left entries of queues and IndexFiles for them.
+
+    Raises:
+        DamagedStoreError: The frontier file is damaged.
+    """
+    has_file = any(paths.parse_offset_name(entry.name) is not None for entry in fs.list_dir(layout.commit_log))
+    known = known_good(layout)
+    return has_file and known.offset <= 0 and known.time <= 0
 
 
 def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, last_store_timestamp: int = -1) -> str:

@@ -29,6 +29,7 @@ from reput.store.owner.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.owner.owner import Ownership
 from reput.store.owner.strays import refuse_lost_log
 from reput.store.read.lookup import Watched
+from reput.store.recover.known_good import never_durable
 from reput.store.write.cut import cut_store
 from reput.store.write.expiry import Expiry, keep_settings, with_own_settings
 
@@ -89,7 +90,7 @@ class StoreWriter:
         view, tail = self.view, opened.tail
         # From now on puts wait.
         view.follower.most_entries = None
-        if not tail.written and tail.end <= view.log.min_offset:
+        if not tail.written and tail.end <= view.log.min_offset and not never_durable(self.layout):
             refuse_lost_log(self.layout, "no record")
         notes = []
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
