@@ -456,7 +456,7 @@ PROPERTY_NAMES = {
     if name.isupper() and isinstance(value, str | bytes) and not name.endswith(("_END", "_SEPARATOR"))
 }
 NO_PROPERTY = {
-    "broker/handlers/topics.py": {"DELAY"},  # a kind of topic
+    "broker/state/attributes.py": {"DELAY"},  # a kind of topic
 }
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import reput
 from docs.test_serve import size
-from reput.broker.grpc import clients, leased, receive, sends, server, settings, statuses
+from reput.broker.grpc import checks, clients, leased, lite, receive, sends, server, settings, statuses
 from reput.broker.grpc.protocol import service_pb2
 from reput.broker.grpc.protocol.definition_pb2 import Code
+from reput.broker.services.lite import MAX_SUBSCRIPTIONS
+from reput.broker.services.polls import MAX_LINE
+from reput.formats.topics.lite_groups import DEFAULT_QUOTA
 from reput.formats.wire.codes import ResponseCode
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
 from reput.times import HOUR_MS
@@ -38,9 +41,14 @@ def test_the_page_names_the_limits() -> None:
         f"`maxMessageSize`, {size(DEFAULT_MAX_MESSAGE_SIZE)}",
         f"{sends.MAX_USER_PROPERTIES}, and {size(sends.MAX_USER_PROPERTY_BYTES)}",
         f"{sends.MAX_MESSAGE_GROUP - 1} bytes",
+        f"{checks.MAX_LITE_TOPIC} letters, digits, `-` and `_`",
+        f"`lite.sub.client.quota` of the group, {DEFAULT_QUOTA:,}, and {lite.QUOTA_RESERVE} more",
+        f"{MAX_SUBSCRIPTIONS:,}",
+        f"{receive.MAX_LITE_HELD}",
         f"{sends.MAX_DELAY_MS // HOUR_MS} h ahead",
         f"{settings.BATCH_SIZE}",
         f"{receive.SHORTEST_POLL_MS // 1000} s to {settings.LONGEST_POLL_MS // 1000} s",
+        f"{MAX_LINE:,}",
         f"{receive.SHORTEST_LEASE_MS // 1000} s to {receive.LONGEST_LEASE_MS // HOUR_MS} h; a change may be shorter",
         f"{leased.LEASE_MS // 1000} s, renewed for {leased.LONGEST_MS // HOUR_MS} h",
         f"{sends.MAX_RECOVERY_S:,} s",

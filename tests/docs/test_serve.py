@@ -30,6 +30,7 @@ SENT = {
     RequestCode.CHECK_TRANSACTION_STATE,
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+    RequestCode.NOTIFY_UNSUBSCRIBE_LITE,
 }
 """The requests that the broker sends to clients."""
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reput.api import config_from
 from reput.broker.follower import FollowerProcess
-from reput.broker.handlers.topics import MESSAGE_TYPES
 from reput.broker.metrics import Metrics
 from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
+from reput.broker.state.attributes import MESSAGE_TYPES
 from reput.broker.state.configuration import MAX_QUEUES
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server, stop_server
@@ -173,7 +173,8 @@ class RunningBroker(Closing):
             topic: The topic.
             queues: The number of its queues.
             message_type: The type of messages that clients that speak gRPC may send to it: NORMAL, FIFO, DELAY,
-                TRANSACTION, or MIXED for all of them. None keeps the type that it has, which is NORMAL at first.
+                TRANSACTION, or MIXED for all of these; or LITE. None keeps the type that it has, which is NORMAL at
+                first.
 
         Raises:
             ConfigError: The topic cannot have that name, that number of queues, or that type.

@@ -197,7 +197,7 @@ def set_to_pop(serving: Serving, topic: str, group: str) -> None:
 
 
 def make_group(serving: Serving, group: str, **rules: object) -> None:
-    """Give a group a configuration."""
+    """Give a group a configuration. Its attributes have signs before their names, as with mqadmin."""
     with Client(serving.broker) as broker:
         body = json.dumps({"groupName": group, **rules}).encode()
         answer = broker.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)

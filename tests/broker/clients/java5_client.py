@@ -29,9 +29,11 @@ TOPICS = {
     "push": "NORMAL",
     "ordered": "FIFO",
     "killed": "NORMAL",
+    "lite": "LITE",
+    "exclusive": "LITE",
 }
 """The topics of the scenarios, which have their names, with their types of messages."""
-SCENARIO_SETTINGS = {**SETTINGS, "recallMessageEnable": "true"}
+SCENARIO_SETTINGS = {**SETTINGS, "recallMessageEnable": "true", "enableLmq": "true", "enableMultiDispatch": "true"}
 SEEN: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "normal": lambda outcome: [len(outcome[name]) for name in ("even", "high", "all", "then")] == [6, 4, 13, 0],
     "refused": lambda outcome: outcome["no such topic"] == "NotFoundException",
@@ -43,6 +45,8 @@ SEEN: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "dead": lambda outcome: len(outcome["got"]) == 2 and not outcome["then"],
     "push": lambda outcome: outcome["done"] and len(outcome["got"]) == 32,
     "ordered": lambda outcome: outcome["done"] and len(outcome["got"]) == 9,
+    "lite": lambda outcome: outcome["done"] and len(outcome["got"]) == 10 and outcome["from the first"],
+    "exclusive": lambda outcome: outcome["gets notice"] and outcome["second"] == ["after", "before"],
     "killed": lambda outcome: outcome["all hang"] and [one[-1] for one in outcome["taken"]] == ["2"] * 4,
 }
 """The scenarios, and what must be so in each: two ports that both do nothing agree, too."""
@@ -60,6 +64,9 @@ def run(serving: Serving, home: Path) -> dict[str, Any]:
     make_topics(serving, dict.fromkeys(TOPICS, _QUEUES), TOPICS)
     make_group(serving, "ordered-readers", consumeMessageOrderly=True)
     make_group(serving, "dead-readers", retryMaxTimes=1)
+    make_group(serving, "lite-readers", attributes={"+lite.bind.topic": "lite"})
+    exclusive = {"+lite.sub.model": "Exclusive", "+lite.sub.reset.offset.exclusive": "true"}
+    make_group(serving, "exclusive-readers", attributes={"+lite.bind.topic": "exclusive", **exclusive})
     words = [*java_words(PROGRAM, home), *peer.PROGRAMS[PROGRAM].words, serving.grpc, *SEEN]
     try:
         done = subprocess.run(words, capture_output=True, timeout=RUN_TIMEOUT_S, cwd=home, check=False)

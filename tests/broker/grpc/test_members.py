@@ -128,7 +128,7 @@ def test_a_call_names_its_client(broker: reput.RunningBroker, client_id: str) ->
 @pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
 def test_calls_that_are_not_served_say_so(client: GrpcClient) -> None:
     """Each by the protocol's code, so that the client's error names it; an unknown one by gRPC's own."""
-    for name in ("UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"):
+    for name in ("UpdateOffset", "GetOffset", "QueryOffset"):
         answer = client.call(name, getattr(protocol, f"{name}Request")())
         assert (answer.status.code, name in answer.status.message) == (Code.UNSUPPORTED, True)
     (answer,) = client.stream("PullMessage", protocol.PullMessageRequest())

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    from reput.broker.services.broker import Broker
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAX_SECONDS: Final = 1 << 40
+_LITE_TOPIC: Final = re.compile(r"[a-zA-Z0-9_-]+")
+MAX_LITE_TOPIC: Final = 64
+"""The most bytes of the name of a lite topic."""
 
 
 def topic_of(resource: Resource) -> str:
@@ -54,6 +59,23 @@ def check_word(text: str, code: Code, what: str) -> str:
     if text and not text.strip():
         refuse_call(code, f"{what} cannot be the char sequence of whitespace")
     return check_text(text, code, what)
+
+
+def check_lite_topic(name: str) -> str:
+    """Return the name of a lite topic; refuse one that none may have."""
+    if len(name.encode()) > MAX_LITE_TOPIC:
+        refuse_call(Code.ILLEGAL_LITE_TOPIC, f"lite topic exceed the max size {MAX_LITE_TOPIC}")
+    if not _LITE_TOPIC.fullmatch(name):
+        words = "lite topic can only contain alphanumeric characters, hyphens(-), and underscores(_)"
+        refuse_call(Code.ILLEGAL_LITE_TOPIC, words)
+    return name
+
+
+def check_lite_store(broker: Broker) -> None:
+    """Refuse a call about lite topics if the store keeps no light queues: their messages would reach nobody."""
+    if not broker.store.config.enable_lmq:
+        words = "lite topics need enableLmq=true: reput serve --set enableLmq=true --set enableMultiDispatch=true"
+        refuse_call(Code.UNSUPPORTED, words)
 
 
 def milliseconds(time: Duration | Timestamp, code: Code) -> int:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ReputError
-from reput.formats.topics.pop_topics import retry_topic
 from reput.times import HOUR_MS, now_ms
 
 if TYPE_CHECKING:
@@ -34,17 +33,15 @@ SOON_MS: Final = 1000
 
 @dataclass(slots=True)
 class HeldMessage:
-    """A message that a client holds. `handle`: the present one; `given_ms`: when it was given."""
+    """A message that a client holds. `handle`: the present one; `given_ms`: when it was given.
+
+    `queue_topic`: the topic of its queue: its own, a retry topic of its group, or a light queue.
+    """
 
     group: str
-    topic: str
+    queue_topic: str
     handle: ReceiptHandle
     given_ms: int
-
-    @property
-    def queue_topic(self) -> str:
-        """The topic of its queue: its own, or a retry topic of its group."""
-        return retry_topic(self.topic, self.group, self.handle.kind)
 
 
 class HeldMessages:
@@ -56,9 +53,9 @@ class HeldMessages:
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(self, group: str, topic: str, given: str, handle: ReceiptHandle) -> None:
+    def add(self, group: str, queue_topic: str, given: str, handle: ReceiptHandle) -> None:
         """Renew a message's lease from now on. `given`: the text of the handle that the client gets."""
-        self._held[group, given] = HeldMessage(group, topic, handle, now_ms())
+        self._held[group, given] = HeldMessage(group, queue_topic, handle, now_ms())
 
     def end(self, group: str, given: str) -> ReceiptHandle | None:
         """Renew a message's lease no more; return its present handle, None if it is not held."""

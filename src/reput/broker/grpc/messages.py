@@ -28,6 +28,7 @@ from reput.times import now_ms
 if TYPE_CHECKING:
     from reput.formats.log.record import Record
 
+_LITE: Final = LITE_TOPIC.decode()
 RESERVED: Final = frozenset(
     {
         *(names.TRACE_ON, names.REGION, names.KEYS, names.TAGS, names.WAIT, names.DELAY, names.RETRY_TOPIC),
@@ -40,7 +41,7 @@ RESERVED: Final = frozenset(
         *(names.TIMER_DELIVER_MS, names.TIMER_ENQUEUE_MS, names.TIMER_DEQUEUE_MS, names.TIMER_ROLL_TIMES),
         *(names.TIMER_OUT_MS, names.TIMER_DELETE_KEY, "TIMER_DELAY_LEVEL", names.BORN_HOST, names.BORN_TIMESTAMP),
         *(names.DEAD_TOPIC, names.DEAD_MESSAGE_ID, names.CRC32, names.ORIGIN_GROUP),
-        *(LITE_TOPIC.decode(), "_SYS_MSG_PRIORITY_"),
+        *(_LITE, "_SYS_MSG_PRIORITY_"),
     }
 )
 """Properties that a sender cannot set, and a consumer does not see (`MessageConst.STRING_HASH_SET`)."""
@@ -53,7 +54,9 @@ def type_of(properties: Mapping[str, str]) -> MessageType:
         return MessageType.TRANSACTION
     if any(name in properties for name in _DELAYS):
         return MessageType.DELAY
-    return MessageType.FIFO if names.SHARDING_KEY in properties else MessageType.NORMAL
+    if names.SHARDING_KEY in properties:
+        return MessageType.FIFO
+    return MessageType.LITE if _LITE in properties else MessageType.NORMAL
 
 
 def message_of(record: Record, topic: str, *, handle: str | None = None, attempt: int | None = None) -> Message:
@@ -84,6 +87,8 @@ def message_of(record: Record, topic: str, *, handle: str | None = None, attempt
         system.tag = properties[names.TAGS]
     if names.SHARDING_KEY in properties:
         system.message_group = properties[names.SHARDING_KEY]
+    if _LITE in properties:
+        system.lite_topic = properties[_LITE]
     if names.TRACE_CONTEXT in properties:
         system.trace_context = properties[names.TRACE_CONTEXT]
     if handle is not None:

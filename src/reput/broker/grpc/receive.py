@@ -10,7 +10,7 @@ Source: `ReceiveMessageActivity`, `ReceiveMessageResponseStreamWriter`, `AckMess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.grpc.checks import group_of, milliseconds, topic_of
@@ -38,6 +38,7 @@ from reput.broker.grpc.statuses import (
     status_of,
     status_of_all,
 )
+from reput.broker.services.lite import light_queue
 from reput.broker.services.polls import Poll, PollKey
 from reput.broker.services.pops import ANY_QUEUE, PopAsk
 from reput.broker.state.consumers import filter_of
@@ -45,23 +46,28 @@ from reput.broker.wire.refusals import RefusedError
 from reput.errors import ConfigError, ReputError
 from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.java.java_numbers import parse_whole
+from reput.formats.stored_text import stored_bytes, stored_text
+from reput.formats.topics.lite_groups import lite_group_of
+from reput.formats.topics.lite_topics import decode_lite_topic, expiration_of
 from reput.formats.topics.pop_topics import retry_topic
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.receipt_handle import decode_handle, encode_handle
 from reput.formats.wire.subscription import Subscription
+from reput.store.read.results import GetStatus
 from reput.times import HOUR_MS, now_ms
 
 if TYPE_CHECKING:
     from reput.broker.grpc.clients import GrpcClient
     from reput.broker.services.broker import Broker
-    from reput.broker.services.pops import Popped
+    from reput.broker.services.pops import Popped, PoppedMessage
     from reput.broker.wire.answers import Answer
     from reput.formats.wire.receipt_handle import ReceiptHandle
-    from reput.store.read.message import StoredMessage
 
 SHORTEST_POLL_MS: Final = 5000
 SHORTEST_LEASE_MS: Final = 10_000
 LONGEST_LEASE_MS: Final = 12 * HOUR_MS
+MAX_LITE_HELD: Final = 100
+"""The most messages that a lite client holds when it asks for more."""
 _REQUEST_TIMEOUT_MS: Final = 3000
 """The time that clients give a call by default, beside its poll: for a client that has not said its own."""
 _RESERVE_MS = 100
@@ -107,15 +113,15 @@ async def receive_message(
     try:
         if found:
             yield ReceiveMessageResponse(status=status_of(Code.OK))
-        for message, handle in found:
+        for message, one in found:
             text = message.system_properties.receipt_handle
             yield ReceiveMessageResponse(message=message)
             given += 1
             if request.auto_renew:
-                client.held.add(ask.group, ask.topic, text, handle)
+                client.held.add(ask.group, one.queue_topic, text, one.handle)
     finally:
-        for _, handle in found[given:]:
-            _give_back(broker, ask, handle)
+        for _, one in found[given:]:
+            _give_back(broker, ask.group, one)
     end = ReceiveMessageResponse()
     end.delivery_timestamp.FromMilliseconds(now_ms())
     yield end
@@ -131,6 +137,8 @@ def _ask_of(
     wait_ms = _wait_ms(client, request, remaining_ms)
     topic, group = topic_of(request.message_queue.topic), group_of(request.group)
     broker.pops.admit(group, topic)
+    rules = broker.groups.find(group) or {}
+    is_lite = _is_lite(broker, client, group, rules, topic)
     if request.auto_renew:
         invisible_ms = LEASE_MS
     else:
@@ -138,7 +146,7 @@ def _ask_of(
         check_invisible(invisible_ms, SHORTEST_LEASE_MS)
     if request.batch_size < 1:
         refuse_call(Code.BAD_REQUEST, f"a batch of {request.batch_size} messages: give 1 to {BATCH_SIZE}")
-    expression, rules = request.filter_expression, broker.groups.find(group) or {}
+    expression = request.filter_expression
     ask = PopAsk(
         group,
         topic,
@@ -147,10 +155,26 @@ def _ask_of(
         invisible_ms,
         _filter_of(topic, expression),
         begins_last=True,
-        is_orderly=bool(rules.get("consumeMessageOrderly")),
+        is_orderly=is_lite or bool(rules.get("consumeMessageOrderly")),
         attempt_id=request.attempt_id if request.HasField("attempt_id") else None,
+        lite_client=client.client_id if is_lite else "",
     )
     return ask, wait_ms
+
+
+def _is_lite(broker: Broker, client: GrpcClient, group: str, rules: Mapping[str, Any], topic: str) -> bool:
+    """Return True if a group's clients read lite topics; refuse another topic than theirs, and one that holds much."""
+    lite = lite_group_of(rules)
+    if lite is None:
+        return False
+    if lite.topic != topic:
+        refuse_call(Code.BAD_REQUEST, f"subscription bind topic not match, {group}")
+    if expiration_of(broker.topics.get(topic).get("attributes")) is None:
+        refuse_call(Code.BAD_REQUEST, f"the topic [{topic}] message type not match: it is not of type LITE")
+    if len(client.held) > MAX_LITE_HELD:
+        words = f"The client [{client.client_id:.200}] has too many unacked messages. Unacked count: {len(client.held)}"
+        refuse_call(Code.FORBIDDEN, words)
+    return True
 
 
 def _wait_ms(client: GrpcClient, request: ReceiveMessageRequest, remaining_ms: int) -> int:
@@ -206,7 +230,7 @@ async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int, size: 
             popped.set_result(None)
 
     if not tried():
-        key = PollKey(ask.group, ask.topic, ask.queue_id, True, ask.is_orderly)
+        key = PollKey(ask.group, ask.topic, ask.queue_id, True, ask.is_orderly, ask.lite_client)
         if not broker.polls.wait(Poll(call, size, key, tried, give_up), wait_ms):
             refuse_call(Code.TOO_MANY_REQUESTS, "polling full")
     try:
@@ -214,43 +238,44 @@ async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int, size: 
     except asyncio.CancelledError:
         broker.polls.forget(call)
         found = popped.result() if popped.done() and not popped.cancelled() and popped.exception() is None else None
-        for _, handle in found.messages() if found is not None else ():
-            _give_back(broker, ask, handle)
+        for one in found.messages() if found is not None else ():
+            _give_back(broker, ask.group, one)
         raise
 
 
-async def _to_give(broker: Broker, client: GrpcClient, popped: Popped) -> AsyncIterator[tuple[Message, ReceiptHandle]]:
+async def _to_give(broker: Broker, client: GrpcClient, popped: Popped) -> AsyncIterator[tuple[Message, PoppedMessage]]:
     """Yield the messages of a pop as a client gets them. One that was given often enough becomes a dead letter."""
     ask = popped.ask
     attempts = most_attempts(broker.groups.find(ask.group) or {})
-    counts = {
-        (given.queue.kind, given.queue.queue_id, offset): count
-        for given in popped.given
-        for offset, count in given.queue.counts.items()
-    }
-    for stored, handle in popped.messages():
-        before = counts.get((handle.kind, handle.queue_id, handle.queue_offset), 0) + stored.record.reconsume_times
-        if before >= attempts and not ask.is_orderly:
-            await _bury(broker, client, ask, stored, handle)
+    for one in popped.messages():
+        stored = one.message
+        before = one.given_before + stored.record.reconsume_times
+        given = GivenHandle(one.handle, stored.physical_offset)
+        if before >= attempts and (ask.lite_client or not ask.is_orderly):
+            await _bury(broker, client, _HeldBy(ask.group, ask.topic, _lite_topic_of(one.queue_topic)), given)
             continue
-        text = encode_given(handle, stored.physical_offset)
-        message = message_of(stored.record, ask.topic, handle=text, attempt=before + 1)
+        message = message_of(stored.record, ask.topic, handle=encode_given(*given), attempt=before + 1)
         message.system_properties.invisible_duration.FromMilliseconds(ask.invisible_ms)
-        yield message, handle
+        yield message, one
 
 
-async def _bury(broker: Broker, client: GrpcClient, ask: PopAsk, stored: StoredMessage, handle: ReceiptHandle) -> None:
+def _lite_topic_of(queue_topic: str) -> str:
+    lite = decode_lite_topic(stored_bytes(queue_topic))
+    return "" if lite is None else stored_text(lite.name)
+
+
+async def _bury(broker: Broker, client: GrpcClient, held: _HeldBy, given: GivenHandle) -> None:
     """Move a message to the dead letters of its group; if that fails it comes again when its lease ends."""
     try:
-        await _forward(broker, client, ask.group, ask.topic, GivenHandle(handle, stored.physical_offset))
+        await _forward(broker, client, held, given)
     except RefusedCallError:
         return
 
 
-def _give_back(broker: Broker, ask: PopAsk, handle: ReceiptHandle) -> None:
+def _give_back(broker: Broker, group: str, one: PoppedMessage) -> None:
     """Let a message that its client has not got come again soon."""
     try:
-        broker.pops.change(ask.group, retry_topic(ask.topic, ask.group, handle.kind), handle, SOON_MS)
+        broker.pops.change(group, one.queue_topic, one.handle, SOON_MS)
     except (RefusedError, ReputError):
         # Then it comes again when its lease ends.
         return
@@ -259,33 +284,46 @@ def _give_back(broker: Broker, ask: PopAsk, handle: ReceiptHandle) -> None:
 # --- acks, changes, dead letters ---------------------------------------------------------------
 
 
-def _fields(group: str, topic: str, handle: ReceiptHandle) -> dict[str, str]:
-    return {
-        "consumerGroup": group,
-        "topic": retry_topic(topic, group, handle.kind),
-        "queueId": str(handle.queue_id),
-        "offset": str(handle.queue_offset),
-        "extraInfo": encode_handle(handle),
-    }
+class _HeldBy(NamedTuple):
+    """The place of a message that its group holds, as a call names it. `lite_topic`: empty for other messages."""
+
+    group: str
+    topic: str
+    lite_topic: str
+
+    def queue_topic(self, handle: ReceiptHandle) -> str:
+        """Return the topic of the message's queue."""
+        return light_queue(self.topic, self.lite_topic) if self.lite_topic else self._plain(handle)
+
+    def _plain(self, handle: ReceiptHandle) -> str:
+        return retry_topic(self.topic, self.group, handle.kind)
+
+    def fields(self, handle: ReceiptHandle) -> dict[str, str]:
+        """Return the fields of a request about the message."""
+        return {
+            "consumerGroup": self.group,
+            "topic": self._plain(handle),
+            "queueId": str(handle.queue_id),
+            "offset": str(handle.queue_offset),
+            "extraInfo": encode_handle(handle),
+        } | ({"liteTopic": self.lite_topic} if self.lite_topic else {})
 
 
 async def ack_message(broker: Broker, client: GrpcClient, request: AckMessageRequest) -> AckMessageResponse:
     """End the leases of messages; each has a status of its own."""
     topic, group = topic_of(request.topic), group_of(request.group)
-    entries = [await _ack(broker, client, group, topic, entry) for entry in request.entries]
+    entries = [await _ack(broker, client, _HeldBy(group, topic, one.lite_topic), one) for one in request.entries]
     if not entries:
         refuse_call(Code.BAD_REQUEST, "the call has no entries")
     return AckMessageResponse(status=status_of_all(one.status.code for one in entries), entries=entries)
 
 
-async def _ack(
-    broker: Broker, client: GrpcClient, group: str, topic: str, entry: AckMessageEntry
-) -> AckMessageResultEntry:
+async def _ack(broker: Broker, client: GrpcClient, held: _HeldBy, entry: AckMessageEntry) -> AckMessageResultEntry:
     code, words = Code.OK, None
     try:
         given = decode_given(entry.receipt_handle)
-        handle = client.held.end(group, entry.receipt_handle) or given.handle
-        await _end_lease(broker, client, group, topic, handle)
+        handle = client.held.end(held.group, entry.receipt_handle) or given.handle
+        await _end_lease(broker, client, held, handle)
     except RefusedCallError as refusal:
         code, words = refusal.code, refusal.words
     return AckMessageResultEntry(
@@ -293,8 +331,8 @@ async def _ack(
     )
 
 
-async def _end_lease(broker: Broker, client: GrpcClient, group: str, topic: str, handle: ReceiptHandle) -> None:
-    refuse_unless_held(await GrpcCall(client).ask(broker, RequestCode.ACK_MESSAGE, _fields(group, topic, handle)))
+async def _end_lease(broker: Broker, client: GrpcClient, held: _HeldBy, handle: ReceiptHandle) -> None:
+    refuse_unless_held(await GrpcCall(client).ask(broker, RequestCode.ACK_MESSAGE, held.fields(handle)))
 
 
 def refuse_unless_held(answer: Answer) -> None:
@@ -308,13 +346,12 @@ async def change_invisible_duration(
     broker: Broker, client: GrpcClient, request: ChangeInvisibleDurationRequest
 ) -> ChangeInvisibleDurationResponse:
     """Let a message come again a time from now on; the answer has its new handle."""
-    topic, group = topic_of(request.topic), group_of(request.group)
+    held = _HeldBy(group=group_of(request.group), topic=topic_of(request.topic), lite_topic=request.lite_topic)
     invisible_ms = milliseconds(request.invisible_duration, Code.ILLEGAL_INVISIBLE_TIME)
     check_invisible(invisible_ms, 0)
     given = decode_given(request.receipt_handle)
-    handle = client.held.end(group, request.receipt_handle) or given.handle
-    fields = _fields(group, topic, handle) | {"invisibleTime": str(invisible_ms)}
-    fields["suspend"] = str(request.suspend).lower()
+    handle = client.held.end(held.group, request.receipt_handle) or given.handle
+    fields = held.fields(handle) | {"invisibleTime": str(invisible_ms), "suspend": str(request.suspend).lower()}
     answer = await GrpcCall(client).ask(broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
     refuse_unless_held(answer)
     renewed = handle._replace(
@@ -331,20 +368,28 @@ async def forward_to_dead_letters(
     broker: Broker, client: GrpcClient, request: ForwardMessageToDeadLetterQueueRequest
 ) -> ForwardMessageToDeadLetterQueueResponse:
     """Move a message to the dead letters of its group."""
-    topic, group = topic_of(request.topic), group_of(request.group)
+    held = _HeldBy(group=group_of(request.group), topic=topic_of(request.topic), lite_topic=request.lite_topic)
     given = decode_given(request.receipt_handle)
-    handle = client.held.end(group, request.receipt_handle) or given.handle
-    await _forward(broker, client, group, topic, GivenHandle(handle, given.physical_offset))
+    handle = client.held.end(held.group, request.receipt_handle) or given.handle
+    await _forward(broker, client, held, GivenHandle(handle, given.physical_offset))
     return ForwardMessageToDeadLetterQueueResponse(status=status_of(Code.OK))
 
 
-async def _forward(broker: Broker, client: GrpcClient, group: str, topic: str, given: GivenHandle) -> None:
+async def _forward(broker: Broker, client: GrpcClient, held: _HeldBy, given: GivenHandle) -> None:
     """Store a message as a dead letter of its group, then end its lease."""
-    handle, found = given.handle, broker.store.message_at(given.physical_offset)
-    place = (retry_topic(topic, group, handle.kind), handle.queue_id, handle.queue_offset)
-    is_held = broker.pops.holds(group, place[0], handle)
-    if not is_held or found is None or (found.topic, found.queue_id, found.queue_offset) != place:
+    handle, queue_topic = given.handle, held.queue_topic(given.handle)
+    is_held = broker.pops.holds(held.group, queue_topic, handle)
+    if not is_held or not _is_there(broker, queue_topic, given):
         refuse_call(Code.INVALID_RECEIPT_HANDLE, _FORGED)
-    fields = {"group": group, "offset": str(given.physical_offset), "delayLevel": "-1", "maxReconsumeTimes": "0"}
+    fields = {"group": held.group, "offset": str(given.physical_offset), "delayLevel": "-1", "maxReconsumeTimes": "0"}
     refuse_unless_ok(await GrpcCall(client).ask(broker, RequestCode.CONSUMER_SEND_MSG_BACK, fields))
-    await _end_lease(broker, client, group, topic, handle)
+    await _end_lease(broker, client, held, handle)
+
+
+def _is_there(broker: Broker, queue_topic: str, given: GivenHandle) -> bool:
+    """Return True if the message of a handle is where the handle says."""
+    handle = given.handle
+    found = broker.store.get_message(queue_topic, handle.queue_id, handle.queue_offset, 1)
+    if found.status is not GetStatus.FOUND or found.next_offset != handle.queue_offset + 1:
+        return False
+    return next(iter(found)).physical_offset == given.physical_offset

@@ -33,6 +33,7 @@ from reput.broker.grpc.protocol.service_pb2 import (
 )
 from reput.broker.grpc.statuses import refuse_call, status_of
 from reput.broker.state.configuration import queue_count
+from reput.formats.topics.lite_groups import lite_group_of
 from reput.formats.topics.lite_topics import MESSAGE_TYPE
 from reput.formats.topics.permissions import READ, WRITE
 
@@ -111,7 +112,10 @@ def query_route(broker: Broker, request: QueryRouteRequest, own_address: str) ->
 
 
 def query_assignment(broker: Broker, request: QueryAssignmentRequest, own_address: str) -> QueryAssignmentResponse:
-    """Return the queues from which a consumer receives: one for all, or each if its group consumes in order."""
+    """Return the queues from which a consumer receives: one for all, or each if its group consumes in order.
+
+    Consumers of lite topics have one in any case.
+    """
     group = group_of(request.group)
     config = config_of(broker, topic_of(request.topic))
     permission = _permission(config.get("perm", 0))
@@ -119,7 +123,8 @@ def query_assignment(broker: Broker, request: QueryAssignmentRequest, own_addres
     if not reads:
         refuse_call(Code.FORBIDDEN, "no readable queue")
     rules = broker.groups.find(group) or {}
-    numbers = range(reads) if rules.get("consumeMessageOrderly") else (-1,)
+    is_by_queue = rules.get("consumeMessageOrderly") and lite_group_of(rules) is None
+    numbers = range(reads) if is_by_queue else (-1,)
     place, topic = _broker_of(broker, request.endpoints, own_address), Resource()
     topic.CopyFrom(request.topic)
     queues = [MessageQueue(topic=topic, id=number, permission=permission, broker=place) for number in numbers]

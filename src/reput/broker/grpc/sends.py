@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.grpc.checks import check_text, check_word, milliseconds, topic_of
+from reput.broker.grpc.checks import check_lite_store, check_lite_topic, check_text, check_word, milliseconds, topic_of
 from reput.broker.grpc.messages import RESERVED, type_of
 from reput.broker.grpc.protocol.definition_pb2 import (
     Code,
@@ -38,6 +38,7 @@ from reput.formats.log import property_names as names
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, encode_properties
 from reput.formats.log.record import FLAG_COMPRESSED, TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.topics.permissions import WRITE
 from reput.formats.topics.system_topics import CREATE_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -57,6 +58,7 @@ MAX_DELAY_MS: Final = 24 * HOUR_MS
 MAX_RECOVERY_S: Final = 3600
 """The longest time after which a sender wants to be asked about a transaction."""
 _QUEUES = "4"
+_LITE: Final = LITE_TOPIC.decode()
 _RESOLUTIONS: Final = {
     TransactionResolution.COMMIT: TRANSACTION_COMMIT,
     TransactionResolution.ROLLBACK: TRANSACTION_ROLLBACK,
@@ -76,6 +78,8 @@ async def send_message(broker: Broker, call: GrpcCall, request: SendMessageReque
     described = [_described(broker, one, topic, str(call.peer)) for one in request.messages]
     for properties in described:
         _check_type(properties, accepted_types(config))
+        if _LITE in properties:
+            check_lite_store(broker)
     queue_id = _queue_of(request.messages, queue_count(config, "writeQueueNums") if config["perm"] & WRITE else 0)
     code, sent_properties, body = _as_sent(request.messages, described)
     fields = {
@@ -146,6 +150,8 @@ def _described(broker: Broker, message: Message, topic: str, peer: str) -> dict[
                 words = f"the max transaction recovery time of message is too large, max is {MAX_RECOVERY_S}"
                 refuse_call(Code.BAD_REQUEST, words)
             given[names.CHECK_IMMUNITY_S] = str(seconds)
+    if system.lite_topic:
+        given[_LITE] = check_lite_topic(system.lite_topic)
     if system.HasField("delivery_timestamp"):
         due_ms = milliseconds(system.delivery_timestamp, Code.ILLEGAL_DELIVERY_TIME)
         if due_ms - now_ms() > MAX_DELAY_MS:
@@ -192,11 +198,12 @@ def _check_type(properties: Mapping[str, str], accepted: Sequence[MessageType]) 
 
 
 def _queue_of(messages: Sequence[Message], queues: int) -> int:
-    """Return the queue of a send: that of the message group, or another one each time."""
+    """Return the queue of a send: that of the message group or of the lite topic, or another one each time."""
     if queues <= 0:
         refuse_call(Code.FORBIDDEN, "no writable queue")
-    group = messages[0].system_properties.message_group if len(messages) == 1 else ""
-    return consistent_bucket(java_string_hash(group), queues) if group else next(_turns) % queues
+    system = messages[0].system_properties
+    key = (system.message_group or system.lite_topic) if len(messages) == 1 else ""
+    return consistent_bucket(java_string_hash(key), queues) if key else next(_turns) % queues
 
 
 def _sys_flag(message: Message) -> int:

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from reput.broker.grpc.clients import Clients, GrpcCall, GrpcClient
+from reput.broker.grpc.lite import sync_lite_subscription
 from reput.broker.grpc.members import end_client, heartbeat
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import Code, Status
@@ -104,6 +105,10 @@ async def _forward(
     return await forward_to_dead_letters(server.broker, client, request)
 
 
+async def _sync_lite(server: GrpcServer, client: GrpcClient, request: protocol.SyncLiteSubscriptionRequest) -> Any:
+    return sync_lite_subscription(server.broker, client, request)
+
+
 async def _unsupported(server: GrpcServer, client: GrpcClient, request: Any) -> Any:  # noqa: ARG001 - as all calls
     refuse_call(Code.UNSUPPORTED, f"reput serve does not support {type(request).__name__.removesuffix('Request')}")
 
@@ -122,7 +127,7 @@ METHODS: Final[dict[str, Serves]] = {
     "EndTransaction": _end_transaction,
     "NotifyClientTermination": _end_client,
     "RecallMessage": _recall,
-    "SyncLiteSubscription": _unsupported,
+    "SyncLiteSubscription": _sync_lite,
 }
 """The calls that have one answer."""
 STREAMS: Final = ("ReceiveMessage", "PullMessage")

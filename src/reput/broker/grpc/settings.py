@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.broker.grpc.checks import group_of, topic_of
+from reput.broker.grpc.checks import MAX_LITE_TOPIC, group_of, topic_of
 from reput.broker.grpc.protocol.definition_pb2 import (
     ClientType,
     Code,
@@ -27,12 +27,14 @@ from reput.broker.grpc.protocol.definition_pb2 import (
 from reput.broker.grpc.statuses import refuse_call, refuse_unless_ok
 from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.formats.config.tag_expression import ALL_TAGS
+from reput.formats.topics.lite_groups import BIND_TOPIC, lite_group_of, quota_of
 from reput.formats.wire.codes import RequestCode
 from reput.times import HOUR_MS, UNITS_MS, now_ms
 
 if TYPE_CHECKING:
     from reput.broker.grpc.clients import GrpcClient
     from reput.broker.services.broker import Broker
+    from reput.formats.topics.lite_groups import LiteGroup
 
 MAX_SETTINGS: Final = 1 << 18
 """The most bytes of a client's settings."""
@@ -50,6 +52,7 @@ _BACKOFF: Final = {"initial": 5 * UNITS_MS["s"], "max": 2 * HOUR_MS, "multiplier
 """The waits of a group with exponential ones (`ExponentialRetryPolicy`)."""
 _CONSUMES: Final = {
     ClientType.PUSH_CONSUMER: "CONSUME_PASSIVELY",
+    ClientType.LITE_PUSH_CONSUMER: "CONSUME_PASSIVELY",
     ClientType.SIMPLE_CONSUMER: "CONSUME_ACTIVELY",
 }
 _PRODUCER, _CONSUMER = "producerGroup", "consumerGroup"
@@ -86,12 +89,36 @@ def register(broker: Broker, client: GrpcClient, settings: Settings) -> None:
         if settings.client_type not in _CONSUMES:
             refuse_call(Code.UNRECOGNIZED_CLIENT_TYPE, ClientType.Name(settings.client_type))
         consumers = [_consumer(settings)]
+        _check_lite(broker, settings)
         groups = {(_CONSUMER, consumers[0]["groupName"])}
     for name, group in client.groups - groups:
         client.ask_now(broker, RequestCode.UNREGISTER_CLIENT, {"clientID": client.client_id, name: group})
     body = {"clientID": client.client_id, "producerDataSet": producers, "consumerDataSet": consumers}
     refuse_unless_ok(client.ask_now(broker, RequestCode.HEART_BEAT, {}, json.dumps(body).encode()))
     client.groups = groups
+
+
+def _check_lite(broker: Broker, settings: Settings) -> None:
+    """Refuse a lite consumer of a group that has none, or of another topic, and other consumers of a lite group."""
+    is_lite = settings.client_type == ClientType.LITE_PUSH_CONSUMER
+    group = settings.subscription.group.name
+    rules = lite_group_of(broker.groups.find(group) or {})
+    if is_lite and rules is None:
+        words = (
+            f"group {group} has no lite consumers: mqadmin updateSubGroup -a +{BIND_TOPIC}=TOPIC binds it to a topic"
+        )
+        refuse_call(Code.ILLEGAL_CONSUMER_GROUP, words)
+    if rules is not None and not is_lite:
+        refuse_call(Code.ILLEGAL_CONSUMER_GROUP, f"lite group must use LITE mode: {group}")
+    for one in settings.subscription.subscriptions if rules is not None else ():
+        check_bound(group, rules, one.topic.name)
+
+
+def check_bound(group: str, rules: LiteGroup | None, topic: str) -> None:
+    """Refuse a topic that is not the one to which a lite group is bound."""
+    if rules is None or rules.topic != topic:
+        bound = None if rules is None else rules.topic
+        refuse_call(Code.ILLEGAL_TOPIC, f"lite group {group} is expected to bind topic {bound}, but actual is {topic}")
 
 
 def _consumer(settings: Settings) -> dict[str, Any]:
@@ -109,7 +136,7 @@ def _consumer(settings: Settings) -> dict[str, Any]:
     return {
         "groupName": group_of(settings.subscription.group),
         "consumeType": _CONSUMES[settings.client_type],
-        "messageModel": "CLUSTERING",
+        "messageModel": "LITE_SELECTIVE" if settings.client_type == ClientType.LITE_PUSH_CONSUMER else "CLUSTERING",
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
         "subscriptionDataSet": subscriptions,
     }
@@ -129,6 +156,8 @@ def answered_settings(broker: Broker, settings: Settings) -> Settings:
         answer.subscription.fifo = bool(rules.get("consumeMessageOrderly"))
         answer.subscription.receive_batch_size = BATCH_SIZE
         answer.subscription.long_polling_timeout.FromMilliseconds(LONGEST_POLL_MS)
+        answer.subscription.lite_subscription_quota = quota_of(rules)
+        answer.subscription.max_lite_topic_size = MAX_LITE_TOPIC
         policy = _policy_of(rules)
     answer.backoff_policy.CopyFrom(policy)
     return answer

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from reput.broker.grpc.messages import message_of
 from reput.broker.grpc.protocol.definition_pb2 import Code
 from reput.broker.grpc.protocol.service_pb2 import (
+    NotifyUnsubscribeLiteCommand,
     PrintThreadStackTraceCommand,
     RecoverOrphanedTransactionCommand,
     TelemetryCommand,
@@ -51,6 +52,9 @@ def command_of(frame: RemotingFrame) -> TelemetryCommand | None:
     nonce = str(frame.opaque)
     if frame.code == RequestCode.GET_CONSUMER_RUNNING_INFO and frame.fields.get("jstackEnable") == "true":
         return TelemetryCommand(print_thread_stack_trace_command=PrintThreadStackTraceCommand(nonce=nonce))
+    if frame.code == RequestCode.NOTIFY_UNSUBSCRIBE_LITE:
+        command = NotifyUnsubscribeLiteCommand(lite_topic=frame.fields["liteTopic"])
+        return TelemetryCommand(notify_unsubscribe_lite_command=command)
     if frame.code not in {RequestCode.CHECK_TRANSACTION_STATE, RequestCode.CONSUME_MESSAGE_DIRECTLY}:
         return None
     record = decode_record(memoryview(frame.body))
@@ -58,11 +62,11 @@ def command_of(frame: RemotingFrame) -> TelemetryCommand | None:
         message = message_of(record, shown_text(record.topic))
         return TelemetryCommand(verify_message_command=VerifyMessageCommand(nonce=nonce, message=message))
     half_id = frame.fields["offsetMsgId"]
-    command = RecoverOrphanedTransactionCommand(
+    recovery = RecoverOrphanedTransactionCommand(
         message=message_of(record, shown_text(record.topic)),
         transaction_id=encode_transaction_id(half_id, int(frame.fields["tranStateTableOffset"])),
     )
-    return TelemetryCommand(recover_orphaned_transaction_command=command)
+    return TelemetryCommand(recover_orphaned_transaction_command=recovery)
 
 
 def answer_of(command: TelemetryCommand) -> RemotingFrame | None:

@@ -10,10 +10,12 @@ import binascii
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from reput.broker.services.lite import light_queue
 from reput.broker.services.pops import NO_LEASE
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import RefusedError, refuse
 from reput.formats.layout import INT64_MAX
+from reput.formats.topics.lite_groups import lite_group_of
 from reput.formats.topics.pop_topics import TopicKind, retry_topic
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.receipt_handle import ReceiptHandle, decode_handle
@@ -108,11 +110,17 @@ def change_invisible_time(broker: Broker, request: Request) -> Answer | None:
 
 
 def _handle(broker: Broker, request: Request) -> tuple[str, str, ReceiptHandle]:
-    """Return the group, the topic and the handle of a request; refuse one that cannot be of a message."""
+    """Return the group, the topic of the queue and the handle of a request; refuse one that cannot be of a message."""
     group, topic = request.text("consumerGroup"), request.text("topic")
     queue_id, offset = request.int32("queueId"), request.int64("offset")
     handle = decode_handle(request.text("extraInfo"))
     queues = broker.topics.queues(topic) if broker.topics.get(topic) else 0
+    lite_topic = request.fields.get("liteTopic", "")
+    if lite_topic:
+        rules = lite_group_of(broker.groups.find(group) or {})
+        if rules is None or rules.topic != topic:
+            refuse(ResponseCode.INVALID_PARAMETER, "group type or bind topic not match.")
+        topic, queues = light_queue(topic, lite_topic), 1
     if not 0 <= queue_id < queues:
         words = f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{queues}]"
         refuse(ResponseCode.MESSAGE_ILLEGAL, words)

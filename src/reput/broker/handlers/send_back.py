@@ -18,7 +18,16 @@ from reput.broker.services.delivery import copy_of
 from reput.broker.state.configuration import MAX_QUEUES, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
-from reput.formats.log.property_names import CRC32, DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT
+from reput.formats.log.property_names import (
+    CRC32,
+    DELAY,
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    ORIGIN_MESSAGE_ID,
+    RETRY_TOPIC,
+    WAIT,
+)
+from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import MOST_TRIES
@@ -54,6 +63,10 @@ def send_back(broker: Broker, request: Request) -> Answer:
     properties = first | found.properties | {WAIT: "false", DELAY: str(level)}
     # This property belongs to a record, not to its message.
     properties.pop(CRC32, None)
+    if LITE_TOPIC.decode() in properties:
+        # With these RocketMQ puts a dead letter into its lite topic again, where its group gets it for ever.
+        properties.pop(INNER_MULTI_DISPATCH, None)
+        properties.pop(INNER_MULTI_QUEUE_OFFSET, None)
     message = replace(copy_of(found, topic), properties=properties, reconsume_times=tries + 1)
     result = broker.store.put_message(*broker.place(message, queue_id))
     if not result.status.is_stored:

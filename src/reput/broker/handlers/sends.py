@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.handlers.send_header import admit_send
+from reput.broker.services.lite import light_queue
 from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.configuration import CLUSTER
@@ -24,6 +25,7 @@ from reput.formats.log import client_batch
 from reput.formats.log import property_names as names
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, properties_text, text_properties, with_further
 from reput.formats.log.property_names import DELAY, SHARDING_KEY, UNIQUE_KEY
+from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import EncodedProperties, Message, PutStatus
@@ -38,8 +40,9 @@ REGION: Final = "DefaultRegion"
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
 _ADDED: Final = {names.REGION: REGION, names.TRACE_ON: "true", names.CLUSTER: CLUSTER}
 _ADDED_TEXT: Final = properties_text(_ADDED)
-_PLACED: Final = frozenset({DELAY, *TIMES, names.TRANSACTION_PREPARED})
-"""Properties with which a message may be stored in another topic first."""
+_LITE: Final = LITE_TOPIC.decode()
+_PLACED: Final = frozenset({DELAY, *TIMES, names.TRANSACTION_PREPARED, _LITE})
+"""Properties with which a message may be stored in another topic first, or in a light queue as well."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TOGETHER_BYTES: Final = 4 << 20
 _CODES: Final = {
@@ -105,6 +108,8 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
         given = {**text_properties(text.encode("utf-8", "replace")), **_ADDED}
         if UNIQUE_KEY not in given:
             given[UNIQUE_KEY] = broker.unique_keys.make()
+        if given.get(_LITE):
+            given[names.INNER_MULTI_DISPATCH] = light_queue(header.topic, given[_LITE])
         message = _message(request, header, request.body, header.flag, given)
         return _send(broker, request, message, header.queue_id)
     if len(request.body) > broker.max_message_size:

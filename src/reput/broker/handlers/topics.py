@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from reput.broker.state.attributes import OF_TOPICS, changed_attributes
 from reput.broker.state.configuration import check_topic, is_system_topic, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.java.fastjson import write_fastjson
-from reput.formats.topics.lite_topics import MESSAGE_TYPE
 from reput.formats.wire.bodies import QueueName, write_queue_table
 from reput.formats.wire.codes import ResponseCode
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
-MESSAGE_TYPES: Final = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"})
-"""The types of messages that a topic may name. Clients of the remoting protocol send any to it."""
-_ADDED_TYPE: Final = f"+{MESSAGE_TYPE}="
 _FILTER_TYPES: Final = frozenset({"SINGLE_TAG", "MULTI_TAG"})
 
 
@@ -50,25 +47,12 @@ def update_topic(broker: Broker, request: Request) -> Answer:
 
 
 def _attributes(before: Any, text: str) -> dict[str, str]:
-    """Return the attributes of a topic after a change such as `+message.type=FIFO`; refuse those that are not kept."""
-    attributes = dict(before) if isinstance(before, dict) else {}
-    changes = list(filter(None, text.split(",")))
-    names = [change[1:].partition("=")[0] for change in changes]
+    """Return the attributes of a topic after changes such as `+message.type=FIFO,-lite.topic.expiration`."""
+    changes = [change.partition("=") for change in text.split(",") if change]
+    names = [name[1:] for name, _, _ in changes]
     if len(set(names)) < len(names):
         refuse(ResponseCode.SYSTEM_ERROR, f"attributes {text!r:.80}: a name comes twice. Give each once")
-    for change in changes:
-        added = change.removeprefix(_ADDED_TYPE)
-        if added in MESSAGE_TYPES and change != added:
-            attributes[MESSAGE_TYPE] = added
-        elif change == f"-{MESSAGE_TYPE}" and MESSAGE_TYPE in attributes:
-            del attributes[MESSAGE_TYPE]
-        else:
-            refuse(
-                ResponseCode.SYSTEM_ERROR,
-                f"attribute {change!r:.80}: reput serve takes {_ADDED_TYPE} with one of "
-                f"{', '.join(sorted(MESSAGE_TYPES))}, and -{MESSAGE_TYPE} if the topic has that",
-            )
-    return attributes
+    return changed_attributes(before, {name: value for name, _, value in changes}, OF_TOPICS)
 
 
 def delete_topic(broker: Broker, request: Request) -> Answer | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reput.broker.services.delays import DelayLevels
 from reput.broker.services.holds import Holds
 from reput.broker.services.leases import Leases
+from reput.broker.services.lite import LiteConsumers
 from reput.broker.services.order_blocks import OrderBlocks
 from reput.broker.services.polls import Polls
 from reput.broker.services.pops import Pops
@@ -18,6 +19,7 @@ from reput.broker.services.transactions import Transactions
 from reput.broker.state.state import BrokerState
 from reput.files.names import is_database
 from reput.formats import paths
+from reput.formats.topics.lite_topics import is_light
 from reput.formats.topics.pop_topics import retry_topic
 
 if TYPE_CHECKING:
@@ -49,8 +51,9 @@ class Broker(BrokerState):
         self.transactions = Transactions(self, loop, self.place)
         self.leases = Leases(self, loop, self.place)
         self.polls = Polls(self, loop, self._queues_of_poll)
-        self.order_blocks = OrderBlocks(self, loop, self.polls.wake)
+        self.order_blocks = OrderBlocks(self, loop, self._freed)
         self.pops = Pops(self, self.leases, self.order_blocks)
+        self.lite = LiteConsumers(self, self.pops, self.polls, self.order_blocks)
 
     def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
         """Return a message and its queue as they are stored: one that is due later waits in another topic."""
@@ -62,15 +65,23 @@ class Broker(BrokerState):
         Raises:
             RefusedError, ReputError: see `Pops.pop`.
         """
-        popped = self.pops.pop(ask)
+        popped = self.lite.pop(ask) if ask.lite_client else self.pops.pop(ask)
         if popped.is_unfinished:
             # Clients are served before.
             self.soon(self.polls.wake, ask.group, ask.topic)
         return popped
 
+    def _freed(self, group: str, topic: str) -> None:
+        """Let a group read a queue of a topic again, or a light queue."""
+        if is_light(topic):
+            self.lite.freed(topic, group)
+        else:
+            self.polls.wake(group, topic)
+
     def _queues_of_poll(self, key: PollKey) -> list[tuple[str, int]]:
         """Return the queues whose messages a pop waits for. A retry topic may be made later."""
-        if not self.topics.queues(key.topic):
+        if key.lite_client or not self.topics.queues(key.topic):
+            # Lite consumers hear of messages on their own.
             return []
         queues = self.pops.queues_of(key.topic, key.queue_id)
         if key.is_orderly:
@@ -81,6 +92,7 @@ class Broker(BrokerState):
         """Forget what a connection that is gone has asked for and registered."""
         self.holds.forget_connection(connection)
         self.polls.forget(connection)
+        self.lite.forget_channel(connection)
         super().connection_lost(connection)
 
     def start(self) -> None:

@@ -2,11 +2,11 @@
 
 The committed offset of the group stays at the first message without an ack. A message whose time is over is given again
 first of all, with the count of times. `config/consumerOrderInfo.json` has this state, as in RocketMQ's broker; it is
-written every second if it has changed.
+written every second if it has changed. What is held of light queues is in memory alone, as there.
 
 Differences from RocketMQ: an ack, or a change of the time, of a message that the group does not hold is refused.
 
-Source: `ConsumerOrderInfoManager`, `AckMessageProcessor.ackOrderly`,
+Source: `ConsumerOrderInfoManager`, `MemoryConsumerOrderInfoManager`, `AckMessageProcessor.ackOrderly`,
 `ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`.
 """
 
@@ -26,6 +26,7 @@ from reput.files.backed_up import BackedUpFile, BackedUpKind
 from reput.formats import paths
 from reput.formats.pending import order_info
 from reput.formats.pending.order_info import OrderInfo, OrderTable, decode_order_table, encode_order_table
+from reput.formats.topics.lite_topics import is_light
 from reput.formats.wire.codes import ResponseCode
 from reput.times import HOUR_MS, now_ms
 
@@ -173,6 +174,23 @@ class OrderBlocks:
         self._wait(topic, group, block)
         return visible_ms
 
+    def suspend(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int) -> int:
+        """Let all messages of a queue become visible a time from now on, and not count; return when that is (ms).
+
+        Raises:
+            RefusedError: the group holds no such message.
+        """
+        block = self._held(topic, group, queue_id, offset, pop_time)
+        info, visible_ms = block.info, now_ms() + invisible_ms
+        with self._lock:
+            info.counts = {one: max(count - 1, 0) for one, count in info.counts.items()}
+            info.next_visible = {}
+            info.invisible_time = visible_ms - info.pop_time
+            self._is_changed = True
+        block.visible_s = dict.fromkeys(info.offsets, self._loop.time() + invisible_ms / 1000)
+        self._wait(topic, group, block)
+        return visible_ms
+
     def clear(self, topic: str, group: str, queue_id: int) -> None:
         """Forget what a group holds of a queue: it was sent to another offset."""
         with self._lock:
@@ -206,7 +224,9 @@ class OrderBlocks:
                 return
             self._forget_unused()
             table = {
-                names: {one: block.info for one, block in queues.items()} for names, queues in self._blocks.items()
+                names: {one: block.info for one, block in queues.items()}
+                for names, queues in self._blocks.items()
+                if not is_light(names[0])
             }
             data = encode_order_table(table)
             self._is_changed = False
@@ -220,7 +240,8 @@ class OrderBlocks:
         """Drop queues that are gone, and those that nobody has asked for lately (`autoClean`)."""
         state, at_ms = self._state, now_ms()
         for (topic, group), queues in list(self._blocks.items()):
-            count = state.topics.queues(topic) if state.groups.find(group) is not None else 0
+            count = 1 if is_light(topic) else state.topics.queues(topic)
+            count = count if state.groups.find(group) is not None else 0
             for queue_id, block in list(queues.items()):
                 if queue_id >= count or at_ms - block.info.last_used > KEPT_MS:
                     del queues[queue_id]

@@ -32,7 +32,7 @@ MAX_WATCHED: Final = 1_000_000
 class PollKey(NamedTuple):
     """The line of a request: the queues that it asks for, and whether it takes messages or only wants to know of them.
 
-    `is_orderly`: retry topics do not count.
+    `is_orderly`: retry topics do not count. `lite_client`: the client whose lite topics it asks for; empty for others.
     """
 
     group: str
@@ -40,6 +40,7 @@ class PollKey(NamedTuple):
     queue_id: int
     takes: bool
     is_orderly: bool
+    lite_client: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +116,11 @@ class Polls:
     def wake(self, group: str, topic: str) -> None:
         """Let the requests of a group for a topic try again."""
         for key in [one for one in self._lines if one.group == group and one.topic == topic]:
+            self._call(key)
+
+    def wake_line(self, key: PollKey) -> None:
+        """Let the requests of a key try again."""
+        if key in self._lines:
             self._call(key)
 
     def forget(self, owner: object) -> None:

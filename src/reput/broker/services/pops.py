@@ -5,8 +5,8 @@ A pop reads the queues of a topic from the group's committed offset on, and move
 messages of a queue that has some in flight, and moves the offset when they are acked (`order_blocks`).
 
     popped = pops.pop(PopAsk("group", "orders", ANY_QUEUE, 32, 60_000))
-    for message, handle in popped.messages(): ...
-    pops.ack("group", "orders", handle)
+    for one in popped.messages(): ...
+    pops.ack("group", one.queue_topic, one.handle)
 
 Handlers of remoting frames, and other protocols, call these; nothing here knows frames.
 
@@ -15,7 +15,7 @@ Source: `PopMessageProcessor`, `PopConsumerService`, `PeekMessageProcessor`, `No
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from reput.broker.services.leases import Granted
 from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.wire.refusals import refuse
 from reput.formats.pending.pop_state import PopKey
+from reput.formats.topics.lite_topics import is_light
 from reput.formats.topics.permissions import READ
 from reput.formats.topics.pop_topics import TopicKind, kind_of_topic, retry_topic
 from reput.formats.wire.codes import ResponseCode
@@ -65,7 +66,8 @@ class PopAsk(NamedTuple):
     """The question of a pop. `queue_id`: a queue, or ANY_QUEUE; `wanted`: None for all messages.
 
     `begins_last`: a group that is new begins with the last message of a queue whose first one is gone. `attempt_id`: an
-    orderly pop that names the attempt of the pop before gets its messages again.
+    orderly pop that names the attempt of the pop before gets its messages again. `lite_client`: the id of a client that
+    reads lite topics of the topic, each in order; empty for others.
     """
 
     group: str
@@ -77,6 +79,19 @@ class PopAsk(NamedTuple):
     begins_last: bool = False
     is_orderly: bool = False
     attempt_id: str | None = None
+    lite_client: str = ""
+
+
+class PoppedMessage(NamedTuple):
+    """A message that a pop has given: its handle, the topic of its queue, and how often it was given in order before.
+
+    A message of a retry topic has that topic; one of a lite topic has the topic of the light queue.
+    """
+
+    message: StoredMessage
+    handle: ReceiptHandle
+    queue_topic: str
+    given_before: int
 
 
 class GivenOfQueue(NamedTuple):
@@ -104,11 +119,11 @@ class Popped:
     rest: int = 0
     is_unfinished: bool = False
 
-    def messages(self) -> Iterator[tuple[StoredMessage, ReceiptHandle]]:
-        """Yield the messages with their handles. Those of a retry topic have that topic."""
+    def messages(self) -> Iterator[PoppedMessage]:
+        """Yield the messages."""
         for one in self.given:
             for message, offset in zip(one.found, one.queue.offsets, strict=True):
-                yield message, self.handle(one.queue, offset)
+                yield PoppedMessage(message, self.handle(one.queue, offset), one.topic, one.queue.counts.get(offset, 0))
 
     def handle(self, queue: PoppedQueue, offset: int) -> ReceiptHandle:
         """Return the handle of a message."""
@@ -152,8 +167,12 @@ class Pops:
         if not self._state.groups.find_or_create(group).get("consumeEnable", True):
             refuse(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
 
-    def pop(self, ask: PopAsk) -> Popped:
+    def pop(self, ask: PopAsk, queues: Sequence[tuple[str, int]] | None = None) -> Popped:
         """Give messages to a group, for an invisible time.
+
+        Args:
+            ask: the question.
+            queues: the queues to read, in their order; None for those of the topic, and of the group's retry topics.
 
         Raises:
             RefusedError: there is no such topic, queue or invisible time, or too many messages wait for acks.
@@ -163,17 +182,20 @@ class Pops:
         self._leases.refuse_more(ask.max_messages)
         revive_queue = ORDERLY_QUEUE if ask.is_orderly else self._pops % _REVIVE_QUEUES
         popped = Popped(ask, now_ms(), revive_queue, self._state.name)
-        queues = self._queues(ask)
+        queues = self._queues(ask) if queues is None else queues
         self._pops += 1
-        for topic in {topic for topic, _ in queues}:
-            ids = [queue_id for other, queue_id in queues if other == topic]
-            refuse_further_offsets(self._state.store.progress, ask.group, topic, ids)
-        most = min(max(ask.max_messages, 1), BROKER_PULL_MESSAGES)
+        ids: dict[str, list[int]] = {}
         for topic, queue_id in queues:
+            ids.setdefault(topic, []).append(queue_id)
+        for topic, queue_ids in ids.items():
+            refuse_further_offsets(self._state.store.progress, ask.group, topic, queue_ids)
+        most = min(max(ask.max_messages, 1), BROKER_PULL_MESSAGES)
+        for at, (topic, queue_id) in enumerate(queues):
             if popped.count >= most or popped.size >= BROKER_PULL_BYTES:
-                popped.rest += self._pending(ask, topic, queue_id)
-            else:
-                self._pop_queue(popped, topic, queue_id, most)
+                # Lite topics may be thousands, and their clients do not ask for the rest.
+                popped.rest += 0 if ask.lite_client else sum(self._pending(ask, *one) for one in queues[at:])
+                break
+            self._pop_queue(popped, topic, queue_id, most)
         return popped
 
     def _queues(self, ask: PopAsk) -> list[tuple[str, int]]:
@@ -369,7 +391,7 @@ class Pops:
             topic: the topic of the handle's queue: for a message of a retry topic, that one.
             handle: its handle, which is over then.
             invisible_ms: the time.
-            is_suspended: the try does not count.
+            is_suspended: the try does not count. It counts for messages in order, but those of a lite topic.
 
         Raises:
             RefusedError: the group holds no such message, or there is no such time, or the store does not take it now.
@@ -377,9 +399,9 @@ class Pops:
         """
         self._leases.check_invisible(invisible_ms, 0)
         if handle.is_orderly:
-            at_ms = self._order_blocks.change(
-                topic, group, handle.queue_id, handle.queue_offset, handle.pop_time, invisible_ms
-            )
+            place = topic, group, handle.queue_id, handle.queue_offset, handle.pop_time
+            suspends = is_suspended and is_light(topic)
+            at_ms = (self._order_blocks.suspend if suspends else self._order_blocks.change)(*place, invisible_ms)
             return handle._replace(invisible_time=at_ms - handle.pop_time), None
         lease = self._lease_of(group, topic, handle)
         if lease is None:

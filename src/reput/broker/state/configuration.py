@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from reput.broker.state.attributes import OF_GROUPS, changed_attributes
 from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError, NoSpaceError
 from reput.formats.config import data_version
@@ -288,7 +289,10 @@ class GroupConfigs(_KeptConfigs):
         before = self.find(group)
         if before is None:
             _refuse_further(len(self), MAX_GROUPS, "groups")
-        self._configurations.put(group, {**(before or _group_config(group)), **given})
+        config = before or _group_config(group)
+        if "attributes" in given:
+            given["attributes"] = changed_attributes(config.get("attributes"), given["attributes"], OF_GROUPS)
+        self._configurations.put(group, {**config, **given})
         self._configurations.persist()
 
     def find(self, group: str) -> dict[str, Any] | None:

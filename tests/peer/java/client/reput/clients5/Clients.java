@@ -94,6 +94,7 @@ final class Clients {
         seen.put("tag", message.getTag().orElse(""));
         seen.put("keys", message.getKeys().stream().sorted().toList());
         seen.put("group", message.getMessageGroup().orElse(""));
+        seen.put("lite topic", message.getLiteTopic().orElse(""));
         seen.put("has due time", message.getDeliveryTimestamp().isPresent());
         seen.put("attempt", message.getDeliveryAttempt());
         Map<String, String> properties = new TreeMap<>(message.getProperties());

@@ -33,6 +33,8 @@ public final class Scenario {
         RUNS.put("push", Pushing::push);
         RUNS.put("ordered", Pushing::ordered);
         RUNS.put("killed", Pushing::killed);
+        RUNS.put("lite", Lite::lite);
+        RUNS.put("exclusive", Lite::exclusive);
     }
 
     private Scenario() {
