@@ -90,16 +90,16 @@ test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its brok
 	$(PYTEST) -m clients tests/broker/clients
 
 .PHONY: power-cuts
-power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put; one state again: CALL=31 CHOICE=5, after a fault with FAULT=failing_sync (or full_from) AT=3
-	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT)) $(if $(AT),--at $(AT))
+power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO=put; one state again: CALL=31 CHOICE=5, after a fault with FAULT=failing_sync (or full_from) AT=3, while a sector is read wrong with MISREAD=9
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.power $(if $(STATES),--states $(STATES)) $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(CALL),--call $(CALL)) $(if $(CHOICE),--choice $(CHOICE)) $(if $(FAULT),--fault $(FAULT)) $(if $(AT),--at $(AT)) $(if $(MISREAD),--misread $(MISREAD))
 
 .PHONY: simulate
 simulate: setup  ## lives of stores whose clock, steps and faults a seed decides: SEEDS=10000 FIRST=0; a failure names its seed
 	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
 .PHONY: damage
-damage: setup  ## damage every class of field of some stores, and write docs/damage.md: FLIPS=50 CUTS=10, or STORE=crash SEED=7 for any one
-	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.damage $(if $(STORE),--store "$(STORE)") $(if $(SEED),--seed $(SEED)) $(if $(FLIPS),--flips $(FLIPS)) $(if $(CUTS),--cuts $(CUTS))
+damage: setup  ## damage every class of field of some stores, and write docs/damage.md: FLIPS=50 CUTS=10 MISREADS=50, or STORE=crash SEED=7 for any one
+	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.damage $(if $(STORE),--store "$(STORE)") $(if $(SEED),--seed $(SEED)) $(if $(FLIPS),--flips $(FLIPS)) $(if $(CUTS),--cuts $(CUTS)) $(if $(MISREADS),--misreads $(MISREADS))
 
 .PHONY: mutations
 mutations: setup  ## break promises in a copy of the source, see the tests find each, and write the table of docs/reliability.md; ONLY=stitch for some

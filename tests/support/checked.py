@@ -25,7 +25,7 @@ def assert_sound(store: Path, config: StoreConfig | Path | None = None) -> None:
 
     A small store of the same bytes as one that was found sound is not checked again.
     """
-    digest = None if isinstance(config, Path) else _digest(store, config)
+    digest = None if isinstance(config, Path) else digest_of(store, config)
     if digest in _sound:
         return
     report = reput.check(store, spark=False, config=config)
@@ -34,7 +34,7 @@ def assert_sound(store: Path, config: StoreConfig | Path | None = None) -> None:
         _sound.add(digest)
 
 
-def _digest(store: Path, config: StoreConfig | None) -> bytes | None:
+def digest_of(store: Path, config: StoreConfig | None) -> bytes | None:
     """Return a digest of all names and bytes below a store; None for a large one, and for one with links."""
     digest, left = hashlib.blake2b(repr(config).encode()), _MOST_BYTES
     waiting = [str(store)]

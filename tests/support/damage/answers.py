@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _PULL, _KEYS_ASKED, _TAGS_ASKED = 1000, 12, 6
 _COMPRESSED = 1
+CRC = "crc"
+"""The first word of the question whether a message's body matches its CRC."""
 Question = tuple[object, ...]
 
 
@@ -125,6 +127,7 @@ class _Asker:
             for number, message in enumerate(result):
                 of_message = topic, queue_id, offset, number
                 record = self._put(("message", *of_message), getattr, message, "record")
+                self._put((CRC, *of_message), getattr, message, "body_matches_crc")
                 if not isinstance(record, Refused) and message.sys_flag & _COMPRESSED:
                     self._put(("body", *of_message), getattr, message, "decoded_body")
             if result.next_offset <= offset:

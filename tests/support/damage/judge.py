@@ -10,14 +10,16 @@ import reput
 from reput.errors import ReputError
 from reput.formats.log.record import Record
 from support.damage import places
-from support.damage.answers import Refused, ask, words_of
+from support.damage.answers import CRC, Refused, ask, words_of
+from support.damage.places import Place
+from support.power.misread import other_sector
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from support.damage.answers import Answers, Question
-    from support.damage.places import Place
     from support.damage.stores import Subject
 
 
@@ -43,7 +45,7 @@ class Damage(NamedTuple):
     def row(self) -> tuple[str, str]:
         """The kind and the field that its outcome counts for."""
         if self.data is None:
-            return _FILE_OF.get(self.place.kind, self.place.kind), "the file is cut"
+            return file_kind(self.place), "the file is cut"
         return self.place.kind, self.place.field
 
     def __str__(self) -> str:
@@ -59,6 +61,13 @@ _FILE_OF = {
     **dict.fromkeys((places.HEADER, places.SLOT, places.ITEM), places.INDEX),
 }
 _BYTES_CHANGED = 8
+SECTOR_READ = "a wrong sector is read"
+_OTHER_SECTORS = 8
+
+
+def file_kind(place: Place) -> str:
+    """Return the kind of file that a place is in."""
+    return _FILE_OF.get(place.kind, place.kind)
 
 
 def flipped(place: Place, chance: random.Random) -> Damage:
@@ -80,6 +89,20 @@ def cut(place: Place) -> Damage:
     return Damage(place, place.offset + place.size // 2, None)
 
 
+def misread(kind: str, files: Sequence[Path], others: Sequence[Path], chance: random.Random) -> Damage | None:
+    """Return a read of a wrong sector of one of these files of a kind: the bytes of one of `others` come instead.
+
+    None if no file has data, or no other bytes were found.
+    """
+    for path in chance.sample(files, len(files)):
+        near = chance.random() < 0.5
+        from_files = files if near else chance.sample(others, min(len(others), _OTHER_SECTORS))
+        if (found := other_sector(path, from_files, chance)) is not None:
+            at, data = found
+            return Damage(Place(kind, SECTOR_READ, path, at, len(data)), at, data)
+    return None
+
+
 @contextmanager
 def damaged(one: Damage) -> Iterator[None]:
     """Damage a file for the time of the block."""
@@ -96,10 +119,11 @@ def damaged(one: Damage) -> Iterator[None]:
 
 
 class Judged(NamedTuple):
-    """An outcome, and what was said or answered."""
+    """An outcome, and what was said or answered; `differs`: an answer is another one, and no answer says why."""
 
     outcome: Outcome
     detail: str
+    differs: bool = False
 
 
 class Judge:
@@ -121,15 +145,16 @@ class Judge:
             return Judged(Outcome.REFUSED, answers.refused.text)
         said = [str(answer) for answer in answers.answers.values() if isinstance(answer, Refused)]
         said += [note for note in answers.notes if note not in self._whole.notes]
+        said += [f"{question}: no" for question, answer in answers.answers.items() if question[0] == CRC and not answer]
         if said:
             return Judged(Outcome.AT_READ, said[0])
-        if findings:
-            return Judged(Outcome.BY_CHECK, min(findings))
         other = self._differences(answers)
+        if findings:
+            return Judged(Outcome.BY_CHECK, min(findings), bool(other))
         if not other:
             return Judged(Outcome.HARMLESS, "")
         is_own = all(self._is_own(one.place, question, answers) for question in other)
-        return Judged(Outcome.AS_STORED if is_own else Outcome.WRONG, f"{sorted(map(str, other))[:4]}")
+        return Judged(Outcome.AS_STORED if is_own else Outcome.WRONG, f"{sorted(map(str, other))[:4]}", differs=True)
 
     def _ask(self) -> Answers:
         return ask(self._subject.path, self._subject.config, self._words)

@@ -51,3 +51,22 @@ def reason(kind: str, field: str) -> str:
     if kind.endswith(".bak"):
         return "the file itself is good, so its backup does not count"
     return _OF_KIND.get(kind, "")
+
+
+_ENTRIES = (
+    "entries have neither a checksum nor a name of their queue: another one leads to another message, which says its "
+    "own topic, queue and offset, or hides one"
+)
+_OF_READ = {
+    places.LOG: "no CRC covers the properties and most fields of the head; " + _ALONE.partition("; ")[2],
+    places.QUEUE: _ENTRIES,
+    places.BATCHES: _ENTRIES,
+    places.EXT: "units have no checksum: another tags code shows or hides a message from a pull by tags",
+    "config/consumerOffset.json": "it has no checksum: read as its backup, it has the offsets of the save before",
+    places.INDEX: "items have no checksum: a look-up may miss messages; those that it returns have the key",
+}
+
+
+def reason_of_read(kind: str) -> str:
+    """Return the reason why a wrong sector of a kind of file may give another answer, "" if there is none."""
+    return _OF_READ.get(kind, "")

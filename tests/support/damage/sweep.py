@@ -6,11 +6,12 @@ import random
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from support.damage.judge import Damage, Judge, Judged, cut, flipped
+from support.damage.judge import Damage, Judge, Judged, cut, file_kind, flipped, misread
 from support.damage.places import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from support.damage.judge import Outcome
     from support.damage.places import Place
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str]
 Counts = dict[Row, "Counter[Outcome]"]
+Reads = dict[str, "Counter[str]"]
+"""By kind of file, how reads of a wrong sector ended."""
+
+
+class Tries(NamedTuple):
+    """The number of damages: changes and cuts of each class of field, and misread sectors of each kind of file."""
+
+    flips: int
+    cuts: int
+    misreads: int
 
 
 class Tried(NamedTuple):
@@ -45,8 +56,22 @@ def damages(subject: Subject, flips: int, cuts: int, seed: int) -> Iterator[Dama
             yield cut(chance.choice(found))
 
 
-def sweep(subject: Subject, flips: int, cuts: int, seed: int) -> Iterator[Tried]:
+def misreads(subject: Subject, count: int, seed: int) -> Iterator[Damage]:
+    """Yield `count` reads of a wrong sector of each kind of file that has data; always the same for a seed."""
+    files: dict[str, dict[Path, None]] = defaultdict(dict)
+    for place in places(subject.path, subject.slots):
+        files[file_kind(place)][place.path] = None
+    every = [path for found in files.values() for path in found]
+    for kind, found in files.items():
+        chance = random.Random(f"{seed} {kind}")
+        for _ in range(count):
+            one = misread(kind, list(found), every, chance)
+            if one is not None:
+                yield one
+
+
+def sweep(subject: Subject, tries: Tries, seed: int) -> Iterator[Tried]:
     """Try these damages one by one."""
     judge = Judge(subject)
-    for one in damages(subject, flips, cuts, seed):
+    for one in (*damages(subject, tries.flips, tries.cuts, seed), *misreads(subject, tries.misreads, seed)):
         yield Tried(one, judge.judge(one))

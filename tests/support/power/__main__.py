@@ -12,8 +12,8 @@ from support.lines import say
 from support.power import sweep
 from support.power.scenarios import SCENARIOS
 
-_SHARE_OF_FAULTS = 5
-"""One state in five is one after a fault of the disk."""
+_SHARE_OF_FAULTS, _SHARE_OF_MISREADS = 5, 10
+"""One state in five is one after a fault of the disk; one in ten is recovered while a sector is read wrong."""
 
 
 def main() -> None:
@@ -26,13 +26,16 @@ def main() -> None:
     parser.add_argument("--choice", type=int, default=0)
     parser.add_argument("--fault", choices=("failing_sync", "full_from"), help="with --at: in a run with this fault")
     parser.add_argument("--at", type=int, default=1)
+    parser.add_argument("--misread", type=int, default=0, help="with --call: the sector that is read wrong")
     given = parser.parse_args()
     names = [given.scenario] if given.scenario else list(SCENARIOS)
     with tempfile.TemporaryDirectory(prefix="reput-power-") as folder:
         if given.call is not None:
             fault = sweep.Fault(given.fault, given.at) if given.fault else None
             recorded = sweep.record(names[0], Path(folder, "run"), fault)
-            sweep.try_state(names[0], recorded, sweep.State(given.call, given.choice, fault), Path(folder))
+            sweep.try_state(
+                names[0], recorded, sweep.State(given.call, given.choice, fault, given.misread), Path(folder)
+            )
             say("the store keeps its promises in this state")
             return
         say(f"seed {given.seed}")
@@ -41,13 +44,16 @@ def main() -> None:
         for at, name in enumerate(names):
             most, wanted = left // (len(names) - at), {"seed": given.seed, "report": _report}
             faulty = sweep.sweep_faults(name, Path(folder, f"{at}"), most=most // _SHARE_OF_FAULTS, **wanted)
-            swept = sweep.sweep(name, Path(folder, f"{at}"), most=most - faulty.distinct, **wanted)
+            misread = sweep.sweep_misreads(name, Path(folder, f"{at}"), most=most // _SHARE_OF_MISREADS, **wanted)
+            others = faulty.distinct + misread.distinct
+            swept = sweep.sweep(name, Path(folder, f"{at}"), most=most - others, **wanted)
+            broken_here = swept.broken + faulty.broken + misread.broken
             say(
                 f"{name:14} {swept.calls:5} calls {swept.distinct:7} states, {faulty.calls:5} faults "
-                f"{faulty.distinct:6} states {swept.broken + faulty.broken:4} broken"
+                f"{faulty.distinct:6} states, {misread.distinct:6} misread {broken_here:4} broken"
             )
-            here = swept.distinct + faulty.distinct
-            tried, broken, left = tried + here, broken + swept.broken + faulty.broken, left - here
+            here = swept.distinct + others
+            tried, broken, left = tried + here, broken + broken_here, left - here
         say(f"{'all':14} {tried:19} states {broken:4} broken")
     sys.exit(broken > 0)
 

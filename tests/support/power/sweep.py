@@ -18,9 +18,10 @@ from reput.store import message_store
 from support.determined import determined
 from support.power.disk import EVERYTHING, NOTHING, Disk, write_tree
 from support.power.journal import Known
+from support.power.misread import assert_not_silent, draw
 from support.power.recorder import Recorder
 from support.power.scenarios import SCENARIOS, NotStoredError
-from support.power.verdict import Promises, assert_kept
+from support.power.verdict import Promises, assert_built_as_by_rebuild, assert_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,11 +46,15 @@ class Fault(NamedTuple):
 
 
 class State(NamedTuple):
-    """A state of the disk: after how many entries of the journal, and which of its choices; `fault`: in that run."""
+    """A state of the disk: after how many entries of the journal, and which of its choices; `fault`: in that run.
+
+    `misread`: the number of a sector that is read wrong when the store is recovered; 0 for none.
+    """
 
     call: int
     choice: int
     fault: Fault | None = None
+    misread: int = 0
 
 
 class Recorded(NamedTuple):
@@ -131,8 +136,11 @@ def sweep(
     most: int,
     seed: int = 0,
     report: Callable[[AssertionError], None] | None = None,
+    rebuild_each: int = 1,
 ) -> Swept:
     """Try `most` different states of a scenario, or all that some rounds of choices find.
+
+    One state in `rebuild_each` is also compared with a rebuild of its log.
 
     Raises:
         AssertionError: A state breaks a promise; with `report` that gets each, and the sweep goes on.
@@ -152,8 +160,8 @@ def sweep(
     if len(wanted) > most:
         wanted = sorted(random.Random(seed).sample(wanted, most))
     broken = 0
-    for one in wanted:
-        broken += _is_broken(name, recorded, one, folder, report)
+    for number, one in enumerate(wanted):
+        broken += _is_broken(name, recorded, one, folder, report, with_rebuild=number % rebuild_each == 0)
     return Swept(len(recorded.journal), drawn, len(wanted), broken)
 
 
@@ -191,6 +199,31 @@ def sweep_faults(
     return Swept(len(faults), drawn, len(found), broken)
 
 
+def sweep_misreads(
+    name: str,
+    folder: Path,
+    *,
+    most: int,
+    seed: int = 0,
+    report: Callable[[AssertionError], None] | None = None,
+) -> Swept:
+    """Try `most` states of a scenario, each with another sector that is read wrong while the store is recovered.
+
+    Raises:
+        AssertionError: A promise is broken and nothing says so; with `report` that gets each, and the sweep goes on.
+    """
+    chance = random.Random(f"{name} {seed}")
+    recorded = record(name, folder / "run")
+    shutil.rmtree(folder / "run")
+    end = len(recorded.journal)
+    broken = 0
+    for _ in range(most):
+        call, choice = chance.randrange(end // 2, end + 1), chance.randrange(1, 1 << 32)
+        one = State(call, choice, misread=chance.randrange(1, 1 << 32))
+        broken += _is_broken(name, recorded, one, folder, report)
+    return Swept(end, most, most, broken)
+
+
 def _states_of(recorded: Recorded, fault: Fault, count: int, chance: random.Random) -> Iterator[State]:
     """Yield states of a run: the two extremes at its end, then others after any of its last calls."""
     end = len(recorded.journal)
@@ -210,11 +243,17 @@ def _digest(tree: Tree, promises: Promises) -> bytes:
 
 
 def _is_broken(
-    name: str, recorded: Recorded, one: State, folder: Path, report: Callable[[AssertionError], None] | None
+    name: str,
+    recorded: Recorded,
+    one: State,
+    folder: Path,
+    report: Callable[[AssertionError], None] | None,
+    *,
+    with_rebuild: bool = False,
 ) -> bool:
     """Judge one state; return True if it breaks a promise, which `report` gets, or raise that without `report`."""
     try:
-        try_state(name, recorded, one, folder)
+        try_state(name, recorded, one, folder, with_rebuild=with_rebuild)
     except AssertionError as error:
         if report is None:
             raise
@@ -223,21 +262,28 @@ def _is_broken(
     return False
 
 
-def try_state(name: str, recorded: Recorded, one: State, folder: Path) -> None:
-    """Judge one state of a recorded run."""
+def try_state(name: str, recorded: Recorded, one: State, folder: Path, *, with_rebuild: bool = True) -> None:
+    """Judge one state of a recorded run; `with_rebuild`: what is built from the log equals what a rebuild makes."""
     tree, promises = state(recorded, one)
     write_tree(tree, folder / "cut")
     try:
         # What becomes of many states is the same store, which is then checked once.
         clock = itertools.count(_LATER_NS, 1_000_000)
         with determined(clock_ns=lambda: next(clock)):
-            assert_kept(folder / "cut" / "store", promises, SCENARIOS[name])
+            wrong = draw(folder / "cut", random.Random(one.misread)) if one.misread else None
+            if wrong is not None:
+                assert_not_silent(folder / "cut", wrong, promises, SCENARIOS[name])
+            else:
+                assert_kept(folder / "cut" / "store", promises, SCENARIOS[name])
+                if with_rebuild:
+                    assert_built_as_by_rebuild(folder / "cut" / "store", SCENARIOS[name])
     except Exception as error:
         last = recorded.journal[one.call - 1] if one.call else "the begin"
         raise AssertionError(
             f"{name}: power cut after call {one.call} ({last!r:.120}), choice {one.choice}{_after(one)}: {error}\n"
             f"again: make power-cuts SCENARIO='{name}' CALL={one.call} CHOICE={one.choice}"
             + (f" FAULT={one.fault.kind} AT={one.fault.at}" if one.fault else "")
+            + (f" MISREAD={one.misread}" if one.misread else "")
         ) from error
     finally:
         shutil.rmtree(folder / "cut", ignore_errors=True)

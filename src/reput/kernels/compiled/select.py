@@ -54,9 +54,9 @@ def select_entries(entries, rules, places):
                 status = _REMOVED
             skip_below = (begin // log_file_size + 1) * log_file_size
             continue
-        if taken == 0:
+        if taken == 0 or begin < first:
             first = begin
-        last = begin
+        last = max(last, begin)
         places[2 * taken] = begin
         places[2 * taken + 1] = length
         taken += 1

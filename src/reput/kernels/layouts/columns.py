@@ -109,7 +109,7 @@ class PullRules(NamedTuple):
 class Choice(NamedTuple):
     """The entries that a pull has chosen: their number, and the number of entries that it passed over or took.
 
-    `outcome` is a `Pull`. `first` and `last` are the log offsets of the first and the last record; -1: none.
+    `outcome` is a `Pull`. `first` and `last` are the lowest and the highest log offset of the records; -1: none.
     """
 
     taken: int

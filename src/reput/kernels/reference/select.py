@@ -32,7 +32,8 @@ def select_entries(entries: NDArray[np.uint8], rules: PullRules, places: NDArray
             status = status if taken else Pull.REMOVED
             skip_below = (begin // rules.log_file_size + 1) * rules.log_file_size
             continue
-        first, last = (begin if taken == 0 else first), begin
+        # Entries of a damaged queue may be in no order.
+        first, last = (begin if taken == 0 else min(first, begin)), max(last, begin)
         places[2 * taken : 2 * taken + 2] = begin, length
         taken += 1
         total += length
