@@ -58,15 +58,12 @@ fuzz-decoders: setup  ## fuzz every decoder, guided by coverage, and write the t
 	PYTHONPATH=tests $(PYTHON) -m support.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only "$(ONLY)") $(if $(INPUT),--input "$(INPUT)")
 
 .PHONY: nightly
-nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
+nightly: setup  ## all that takes long, one after the other, and the table of it in docs/reliability.md: hours; STEP=simulate for one
+	PYTHONPATH=tests $(PYTHON) -m support.nightly $(if $(STEP),--only $(STEP))
+
+.PHONY: nightly-tests
+nightly-tests: setup  ## all tests on the disk, with long random searches
 	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
-	$(MAKE) --no-print-directory power-cuts
-	$(MAKE) --no-print-directory simulate
-	$(MAKE) --no-print-directory mutations
-	$(MAKE) --no-print-directory damage
-	$(MAKE) --no-print-directory test-clients
-	$(MAKE) --no-print-directory fuzz
-	$(MAKE) --no-print-directory fuzz-decoders SECONDS=600
 
 .PHONY: test-golden
 test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder, REPUT_GOLDEN_55=folder for others)

@@ -47,6 +47,7 @@ def main() -> None:
                     say(f"{name}: {one}: {judged.detail}")
         ran[name] = number_of_classes, of_store.total()
         say(f"{name:20} " + ", ".join(f"{outcome} {count}" for outcome, count in sorted(of_store.items())))
+    say(f"{sum(damages for _, damages in ran.values())} damages, {wrong} wrong answers")
     if wrong:
         sys.exit(f"{wrong} wrong answers that nobody reports; --store and --seed {given.seed} repeat them")
     if open_rows := unexplained(counts, reads):

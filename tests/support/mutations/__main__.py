@@ -33,6 +33,7 @@ def main() -> None:
             for test in missed:
                 say(f"         {test} passes")
             survivors += bool(missed)
+    say(f"{len(chosen)} mutations, {survivors} survive")
     if survivors:
         sys.exit(f"{survivors} mutations survive a test that should find them")
     if not only:

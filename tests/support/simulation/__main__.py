@@ -28,8 +28,8 @@ def main() -> None:
             except AssertionError as error:
                 broken += 1
                 sys.stdout.write(f"{error}\n")
-    sys.stdout.write(f"{given.seeds} seeds from {given.first} on, {broken} of them break a promise\n")
     sys.stdout.writelines(f"{sometimes.counts[name]:8} {name}\n" for name in NAMES)
+    sys.stdout.write(f"{given.seeds} seeds from {given.first} on, {broken} of them break a promise\n")
     if broken or (given.seeds >= _ENOUGH and sometimes.missing):
         sys.exit(1)
 
