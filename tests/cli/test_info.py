@@ -153,6 +153,20 @@ def test_a_damaged_database_is_told_on_one_line(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.golden
+@pytest.mark.parametrize("topic", ["orders", "typo"])
+def test_a_topic_hid_the_damage_of_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str) -> None:
+    """`info -t` of a topic in a database that cannot be read shows the damage and exits 1, as without -t."""
+    store = golden.unpack("rocksdb", tmp_path)
+    (manifest,) = (store / "consumequeue").glob("MANIFEST*")
+    manifest.write_bytes(manifest.read_bytes()[:350])
+    assert run(["info", str(store), "-t", topic]) == 1
+    shown = capsys.readouterr()
+    assert "log         3 files" in shown.out
+    assert f"damage: {store}/consumequeue: cannot open" in shown.err
+    assert f"note: no queue that can be read is of topic {topic}" in shown.err
+
+
+@pytest.mark.golden
 def test_a_topic_alone_is_counted_alone() -> None:
     """With -t entries and bytes are those of the topics that are named."""
     store = golden.shared("basic")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli.main import cli
+from reput.cli.main import cli, run
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from support import golden, stores
@@ -142,6 +142,25 @@ def test_what_no_index_holds_is_never_not_found(path: Path) -> None:
     done = call(path, "-t", "t", "--key", "Aa", "--set", "messageIndexEnable=false")
     assert isinstance(done.exception, ConfigError)
     assert "messageIndexEnable=false" in str(done.exception)
+
+
+@pytest.mark.golden
+def test_an_answer_without_a_cut_index_file_ended_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A query that an IndexFile of a wrong length cannot answer shows what the others have, and exits 1.
+
+    A query by place asks no index, and exits 0.
+    """
+    store = golden.unpack("basic", tmp_path)
+    by_key = ["query", str(store), "-t", "payments", "--key", "k5", "-c", "1000"]
+    assert run(by_key) == 0
+    whole = capsys.readouterr().out.splitlines()
+    second = sorted((store / "index").iterdir())[1]
+    second.write_bytes(second.read_bytes()[:-20])
+    assert run(by_key) == 1
+    shown = capsys.readouterr()
+    assert set() < set(shown.out.splitlines()) <= set(whole)
+    assert f"damage: {second}: not as long as" in shown.err
+    assert run(["query", str(store), "--physical-offset", "0"]) == 0
 
 
 @pytest.mark.golden

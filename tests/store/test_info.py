@@ -20,6 +20,7 @@ from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import PRE_BLANK, Entry, encode_entry
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
+from reput.queue.batch_kind import BatchKind
 from reput.queue.file_kind import FileKind
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
@@ -378,6 +379,45 @@ def test_odd_queue_files_are_told_with_what_is_odd(sizes: tuple[int, ...], wante
     (queue,) = FileKind(tmp_path, 6000).queues()
     (said,) = queue.oddities().damage
     assert f"{sizes[-1]} bytes from byte {6000 * (len(sizes) - 1)} of the queue, where a queue file {wanted}" in said
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("length", [3001, 3000, 0])
+@pytest.mark.parametrize("queue", ["orders/0", "clicks/0"], ids=["of several files", "of one file"])
+def test_a_cut_queue_file_alone_was_not_named(queue: str, length: int, tmp_path: Path) -> None:
+    """The first file of a queue that is cut is the damage, not the intact files after it; other queues show a length.
+
+    An empty last file is no damage.
+    """
+    store = golden.unpack("basic", tmp_path)
+    path = store / paths.CONSUME_QUEUE / queue / paths.offset_name(0)
+    assert path.stat().st_size == golden.QUEUE_FILE_SIZE
+    is_alone = len(list(path.parent.iterdir())) == 1
+    os.truncate(path, length)
+    info = store_info(store)
+    assert [text.split(":")[0] for text in info.damage] == ([str(path)] if length or not is_alone else [])
+
+
+def test_a_cut_file_of_batches_alone_is_named(tmp_path: Path) -> None:
+    """The first file of a queue of batches that is cut is the damage, not the intact ones after it."""
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    for start, size in ((0, 460), (920, 920), (1840, 920)):
+        (folder / paths.offset_name(start)).write_bytes(bytes(size))
+    (queue,) = BatchKind(tmp_path).queues()
+    (said,) = queue.oddities().damage
+    assert f"{folder / paths.offset_name(0)}: 460 bytes from byte 0 of the queue, where a file has 920" in said
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_cut_index_file_was_not_named(number: int, tmp_path: Path) -> None:
+    """An IndexFile that its sizes do not fill is damage with a whole header, too; intact ones are not named."""
+    store = golden.unpack("basic", tmp_path)
+    cut = sorted((store / paths.INDEX).iterdir())[number]
+    os.truncate(cut, cut.stat().st_size // 2)
+    (said,) = store_info(store).damage
+    assert said.startswith(f"{cut}: {cut.stat().st_size} bytes, and {golden.INDEX_SLOTS} slots")
 
 
 def test_pre_blanks_are_passed_over(tmp_path: Path) -> None:

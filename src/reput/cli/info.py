@@ -69,6 +69,10 @@ def info(
     if without := [name for name in topics if name not in {topic.topic for topic in found.topics}]:
         on_disk = StoreOnDisk.find(store, config, Purpose.LOOK)
         for name in without:
+            if on_disk.unreadable:
+                # The topic may be among the queues that cannot be read: the damage says more than its absence.
+                output.say(f"note: no queue that can be read is of topic {output.printable(name)}")
+                continue
             if name not in on_disk.topics.topics:
                 raise ConfigError(unknown_topic(found.store, name, _known_topics(on_disk, found)))
             output.say(f"note: {no_messages_yet(name)}")

@@ -95,7 +95,7 @@ def query(
     Give one of --key, --unique-key, --tags, --id and --physical-offset. The topic and key of each message are compared:
     a message whose key only has the same hash does not come. Text and JSON are as with `dump log`. Nothing is changed,
     and another process may write. The exit code is 1 if a body cannot be decompressed, or does not match
-    its CRC.
+    its CRC, and if an IndexFile cannot be searched.
 
     \b
     reput query /data/store -t orders --key o-17
@@ -120,7 +120,7 @@ def query(
         raise click.UsageError(f"{given[0]} names one message: leave out --since, --until and --before")
     config = options.config_of(config_path, assignments, store)
     bodies = Bodies(body_form, config, verify_crc=verify_crc)
-    with stores.reading(store, config) as opened:
+    with stores.reading(store, config, by_key=not by_place) as opened:
         if message_id is not None:
             found = [_of_topic(opened, _by_id(opened, message_id), topic)]
         elif physical_offset is not None:
@@ -134,7 +134,8 @@ def query(
             )
         for message in found:
             stores.show_message(message, body_bytes, as_json, bodies)
-    return bodies.code(stores.damage_code(opened))
+        code = stores.damage_code(opened, by_key=not by_place)
+    return bodies.code(code)
 
 
 # --- by key ---------------------------------------------------------------------------------------

@@ -79,17 +79,24 @@ class BatchQueueFiles(QueueInFiles[BatchEntry]):
 
     def oddities(self, file_size: int | None = None) -> QueueOddities:  # noqa: ARG002 - as AnyQueue has it
         """Return the files with a wrong length or place; an empty last one is right."""
-        files = self.folder.files
+        files, expected = self.folder.files, self._likely_size()
         damage = [not_a_file(path) for path in self.folder.not_files]
         damage += [
-            f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
-            f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
+            f"{file.path}: {file.size} bytes from byte {file.start} of the queue, where a file has {expected}, in "
+            f"entries of {BATCH_ENTRY_SIZE} bytes: it was cut, or is another store's. "
             "Run `reput rebuild --only queue`"
             for file in files
             if (file.size or file is not files[-1])
-            and (file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size)
+            and (file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != expected)
         ]
         return QueueOddities([], damage)
+
+    def _likely_size(self) -> int:
+        """Return the length that most of its files have: of two lengths the one that is between names, too."""
+        files = self.folder.files
+        between = {after.start - before.start for before, after in pairwise(files)}
+        lengths = Counter(file.size for file in self.filled if file.size % BATCH_ENTRY_SIZE == 0)
+        return max(lengths, key=lambda size: (lengths[size], size in between), default=0)
 
     def entry_count(self) -> int:
         """Return the number of its entries; each has a batch of messages."""

@@ -86,7 +86,7 @@ class FileQueue(QueueInFiles[Entry]):
         """Return its files with a wrong length or place."""
         notes, empty, files = [], [], self.folder.files
         damage = [not_a_file(path) for path in self.folder.not_files]
-        expected = file_size or next((file.size for file in files), 0)
+        expected = file_size or self._likely_size()
         for number, file in enumerate(files):
             if file.size == 0 and number == len(files) - 1:
                 notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
@@ -100,6 +100,11 @@ class FileQueue(QueueInFiles[Entry]):
                     "Run `reput rebuild --only queue`"
                 )
         return QueueOddities(notes, damage, empty)
+
+    def _likely_size(self) -> int:
+        """Return the length that most of its files and their names show: of one file its own."""
+        likely = found_file_size([self.folder])
+        return likely.size if likely.is_of_files else next((file.size for file in self.folder.files), 0)
 
     def entry_count(self) -> int:
         """Return the number of its entries, blank ones included."""

@@ -234,6 +234,18 @@ def test_a_missing_index_file_is_found(tmp_path: Path) -> None:
     assert only(check(store), "index-item-missing").count > 1000
 
 
+@pytest.mark.golden
+def test_a_cut_checkpoint_was_not_found(tmp_path: Path) -> None:
+    """A checkpoint of 7 bytes is damage, and a rebuild writes a whole one."""
+    store = golden.unpack("basic", tmp_path)
+    with (store / "checkpoint").open("r+b") as file:
+        file.truncate(7)
+
+    assert only(check(store), "checkpoint-cut").severity == "damage"
+    reput.rebuild(store, spark=False, config=CONFIG)
+    assert check(store).sound
+
+
 def cut_queue(store: Path) -> None:
     """Take the last three entries of a queue away, as a crash before their flush does."""
     path, end = last_file(store), end_in_last_file(store)

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,8 +47,12 @@ def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
 
 
 @contextlib.contextmanager
-def reading(store: str, config: StoreConfig, *, with_progress: bool = False) -> Iterator[MessageStore]:
+def reading(
+    store: str, config: StoreConfig, *, with_progress: bool = False, by_key: bool = False
+) -> Iterator[MessageStore]:
     """Open the store read-only. Nothing is changed, and another process may write the store.
+
+    `with_progress` and `by_key`: the verb uses the committed offsets, or the index, so what is wrong there counts.
 
     Raises:
         ReputError: As for `MessageStore.open`.
@@ -62,7 +66,7 @@ def reading(store: str, config: StoreConfig, *, with_progress: bool = False) -> 
             # Loading adds its notes to those of the store. If that fails, it fails again where the offsets are used.
             with contextlib.suppress(DamagedStoreError):
                 _ = opened.progress
-        _say_notes(opened)
+        _say_notes(opened, [lacks] if by_key and (lacks := opened.view.index.lacks()) else [])
         yield opened
 
 
@@ -166,9 +170,12 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
     return True
 
 
-def damage_code(opened: MessageStore) -> int:
-    """Return the exit code of a verb that has read what can be read: 1 if it has come upon what cannot."""
-    return 1 if opened.damage else 0
+def damage_code(opened: MessageStore, *, by_key: bool = False) -> int:
+    """Return the exit code of a verb that has read what can be read: 1 if it has come upon what cannot.
+
+    `by_key`: it has asked the index.
+    """
+    return 1 if opened.damage or (by_key and opened.view.index.lacks()) else 0
 
 
 def verdict(opened: MessageStore, damage: Collection[str] = ()) -> dict[str, Any]:
@@ -180,11 +187,12 @@ def verdict(opened: MessageStore, damage: Collection[str] = ()) -> dict[str, Any
     return {"ok": False, "damage": found} if found else {"ok": True}
 
 
-def _say_notes(opened: MessageStore) -> None:
+def _say_notes(opened: MessageStore, damage: Sequence[str] = ()) -> None:
+    """Write what the open has found; notes that are among `damage` keep the verb from its work."""
     for text in opened.damage:
         output.say(f"damage: {text}")
     for note in opened.notes:
-        output.say(f"note: {note}")
+        output.say(f"{'damage' if note in damage else 'note'}: {note}")
     # If there is nothing to decode, the time went into compiling or loading kernels.
     if opened.opened_in_s > _SLOW_S and (undecoded := opened.behind_bytes):
         output.say(

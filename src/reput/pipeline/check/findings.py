@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reput.files import fs
+from reput.formats.checkpoint import CHECKPOINT
 from reput.formats.log.record import Verdict, decode_record
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
@@ -216,15 +217,20 @@ def stray_findings(check: Check) -> None:
 
 
 def check_checkpoint(check: Check) -> None:
-    """Report a missing checkpoint, and one that makes RocketMQ destroy an IndexFile."""
+    """Report a missing or cut checkpoint, and one that makes RocketMQ destroy an IndexFile."""
     end = max((file.header.end_timestamp for file in check.store.index_files if file.header), default=0)
-    if not fs.exists(check.layout.checkpoint):
-        check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
+    place = str(check.layout.checkpoint)
+    data = fs.read_bytes(check.layout.checkpoint, CHECKPOINT.size)
+    if data is None:
+        check.report.remark(NOTE, "checkpoint-missing", place, 1, "RocketMQ makes a new one")
+    elif 0 < len(data) < CHECKPOINT.size:
+        # A program makes it empty, and then gives it its length.
+        check.report.damage("checkpoint-cut", place, None, 1, f"{len(data)} bytes, at least {CHECKPOINT.size} expected")
     elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
         check.report.remark(
             NOTE,
             "checkpoint-out-of-date",
-            str(check.layout.checkpoint),
+            place,
             1,
             "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",
         )

@@ -5,6 +5,7 @@ Assumed values are kept for reports, since a wrong queue file size would make a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -177,12 +178,28 @@ def _ext_file_size(
     return size
 
 
+def known_index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk]) -> tuple[int, int] | None:
+    """Return the slots and items of a store's IndexFiles: as configured, or as the files show; None if neither."""
+    slots, items = config.max_hash_slot_num, config.max_index_num
+    if slots is not None and items is not None:
+        return slots, items
+    found = _shown_index_sizes(files)
+    return None if found is None else (found[0] if slots is None else slots, found[1] if items is None else items)
+
+
+def _shown_index_sizes(files: Sequence[IndexFileOnDisk]) -> tuple[int, int] | None:
+    # A file that was cut shows fewer items than it was made for, so those of the commonest length are asked first.
+    lengths = Counter(file.size for file in files)
+    likely = sorted(files, key=lambda file: -lengths[file.size])
+    return next((sizes for file in likely if (sizes := found_slots_and_items(file))), None)
+
+
 def _index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk], assumed: list[str]) -> tuple[int, int]:
     slots, items = config.max_hash_slot_num, config.max_index_num
     if slots is not None and items is not None:
         return slots, items
     source = "RocketMQ's default"
-    found = next((sizes for file in files if (sizes := found_slots_and_items(file))), None)
+    found = _shown_index_sizes(files)
     if found is not None:
         source = "as the present IndexFiles have"
     present_slots, present_items = found or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)

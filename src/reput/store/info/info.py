@@ -16,7 +16,7 @@ from reput.errors import DamagedStoreError
 from reput.files import fs, locks
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from reput.formats.index.index_file import HEADER_SIZE
+from reput.formats.index.index_file import HEADER_SIZE, file_size
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import Entry
 from reput.formats.queue.queue_types import BATCH
@@ -34,6 +34,7 @@ from reput.store.disk.kinds import kinds_beside
 from reput.store.disk.layout import StoreLayout, unsupported_kinds
 from reput.store.disk.placement import placement_settings
 from reput.store.disk.purpose import Purpose
+from reput.store.disk.settings import known_index_sizes
 from reput.store.disk.store import StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
@@ -173,9 +174,11 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
     placement = store.placement.of_kinds(info.queue_kinds)
     info.placement = placement_settings(placement)
     newest: list[tuple[int, Entry]] = []
+    # A file that was cut shows by those of other queues, if its queue has no other.
+    size_of_files = next((size for kind in kinds if (size := kind.found_file_size())), None)
     try:
         for queue in _queues_of(kind_to_read(kinds, placement), only) if kinds else ():
-            _read_queue(queue, info, newest, log_min_offset)
+            _read_queue(queue, info, newest, log_min_offset, size_of_files)
         info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
         if only is None:
             _compare_kinds(kinds, placement, log_min_offset, info)
@@ -189,7 +192,13 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
         _read_queues_beside(kind, log_min_offset, info, ends)
 
 
-def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Entry]], log_min_offset: int) -> None:
+def _read_queue(
+    queue: QueueOnDisk,
+    info: StoreInfo,
+    newest: list[tuple[int, Entry]],
+    log_min_offset: int,
+    size_of_files: int | None,
+) -> None:
     """Describe one queue; `newest` is a heap of the entries with the highest log offsets."""
     key, files = queue.key, queue.files
     bounds, last_offset = queue.bounds_and_last(log_min_offset)
@@ -212,7 +221,7 @@ def _read_queue(queue: QueueOnDisk, info: StoreInfo, newest: list[tuple[int, Ent
         last = queue.span(log_min_offset).last
         if last is not None:
             (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
-    odd = queue.oddities()
+    odd = queue.oddities(size_of_files)
     info.notes += odd.notes
     info.damage += [*odd.damage, *odd.empty]
 
@@ -274,12 +283,18 @@ def _compare_kinds(kinds: Sequence[QueueKind], placement: QueuePlacement, log_mi
 
 
 def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
+    sizes = known_index_sizes(store.config, store.index_files)
     for file in store.index_files:
         if file.header is None:
             info.damage.append(
                 f"{file.path}: {file.size} bytes, a header alone has {HEADER_SIZE}. Run `reput rebuild --only index`"
             )
             continue
+        if sizes is not None and file.size != file_size(*sizes):
+            info.damage.append(
+                f"{file.path}: {file.size} bytes, and {sizes[0]} slots with {sizes[1]} items take {file_size(*sizes)}: "
+                "it was cut, or is another store's. Run `reput rebuild --only index`"
+            )
         header = file.header
         items = max(0, header.index_count - 1)
         info.index_files.append(
