@@ -57,6 +57,11 @@ def unavailable() -> str | None:
     return None
 
 
+def environment() -> dict[str, str]:
+    """The variables of a process that runs the program."""
+    return {**os.environ, "PYTHONPATH": str(FOLDER)}
+
+
 @contextlib.contextmanager
 def running(address: str, *words: str, trusts: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """The program at the gRPC port at `host:port`, in a process of its own; it is killed in the end.
@@ -68,10 +73,10 @@ def running(address: str, *words: str, trusts: Path | None = None) -> Iterator[s
     """
     pipe = subprocess.PIPE
     command = (sys.executable, "-P", str(PROGRAM), address, *words)
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
+    variables = environment()
     if trusts is not None:
-        environment["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(trusts)
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        variables["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(trusts)
+    with subprocess.Popen(command, env=variables, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
             yield process
         finally:

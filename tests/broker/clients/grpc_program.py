@@ -1,12 +1,14 @@
-"""Sends and receives with RocketMQ's Python client: `python grpc_program.py HOST:PORT [lasting | tls]`, a gRPC port.
+"""Sends and receives with RocketMQ's Python client: `python grpc_program.py HOST:PORT [lasting | tls | taking]`.
 
 The last line is what it saw, as JSON. It runs in a process of its own: the client
 and reput have messages of the same names. With `lasting` its clients are there before and after a restart of the
 broker: it writes a line when they have a message each, and goes on when it reads one. With `tls` they speak TLS.
+With `taking` it takes messages until it is killed (`takers.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import sys
@@ -101,7 +103,11 @@ def consumer_of(topic: str, wanted: str = "*") -> SimpleConsumer:
 
 
 def at_last(call: Callable[[], T]) -> T:
-    """Make a call; its first tries may find the connection that the broker's end has cut."""
+    """Make a call; its first tries may find the connection that the broker's end has cut.
+
+    RocketMQ's proxy forgets the settings of a consumer that is not in its group yet: this client's first heartbeat
+    comes after 10 s, and until then the proxy may answer its calls with an error.
+    """
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:
@@ -112,6 +118,21 @@ def at_last(call: Callable[[], T]) -> T:
             time.sleep(0.2)
 
 
+def receive(consumer: SimpleConsumer, count: int, lease_s: int = LEASE_S) -> list[Message]:
+    """Receive messages, or none."""
+    found: list[Message] = at_last(partial(consumer.receive, count, lease_s))
+    return found
+
+
+def receive_one(consumer: SimpleConsumer, lease_s: int = LEASE_S) -> Message:
+    """Wait for a message."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (found := receive(consumer, 1, lease_s)):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return found[0]
+
+
 def take(consumer: SimpleConsumer, count: int) -> list[Message]:
     """Receive messages until there are this many, and acknowledge them."""
     found: list[Message] = []
@@ -119,7 +140,7 @@ def take(consumer: SimpleConsumer, count: int) -> list[Message]:
     while len(found) < count:
         if time.monotonic() > deadline:
             raise TimeoutError([one.body for one in found])
-        received = consumer.receive(16, LEASE_S)
+        received = receive(consumer, 16)
         for one in received:
             consumer.ack(one)
         found += received
@@ -139,7 +160,7 @@ def normal(producer: Producer) -> dict[str, Any]:
         producer.send(sent)
     consumer = consumer_of("normal", "even")
     got = sorted(take(consumer, 4), key=lambda one: one.body)
-    last = consumer.receive(16, LEASE_S)
+    last = receive(consumer, 16)
     consumer.shutdown()
     return {
         "got": [[one.body.decode(), one.tag, sorted(one.keys), one.properties, one.delivery_attempt] for one in got],
@@ -152,7 +173,7 @@ def leases(producer: Producer) -> dict[str, Any]:
     producer.send(message("leases", "left"))
     consumer = consumer_of("leases")
     begin = time.monotonic()
-    (first,) = consumer.receive(1, LEASE_S)
+    first = receive_one(consumer)
     (second,) = take(consumer, 1)
     waited_s = time.monotonic() - begin
     try:
@@ -161,10 +182,10 @@ def leases(producer: Producer) -> dict[str, Any]:
     except BadRequestException as error:
         refused = type(error).__name__
     producer.send(message("leases", "changed"))
-    (third,) = consumer.receive(1, 600)
+    third = receive_one(consumer, 600)
     consumer.change_invisible_duration(third, 1)
     (fourth,) = take(consumer, 1)
-    last = consumer.receive(16, LEASE_S)
+    last = receive(consumer, 16)
     consumer.shutdown()
     got = [first, second, third, fourth]
     return {
@@ -183,7 +204,7 @@ def fifo(producer: Producer) -> dict[str, Any]:
     consumer = consumer_of("fifo")
     got: list[Message] = []
     while len(got) < len(sent):
-        (one,) = consumer.receive(1, LEASE_S)
+        one = receive_one(consumer)
         consumer.ack(one)
         got.append(one)
     consumer.shutdown()
@@ -212,7 +233,7 @@ def transactions() -> dict[str, Any]:
             getattr(transaction, end)()
     consumer = consumer_of("ends")
     got = take(consumer, 2)
-    last = consumer.receive(16, LEASE_S)
+    last = receive(consumer, 16)
     consumer.shutdown()
     producer.shutdown()
     return {"got": sorted(bodies(got)), "then": bodies(last)}
@@ -252,6 +273,27 @@ def lasting() -> dict[str, Any]:
     return {"simple": got, "push": pushes}
 
 
+def taking() -> None:
+    """Take the messages of a topic until the process is killed; a line for each that comes, and each that is acked."""
+
+    def say(what: str, one: Message) -> None:
+        line = [time.time_ns() // 1_000_000, what, one.body.decode(), one.delivery_attempt]
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+    consumer = consumer_of("taken")
+    while True:
+        for one in receive(consumer, 8):
+            say("got", one)
+            # The lease of some ends.
+            if one.delivery_attempt == 1 and one.body.endswith(b"7"):
+                continue
+            # A broker that is killed meanwhile does not answer; then the message comes again.
+            with contextlib.suppress(Exception):
+                consumer.ack(one)
+                say("acked", one)
+
+
 def tls() -> dict[str, Any]:
     """A message goes and comes by TLS."""
     producer = Producer(CONFIGURATION, ("normal",), tls_enable=True)
@@ -268,6 +310,8 @@ def tls() -> dict[str, Any]:
 
 def main() -> None:
     """Run all, and print what was seen."""
+    if sys.argv[2:] == ["taking"]:
+        taking()
     if sys.argv[2:]:
         sys.stdout.write(json.dumps({"lasting": lasting, "tls": tls}[sys.argv[2]]()) + "\n")
         return

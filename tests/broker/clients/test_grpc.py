@@ -8,6 +8,7 @@ import pytest
 
 import reput
 from broker.clients import brokers, grpc_client
+from peer import peer
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -15,7 +16,31 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-TOPICS = {"normal": 4, "leases": 4, "fifo": (4, "FIFO"), "delay": (2, "DELAY"), "ends": (2, "TRANSACTION"), "push": 4}
+TOPICS = {
+    "normal": (4, "NORMAL"),
+    "leases": (4, "NORMAL"),
+    "push": (4, "NORMAL"),
+    "fifo": (4, "FIFO"),
+    "delay": (2, "DELAY"),
+    "ends": (2, "TRANSACTION"),
+}
+SEEN = {
+    "normal": {
+        "got": [[f"n{number}", "even", [f"k{number}"], {"number": str(number)}, 1] for number in range(0, 8, 2)],
+        "then": [],
+    },
+    "leases": {
+        "got": [["left", 1], ["left", 2], ["changed", 1], ["changed", 2]],
+        "came_early": False,
+        "refused": "BadRequestException",
+        "then": [],
+    },
+    "fifo": {"got": [f"f{number}" for number in range(6)], "groups": ["one"]},
+    "delay": {"got": ["later"], "came_early": False},
+    "transactions": {"got": ["ask", "commit"], "then": []},
+    "push": {"got": [[f"p{number}", attempt] for number in range(3) for attempt in (1, 2)], "done": True},
+}
+"""The outcome of the program, scenario by scenario."""
 
 
 def test_the_python_client_gets_what_it_has_sent(tmp_path: Path) -> None:
@@ -27,20 +52,24 @@ def test_the_python_client_gets_what_it_has_sent(tmp_path: Path) -> None:
     with reput.serve(tmp_path / "store", topics=TOPICS, config=config, grpc_port=0) as broker:
         assert broker.grpc_address is not None
         with grpc_client.running(broker.grpc_address) as program:
-            seen = grpc_client.seen_by(program)
-    evens = [[f"n{number}", "even", [f"k{number}"], {"number": str(number)}, 1] for number in range(0, 8, 2)]
-    assert seen["normal"] == {"got": evens, "then": []}
-    assert seen["leases"] == {
-        "got": [["left", 1], ["left", 2], ["changed", 1], ["changed", 2]],
-        "came_early": False,
-        "refused": "BadRequestException",
-        "then": [],
-    }
-    assert seen["fifo"] == {"got": [f"f{number}" for number in range(6)], "groups": ["one"]}
-    assert seen["delay"] == {"got": ["later"], "came_early": False}
-    assert seen["transactions"] == {"got": ["ask", "commit"], "then": []}
-    assert seen["push"] == {"got": [[f"p{number}", attempt] for number in range(3) for attempt in (1, 2)], "done": True}
+            assert grpc_client.seen_by(program) == SEEN
     assert_sound(tmp_path / "store")
+
+
+def test_the_python_client_sees_the_same_of_rocketmq(tmp_path: Path) -> None:
+    """The same program with RocketMQ's proxy before its broker has the same outcome, scenario by scenario."""
+    for reason in (peer.available("broker"), peer.available("proxy"), grpc_client.unavailable()):
+        if reason is not None:
+            pytest.skip(reason)
+    with (
+        brokers.rocketmq(tmp_path / "store", tmp_path / "home") as broker,
+        brokers.proxied(broker, tmp_path / "proxy") as (serving, _),
+    ):
+        queues, types = ({topic: given[at] for topic, given in TOPICS.items()} for at in (0, 1))
+        brokers.make_topics(serving, queues, types)
+        assert serving.grpc is not None
+        with grpc_client.running(serving.grpc) as program:
+            assert grpc_client.seen_by(program) == SEEN
 
 
 def test_the_python_client_speaks_tls(tmp_path: Path) -> None:
