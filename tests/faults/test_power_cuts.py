@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -348,3 +349,19 @@ def test_a_log_that_was_lost_whole_before_its_first_flush(tmp_path: Path) -> Non
             put(store, 2, keys="k")
             assert len(store.query_message("t", "k", 100)) == 2
         assert_sound(cut, scenarios.ASYNC)
+
+
+def test_items_of_records_that_a_power_cut_took(tmp_path: Path) -> None:
+    """Items above the log's end are taken back, also if no later record has a key that would replace them."""
+    config = scenarios.ASYNC
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        put(store, 2, keys="k")
+    cut = stores.copy(tmp_path / "s", tmp_path / "cut")
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 2, keys="k")
+    shutil.rmtree(cut / paths.INDEX)
+    stores.copy(tmp_path / "s" / paths.INDEX, cut / paths.INDEX)
+    with reput.MessageStore.open(cut, config) as store:
+        put(store, 1)
+        assert len(store.query_message("t", "k", 100)) == 2
+    assert_sound(cut, config)

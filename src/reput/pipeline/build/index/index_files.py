@@ -17,6 +17,7 @@ from reput.formats import paths
 from reput.formats.index.index_file import capacity, file_size
 from reput.halving import first_where
 from reput.index.files import IndexFileOnDisk, list_index_files, read_items
+from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, largest_first, plan_of
 from reput.pipeline.build.index.write import append_items, build_index_file
@@ -35,9 +36,9 @@ class FileIndexJobs:
         """See `IndexJobs`."""
         return FileIndexBuilder(build, results)
 
-    def grower(self, task: CatchUpTask, job: Job, log_file_size: int) -> FileIndexGrower:  # noqa: ARG002 - an IndexJobs
+    def grower(self, task: CatchUpTask, job: Job, log_file_size: int) -> FileIndexGrower:
         """See `IndexJobs`."""
-        return FileIndexGrower(task)
+        return FileIndexGrower(task, job, log_file_size)
 
     def append(
         self, job: Job, decoded: DecodedSplit, result: SplitResult, end: IndexEnd, named_at: datetime
@@ -80,10 +81,11 @@ class FileIndexGrower:
 
     has_files: ClassVar[bool] = True
 
-    def __init__(self, task: CatchUpTask) -> None:
+    def __init__(self, task: CatchUpTask, job: Job, log_file_size: int) -> None:
         files = list_index_files(task.layout.index)
-        self.end = _index_end(task, files, capacity(task.settings.index_items))
+        self.end = _index_end(task, files, capacity(task.settings.index_items), log_file_size)
         _remove_later_files(task, files, self.end)
+        _remove_later_items(task, job, files, self.end)
 
     def work(self, build: Build, results: Sequence[SplitResult]) -> list[IndexFilePlan]:
         """See `IndexGrower`."""
@@ -98,7 +100,7 @@ class FileIndexGrower:
         """See `IndexGrower`."""
 
 
-def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -> IndexEnd:
+def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int, log_file_size: int) -> IndexEnd:
     """Return the end of the IndexFiles that hold items of records below the frontier.
 
     As in RocketMQ a file without an item is the last one if there is no item yet, or if the file before it is full. Its
@@ -121,10 +123,13 @@ def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int) -
         count = _items_below(task, file.path, min(file.header.index_count - 1, most))
         if count:
             last = read_items(file.path, task.settings.index_slots, count, 1)[0]
-            time = file.header.begin_timestamp + int(last["time_diff_s"]) * 1000
-            if count == file.header.index_count - 1:
-                time = file.header.end_timestamp
-            place = int(last["physical_offset"]), time
+            offset, time = int(last["physical_offset"]), file.header.end_timestamp
+            if (file.header.index_count, file.header.end_physical_offset) != (count + 1, offset):
+                # The header is that of later items, or a power cut has torn it.
+                with LogMaps(task.layout.commit_log, log_file_size) as log:
+                    seconds = int(last["time_diff_s"])
+                    time = max(log.store_time(offset), file.header.begin_timestamp + seconds * 1000)
+            place = offset, time
             if empty and count == most and not is_blank:
                 return IndexEnd(empty, 1, place)
             return IndexEnd(file.path.name, count + 1, place)
@@ -152,3 +157,18 @@ def _remove_later_files(task: CatchUpTask, files: Sequence[IndexFileOnDisk], end
             f"removed IndexFiles that a crash left ahead of the indexes' end at log offset {task.frontiers.both}; what "
             f"they held is indexed again: {', '.join(path.name for path in removed)}"
         )
+
+
+def _remove_later_items(task: CatchUpTask, job: Job, files: Sequence[IndexFileOnDisk], end: IndexEnd) -> None:
+    """Take back items above the frontier in the last IndexFile that stays, if its header knows of any.
+
+    The records of a log that a power cut has shortened may have no keys: then no later item replaces these.
+    """
+    (header,) = [file.header for file in files if file.path.name == end.name and end.next_item > 1] or [None]
+    if header is None or (header.index_count, header.end_physical_offset) == (end.next_item, end.last[0]):
+        return
+    build_index_file(job, IndexFilePlan(end.name, (), None, end.next_item, end.last))
+    task.owned.notes.append(
+        f"removed items that a crash left ahead of the indexes' end at log offset {task.frontiers.both} from IndexFile "
+        f"{end.name}; what they held is indexed again"
+    )
