@@ -1,19 +1,25 @@
 """Pulls that are held (long polling).
 
-A pull that finds nothing new is held until its queue has a message at its offset, its time is over, its group is sent
-to another offset, its client disconnects, or the broker stops. Then it runs once more, and is answered.
+A pull that finds nothing new is held until its queue has a message that passes its filter, its time is over, its group
+is sent to another offset, its client disconnects, or the broker stops. Then it runs once more, and is answered.
 
-Source: `PullRequestHoldService`.
+The pulls of a queue share one wait in the store. Filters are asked about the entries of the queue, as
+`MessageStore.estimate` does: tags by their hashes, SQL92 by the properties. No message is decoded for a pull that stays
+held.
+
+Source: `PullRequestHoldService.notifyMessageArriving`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.waiting import WaitingRequest, WaitingRequests
+from reput.errors import ReputError
 
 if TYPE_CHECKING:
     from reput.broker.state.known_headers import PullHeader
@@ -36,10 +42,18 @@ class PullRequest(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Hold(WaitingRequest):
-    """A pull that is held; `again` answers it."""
+    """A pull that is held; `again` answers it. `seen`: no message below this queue offset passes its filter."""
 
     pull: PullRequest
     again: Callable[[], Answer]
+    seen: int
+
+
+@dataclass(slots=True, eq=False)
+class _HeldQueue:
+    """The pulls that are held for a queue, and the wait in the store that they share."""
+
+    holds: dict[Hold, None] = field(default_factory=dict)
     waiter: Waiter | None = None
 
 
@@ -49,22 +63,60 @@ class Holds:
     def __init__(self, state: BrokerState, loop: asyncio.AbstractEventLoop) -> None:
         self._state = state
         self._held = WaitingRequests[Hold](loop, self._answer)
+        self._queues: dict[tuple[str, int], _HeldQueue] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
+    def __iter__(self) -> Iterator[Hold]:
+        return iter(self._held)
+
     def hold(self, pull: PullRequest, again: Callable[[], Answer]) -> bool:
         """Hold a pull, until `again` answers it; return False if there are too many."""
         request, header = pull.request, pull.header
-        hold = Hold(request.connection, request.size, pull, again)
+        hold = Hold(request.connection, request.size, pull, again, pull.offset)
         if not self._held.add(hold, MAX_HELD, header.suspend_ms):
             return False
         request.is_held = True
-        # The store looks again after it has noted the waiter, so no arrival is lost in between.
-        hold.waiter = self._state.store.on_arrival(
-            header.topic, header.queue_id, pull.offset, lambda: self._state.soon(self._answer, hold)
-        )
+        name = header.topic, header.queue_id
+        queue = self._queues.setdefault(name, _HeldQueue())
+        queue.holds[hold] = None
+        if queue.waiter is None:
+            self._watch(name, queue, pull.offset)
+        elif self._state.store.max_offset(*name) > pull.offset:
+            # A message has come since the pull has looked, and perhaps before the others have begun to wait.
+            self._state.soon(self._look, name)
         return True
+
+    def _watch(self, name: tuple[str, int], queue: _HeldQueue, offset: int) -> None:
+        # The store looks again after it has noted the waiter, so no arrival is lost in between.
+        queue.waiter = self._state.store.on_arrival(*name, offset, partial(self._state.soon, self._look, name))
+
+    def _look(self, name: tuple[str, int]) -> None:
+        """Answer the pulls of a queue that a message has come for; let the others wait for the next one."""
+        queue = self._queues.get(name)
+        if queue is None:
+            return
+        self._stop_waiting(queue)
+        end = self._state.store.max_offset(*name)
+        for hold in list(queue.holds):
+            if self._has_match(hold, end):
+                self._answer(hold)
+            else:
+                hold.seen = max(hold.seen, end)
+        if self._queues.get(name) is queue:
+            self._watch(name, queue, end)
+
+    def _has_match(self, hold: Hold, end: int) -> bool:
+        """Return True if a message below a queue offset passes a pull's filter, or nobody can know."""
+        header = hold.pull.header
+        if end <= hold.seen or header.wanted is None:
+            return end > hold.seen
+        try:
+            return self._state.store.estimate(header.topic, header.queue_id, hold.seen, end, header.wanted) > 0
+        except ReputError:
+            # The pull meets the same error, and its client sees it.
+            return True
 
     def _answer(self, hold: Hold) -> None:
         if self._forget(hold):
@@ -73,9 +125,18 @@ class Holds:
     def _forget(self, hold: Hold) -> bool:
         if not self._held.remove(hold):
             return False
-        if hold.waiter is not None:
-            self._state.store.stop_waiting(hold.waiter)
+        name = hold.pull.header.topic, hold.pull.header.queue_id
+        queue = self._queues[name]
+        del queue.holds[hold]
+        if not queue.holds:
+            del self._queues[name]
+            self._stop_waiting(queue)
         return True
+
+    def _stop_waiting(self, queue: _HeldQueue) -> None:
+        if queue.waiter is not None:
+            self._state.store.stop_waiting(queue.waiter)
+            queue.waiter = None
 
     def forget_connection(self, connection: object) -> None:
         """Drop the pulls of a connection that is gone."""
