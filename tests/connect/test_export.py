@@ -256,7 +256,7 @@ def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (["--folder", "/"], "folder=/: give a folder below it"),
         (["--folder", "FILE"], ": a file. Give a folder"),
         (["--folder", "out", "--columns", "body,storetime"], "option columns: 'storetime' is no column. Near it: stor"),
-        (["--folder", "out", "--columns", "xyz"], "'xyz' is no column. docs/tasks/spark.md lists them"),
+        (["--folder", "out", "--columns", "xyz"], "'xyz' is no column. There are: topic, "),
     ],
 )
 def test_what_is_refused_is_refused_before_spark_starts(

@@ -340,12 +340,15 @@ def test_a_live_broker_is_seen_and_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    """No folder, a folder without commitlog, a commitlog folder itself and a file: each with what to give instead."""
+    """A path without a log is refused with the path to give instead; a link to nothing is called one."""
     (tmp_path / paths.COMMIT_LOG).mkdir()
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "nothing", tmp_path / paths.COMMIT_LOG, tmp_path / "file"):
         with pytest.raises(NotAStoreError, match=r"storePathRootDir|give the one above"):
             store_info(path)
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(NotAStoreError, match=r"link: a link to .*gone, which does not exist\. Give"):
+        store_info(tmp_path / "link")
     with pytest.raises(NotAStoreError, match="none of these folders is there"):
         store_info(tmp_path, reput.StoreConfig(store_path_commit_log="/a,/b"))
 

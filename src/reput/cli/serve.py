@@ -82,7 +82,7 @@ _PORT = 9876
     multiple=True,
     metavar="NAME[:QUEUES[:TYPE]]",
     help=f"Make a topic, with {DEFAULT_TOPIC_QUEUES} queues by default. Clients of gRPC send only messages of its "
-    "TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION or MIXED. May be given again.",
+    "TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION, PRIORITY, LITE or MIXED. May be given again.",
 )
 @options.config_options
 @options.force_setting_option

@@ -216,11 +216,9 @@ def _columns(options: Mapping[str, str], shape: FrameSchema, body: BodyForm) -> 
         column = by_name.get(name.strip().lower())
         if column is None:
             without = " (includeBody=false)" if name.strip().lower() in BODIES and not include_body else ""
-            hint = near_it(name.strip(), [column.name for column in columns])
-            raise ConfigError(
-                f"option columns: {name.strip()!r}{without} is no column. {hint}{'. ' * bool(hint)}"
-                "docs/tasks/spark.md lists them"
-            )
+            names = [column.name for column in columns]
+            hint = near_it(name.strip(), names) or f"There are: {', '.join(names)}"
+            raise ConfigError(f"option columns: {name.strip()!r}{without} is no column. {hint}")
         chosen.append(column)
     if len(set(chosen)) < len(chosen):
         raise ConfigError(f"option columns={options['columns']}: a column is named twice")

@@ -176,7 +176,8 @@ def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple
             _odd(
                 f"{before.path}: ends at {before.end} and the next file starts at {after.start}: "
                 f"{after.start - before.end} bytes of log are missing{why}",
-                "Restore the missing file, or build the indexes after the hole, too: `reput rebuild --salvage`",
+                "Restore the missing file. Without it `reput rebuild --salvage` builds the indexes of all other "
+                "records and `reput dump log` shows them, but `get` and other readers refuse the store",
                 tolerant,
                 notes,
             )

@@ -51,7 +51,7 @@ def refuse_contradictions(store: StoreFacts) -> None:
         texts = "; ".join(one.text for one in found)
         raise ConfigError(
             f"{texts}. Nothing was changed. Correct the setting or leave it out; to continue with it all the same, use "
-            "--force-setting (force_setting=True)"
+            "--force-setting"
         )
 
 

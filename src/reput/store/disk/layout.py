@@ -146,7 +146,8 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
             f"{root}: no such folder. {_near(root)}Give a store's root (storePathRootDir, often ~/store)"
         )
     if not fs.is_dir(root):
-        raise NotAStoreError(f"{root}: not a folder. Give a store's root (storePathRootDir, often ~/store)")
+        what = "not a folder" if root.exists() else f"a link to {root.readlink()}, which does not exist"
+        raise NotAStoreError(f"{root}: {what}. Give a store's root (storePathRootDir, often ~/store)")
     if folders:
         if not any(fs.is_dir(folder) for folder in folders):
             raise NotAStoreError(
