@@ -191,6 +191,17 @@ def test_a_damaged_body_is_shown_and_named(
     assert "CRC" not in unverified.err
 
 
+def test_a_dump_that_begins_with_damage_names_the_damage_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`dump log` from a damaged record exits 1, and does not say that there is no record after it."""
+    store, offset = with_a_damaged_body(tmp_path)
+    assert run(["dump", "log", str(store), "--physical-offset", str(offset)]) == 1
+    said = capfd.readouterr().err
+    assert "damage: " in said
+    assert "no record at log offset" not in said
+
+
 def test_a_damaged_body_in_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """JSON has the body as it is, and body_error says that it is damaged."""
     store, _ = with_a_damaged_body(tmp_path)

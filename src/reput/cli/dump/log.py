@@ -111,7 +111,7 @@ def log(
     if topic is not None and (physical_offset, since) == (None, None) and not code and choice.topic not in choice.met:
         names = sorted(shown_text(name) for name in choice.met)
         raise ConfigError(f"{on_disk.layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
-    if not shown:
+    if not shown and not code:
         _say_none(files, begin, walk.offset, choice)
     return code
 
