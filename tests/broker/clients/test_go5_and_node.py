@@ -1,0 +1,78 @@
+"""RocketMQ's Go client of version 5 and its Node client get from our broker what they have sent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.clients.grpc_client import ROOT
+from peer import peer
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = pytest.mark.clients
+
+HERE = Path(__file__).parent
+GO_PROGRAM = peer.TARGET_DIR / "go5-client"
+NODE_VERSION = "1.0.8"
+NODE_FOLDER = ROOT / ".cache" / f"node-client-{NODE_VERSION}"
+BUILD_TIMEOUT_S = 600
+RUN_TIMEOUT_S = 180
+
+
+def made(words: Sequence[str], folder: Path) -> str | None:
+    """Run a command that makes a client; return why it failed, None if it did not."""
+    if shutil.which(words[0]) is None:
+        return f"no {words[0]} on the PATH"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, timeout=BUILD_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"{words[0]} took more than {BUILD_TIMEOUT_S} s"
+    return None if done.returncode == 0 else f"{words[0]} failed: {done.stderr.decode(errors='replace')}"
+
+
+def go() -> list[str]:
+    """The command of the Go client, which is built before; skips if it cannot be."""
+    GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+    reason = made(["go", "build", "-o", str(GO_PROGRAM), "."], HERE / "go5")
+    if reason is not None:
+        pytest.skip(f"the Go client of version 5 cannot be built: {reason}")
+    return [str(GO_PROGRAM)]
+
+
+def node() -> list[str]:
+    """The command of the Node client, which is installed in a folder of its own before; skips if it cannot be."""
+    wanted = f"rocketmq-client-nodejs@{NODE_VERSION}"
+    options = ["--prefix", str(NODE_FOLDER), "--ignore-scripts", "--no-audit", "--no-fund"]
+    is_there = (NODE_FOLDER / "node_modules" / "rocketmq-client-nodejs").exists()
+    reason = None if is_there else made(["npm", "install", *options, wanted], NODE_FOLDER)
+    if reason is not None:
+        pytest.skip(f"the Node client cannot be installed: {reason}")
+    return ["node", str(HERE / "node" / "program.js"), str(NODE_FOLDER)]
+
+
+@pytest.mark.parametrize("language", [go, node])
+def test_a_client_gets_what_it_has_sent(language: object, tmp_path: Path) -> None:
+    """By a simple consumer with a filter, and by a push consumer, which gets what it failed with once more."""
+    assert callable(language)
+    words = language()
+    with reput.serve(tmp_path / "store", topics=["normal", "push"], grpc_port=0) as broker:
+        done = subprocess.run(
+            [*words, str(broker.grpc_address)], capture_output=True, timeout=RUN_TIMEOUT_S, check=False
+        )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "got": [[f"normal{number}", "even", [f"k{number}"], f"{number}", 1] for number in range(0, 8, 2)],
+        "then": [],
+        "pushed": [f"push{number} {attempt}" for number in range(3) for attempt in (1, 2)],
+    }
+    assert_sound(tmp_path / "store")
