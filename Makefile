@@ -181,6 +181,10 @@ bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itsel
 bench-limits: setup  ## what the machine can do at most: memory, page cache, disk, calls, starts (QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/limits.py
 
+.PHONY: bench-scale
+bench-scale: setup  ## how cost grows with messages, bytes, queues and splits, and a model of it (SIZES="1 4"; QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/scale.py
+
 .PHONY: bench-scan
 bench-scan: setup  ## reput.scan beside the decode kernel alone, in one run (QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/scan.py

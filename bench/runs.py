@@ -89,12 +89,28 @@ def check_is_sound(store: Path) -> bool:
 
 def tree_pss_bytes(pid: int) -> int:
     """PSS of a process and all its descendants: memory that several share counts once, divided among them."""
+    return sum(pss_by_role(pid).values())
+
+
+def pss_by_role(pid: int) -> dict[str, int]:
+    """PSS of a process ("driver"), of the Java below it ("java") and of all others below it ("workers")."""
+    found = {"driver": 0, "java": 0, "workers": 0}
     try:
         root = psutil.Process(pid)
-        processes = [root, *root.children(recursive=True)]
+        below = root.children(recursive=True)
     except psutil.NoSuchProcess:
-        return 0
-    return sum(_pss_bytes(process.pid) for process in processes)
+        return found
+    found["driver"] = _pss_bytes(pid)
+    for process in below:
+        found["java" if _is_java(process) else "workers"] += _pss_bytes(process.pid)
+    return found
+
+
+def _is_java(process: psutil.Process) -> bool:
+    try:
+        return bool(process.name() == "java")
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _pss_bytes(pid: int) -> int:

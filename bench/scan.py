@@ -51,7 +51,9 @@ def main() -> int:
     messages = round(asked.amount("MESSAGES", 1000, 20) * 1000)
     with asked.work_folder("scan") as work:
         say(f"a store of {messages:,} messages")
-        written = runs.report_of(runs.start_side("scan_side.py", "write", work / "store", "--messages", messages))
+        written = runs.report_of(
+            runs.start_side("scan_side.py", "write", work / "store", "--messages", messages, "--index")
+        )
         say(f"{rounds} rounds")
         found = runs.report_of(runs.start_side("scan_side.py", "scan", work / "store", "--rounds", rounds))
     for name, seen in found["messages"].items():

@@ -1,6 +1,7 @@
 """The side of the scan benchmark that works, one thing a process: `scan_side.py COMMAND STORE ...`.
 
-write STORE --messages N     a store of N messages, as an application makes them; one JSON line with the log's bytes
+write STORE --messages N [--queues Q] [--body B] [--index]
+                             a store of N messages, as an application makes them; one JSON line with the log's bytes
 scan STORE --rounds N        seconds (wall, CPU) of the kernel and of scans, in turns; one JSON line
 """
 
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 50_000
-BODY_BYTES = 300
-TOPICS, QUEUES = 8, 8
+QUEUES_PER_TOPIC = 8
 PIECE_BYTES = 16 << 20
 PASSES = 4
 """The number of times that the kernel goes over the log a round."""
@@ -39,24 +39,27 @@ _NOISE = random.Random(1).randbytes(1 << 20)
 
 
 def write(args: argparse.Namespace) -> dict[str, Any]:
-    """Put messages as columns, and index them."""
+    """Put messages as columns, and index them if asked."""
     with reput.MessageStore.open(args.store, create=True) as store:
         for begin in range(0, args.messages, AT_ONCE):
-            store.put_messages(messages(range(begin, min(args.messages, begin + AT_ONCE)))).raise_for_status()
+            numbers = range(begin, min(args.messages, begin + AT_ONCE))
+            store.put_messages(messages(numbers, args.queues, args.body)).raise_for_status()
         end = store.flush()
-        store.reput(spark=False)
+        if args.index:
+            store.reput(spark=False)
+        store.close(reput=False)
     return {"log_bytes": end}
 
 
-def messages(numbers: range) -> pa.Table:
-    """A message for each number."""
-    places = [number * 977 % (len(_NOISE) - BODY_BYTES) for number in numbers]
+def messages(numbers: range, queues: int, body_bytes: int) -> pa.Table:
+    """A message for each number, in queues by turn."""
+    places = [number * 977 % (len(_NOISE) - body_bytes) for number in numbers]
     properties = [[("region", "eu" if number % 2 else "us"), ("amount", str(number % 1000))] for number in numbers]
     return pa.table(
         {
-            "topic": [f"bench-{number % TOPICS:04d}" for number in numbers],
-            "queue_id": [number // TOPICS % QUEUES for number in numbers],
-            "body": [_NOISE[at : at + BODY_BYTES] for at in places],
+            "topic": [f"bench-{number % queues // QUEUES_PER_TOPIC:04d}" for number in numbers],
+            "queue_id": [number % QUEUES_PER_TOPIC for number in numbers],
+            "body": [_NOISE[at : at + body_bytes] for at in places],
             "tags": [f"tag-{number % 100:02d}" for number in numbers],
             "keys": [f"order-{number:010d}" for number in numbers],
             "unique_key": [f"{number:032X}" for number in numbers],
@@ -115,8 +118,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("command", choices=["write", "scan"])
     parser.add_argument("store")
-    for name in ("--messages", "--rounds"):
-        parser.add_argument(name, type=int)
+    for name, default in (("messages", 0), ("rounds", 1), ("queues", 64), ("body", 300)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--index", action="store_true")
     args = parser.parse_args()
     print(json.dumps({"write": write, "scan": scan}[args.command](args)), flush=True)
 
