@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 import threading
+import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ from reput.broker.services import polls, waiting
 from support.search import cases, takes_long
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import reput
     from broker.remoting import Client
 
@@ -81,6 +84,79 @@ def test_a_connection_may_be_cut_at_any_byte(broker: reput.RunningBroker, client
     found = [body for queue_id in range(4) for body in bodies(remoting.pull("orders", queue_id))]
     assert found.count(b"last") == 1
     assert 1 <= found.count(b"recorded") <= len(cuts) + 1
+
+
+def cut_after(address: str, most: int, work: Callable[[GrpcClient], object]) -> None:
+    """Let a client work by way of a relay that cuts its connection after some bytes of the broker's answers."""
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        relay.settimeout(20)
+
+        def carry(near: socket.socket, far: socket.socket) -> None:
+            with suppress(OSError):
+                while data := near.recv(1 << 16):
+                    far.sendall(data)
+
+        def answer(near: socket.socket, far: socket.socket) -> None:
+            left = most
+            with suppress(OSError):
+                while left > 0 and (data := far.recv(left)):
+                    near.sendall(data)
+                    left -= len(data)
+            for one in (near, far):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+        with GrpcClient("{}:{}".format(*relay.getsockname())) as client:
+            worker = threading.Thread(target=work, args=(client,))
+            worker.start()
+            near, _ = relay.accept()
+            # A client that connects again is refused at once.
+            relay.close()
+            with closing(near), closing(connect(address)) as far:
+                threads = [threading.Thread(target=one, args=(near, far), daemon=True) for one in (carry, answer)]
+                for thread in threads:
+                    thread.start()
+                worker.join(20)
+                assert not worker.is_alive()
+                for one in (near, far):
+                    with suppress(OSError):
+                        one.shutdown(socket.SHUT_RDWR)
+                for thread in threads:
+                    thread.join(20)
+
+
+def test_an_answer_may_be_cut_at_any_byte(
+    broker: reput.RunningBroker, client: GrpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages whose answer did not reach their consumer come again, each as it was sent; none is lost."""
+    monkeypatch.setattr(receive, "SHORTEST_LEASE_MS", 1)
+    sent = {b"%d" % number + bytes(300) for number in range(8)}
+    for body in sent:
+        assert client.send(message(body=body)).status.code == Code.OK
+    asked = ReceiveMessageRequest.FromString(question())
+    asked.invisible_duration.FromMilliseconds(50)
+    asked.long_polling_timeout.FromMilliseconds(1)
+    data = asked.SerializeToString()
+
+    def work(cut: GrpcClient) -> None:
+        stub = cut.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+        with suppress(grpc.RpcError):
+            list(stub(data, metadata=cut.metadata, timeout=5))
+
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    # Not as often as makes dead letters of them.
+    for _ in range(cases(8, 15)):
+        cut_after(client.address, chance.randrange(1, 4000), work)
+    found: dict[bytes, int] = {}
+    stub = client.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+    deadline = time.monotonic() + 60
+    while found.keys() < sent:
+        assert time.monotonic() < deadline, (seed, len(found))
+        for part in stub(question(), metadata=client.metadata, timeout=30):
+            if part.WhichOneof("content") == "message":
+                found[part.message.body] = found.get(part.message.body, 0) + 1
+    assert found == dict.fromkeys(sent, 1), seed
 
 
 def test_garbage_is_no_call(broker: reput.RunningBroker, client: GrpcClient) -> None:
