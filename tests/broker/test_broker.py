@@ -146,9 +146,8 @@ def test_a_batch_is_the_same_once_kernels_are_loaded(broker: reput.RunningBroker
     """Batches are stored, and refused, alike before and after."""
     plain, delayed = batch((b"a", "TAGS\x01x"), (b"b", "")), batch((b"a", ""), (b"b", "DELAY\x013"))
     answers = []
+    wait_until(lambda: broker._broker.has_kernels)
     for are_loaded in (False, True):
-        if are_loaded:
-            wait_until(lambda: broker._broker.has_kernels)
         broker._broker.has_kernels = are_loaded
         found = [client.ask(R.SEND_BATCH_MESSAGE, body, **send_fields("orders", m=True)) for body in (plain, delayed)]
         answers.append([(one.code, one.remark, sorted(one.fields), len(one.fields.get("msgId", ""))) for one in found])

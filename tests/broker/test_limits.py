@@ -12,7 +12,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +22,7 @@ import reput
 from broker.remoting import Client, bodies, pull_fields, send_fields, wait_until
 from reput.broker import server
 from reput.broker.handlers import members
-from reput.broker.services import holds, syncs, waiting
+from reput.broker.services import holds, waiting
 from reput.broker.state import committed, configuration, locks, state
 from reput.broker.wire import connection
 from reput.files import fs
@@ -305,72 +304,6 @@ def test_work_that_waits_for_the_disk_is_bounded(
     monkeypatch.undo()
     answer = client.ask(R.QUERY_MESSAGE, topic="orders", key="k", maxNum=1, beginTimestamp=0, endTimestamp=1 << 60)
     assert answer.code != C.SYSTEM_BUSY
-
-
-@pytest.fixture
-def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[reput.RunningBroker, threading.Event]]:
-    """A broker with sync flush whose syncs wait until the event is set; its store is sound afterwards."""
-    path, mended, sync = tmp_path / "store", threading.Event(), append_file.AppendFile.sync
-    config = reput.StoreConfig(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=500)
-    with reput.serve(path, topics={"orders": 2}, config=config) as running:
-
-        def wait_and_sync(self: append_file.AppendFile) -> None:
-            mended.wait(60)
-            sync(self)
-
-        monkeypatch.setattr(append_file.AppendFile, "sync", wait_and_sync)
-        yield running, mended
-        mended.set()
-    assert_sound(path)
-
-
-@pytest.mark.behaviour("FlushDiskWatcherTest.testTimeout")
-def test_a_send_that_waits_long_for_its_sync_is_answered(stuck: tuple[reput.RunningBroker, threading.Event]) -> None:
-    """After syncFlushTimeout the answer is FLUSH_DISK_TIMEOUT with the message's place, where it is."""
-    broker, mended = stuck
-    with Client(broker.address) as client:
-        for number in range(2):
-            answer = client.put("orders", b"%d" % number)
-            assert (answer.code, answer.fields["queueOffset"]) == (C.FLUSH_DISK_TIMEOUT, str(number))
-        # Both wait until their sync ends.
-        assert len(broker._broker.syncs) == 2
-        mended.set()
-        wait_until(lambda: len(broker._broker.syncs) == 0)
-        assert client.put("orders", b"2").code == C.SUCCESS
-        assert bodies(client.pull("orders")) == [b"0", b"1", b"2"]
-
-
-@pytest.mark.behaviour("FlushDiskWatcherTest.testWatcher")
-@pytest.mark.parametrize(("bound", "most"), [("MAX_SYNCS", 3), ("MAX_SYNC_BYTES", 4000)])
-def test_sends_that_wait_for_a_sync_are_bounded(
-    stuck: tuple[reput.RunningBroker, threading.Event], bound: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A send above the bound is refused as busy, and not stored; with the sync the others are answered as stored."""
-    broker, mended = stuck
-    monkeypatch.setattr(syncs, bound, most)
-    monkeypatch.setattr(broker._broker.syncs, "_time_out_ms", 60_000)
-    with Client(broker.address) as client:
-        sends = [(R.SEND_MESSAGE_V2, b"x" * 1000, 0, send_fields("orders", queue_id=1)) for _ in range(8)]
-        numbers = client.send_all(sends)
-        refused = client.answer(numbers[3])
-        assert (refused.code, "[OVERLOAD]" in str(refused.remark)) == (C.SYSTEM_BUSY, True)
-        mended.set()
-        codes = [client.answer(number).code for place, number in enumerate(numbers) if place != 3]
-        assert codes == [C.SUCCESS] * 3 + [C.SYSTEM_BUSY] * 4
-        assert len(bodies(client.pull("orders", 1))) == 3
-        assert client.put("orders").code == C.SUCCESS
-
-
-def test_batches_that_wait_for_a_sync_are_bounded(
-    stuck: tuple[reput.RunningBroker, threading.Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Requests that wait for the other thread have a bound in bytes, too: a batch above it is refused as busy."""
-    broker, _ = stuck
-    monkeypatch.setattr(state, "MAX_WORK_BYTES", 2000)
-    with Client(broker.address) as client:
-        answer = client.ask(R.SEND_BATCH_MESSAGE, bytes(3000), **send_fields("orders", m=True))
-        assert (answer.code, "[OVERLOAD]" in str(answer.remark)) == (C.SYSTEM_BUSY, True)
-        assert client.ask(R.SEND_BATCH_MESSAGE, bytes(100), **send_fields("orders", m=True)).code == C.MESSAGE_ILLEGAL
 
 
 def test_topics_that_clients_make_are_bounded(

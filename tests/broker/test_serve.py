@@ -21,9 +21,11 @@ from broker.remoting import Client, send_fields, wait_until
 from broker.test_broker import batch
 from reput.broker import serve, server
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
+from reput.broker.wire.listener import listen
 from reput.cli.main import cli
 from reput.formats.wire.bodies import QueueName
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.kernels import warm
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.metadata.tables import Table
 from support import golden, stores
@@ -134,14 +136,20 @@ def test_the_command_is_ready_within_a_second(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_kernels_are_compiled_before_a_broker_listens(tmp_path: Path, cached: bool, monkeypatch: Any) -> None:
-    """Without a cache of kernels a broker compiles them before a client waits for it, else it loads them meanwhile."""
-    ready: list[bool] = []
+    """Without a cache of kernels a broker compiles them before it listens, else it loads them meanwhile."""
+    steps: list[str] = []
+
+    def listening(*args: Any, **options: Any) -> socket.socket:
+        steps.append("listen")
+        return listen(*args, **options)
+
     monkeypatch.setattr(serve, "are_cached", lambda: cached)
+    monkeypatch.setattr(serve, "listen", listening)
     monkeypatch.setattr(serve.RunningBroker, "warm", lambda _self: None)
-    monkeypatch.setattr(serve.RunningBroker, "_load_kernels", lambda broker: ready.append(broker._ready.done()))
+    monkeypatch.setattr(warm, "warm_filter_kernels", lambda: steps.append("compile"))
     with reput.serve(tmp_path / "store") as broker, Client(broker.address) as client:
         assert client.put("orders").code == ResponseCode.SUCCESS
-    assert ready == ([] if cached else [False])
+    assert steps == (["listen"] if cached else ["compile", "listen"])
 
 
 def test_clients_do_not_wait_for_the_compiled_kernels(tmp_path: Path) -> None:

@@ -251,6 +251,7 @@ def test_closed(tmp_path: Path) -> None:
         "put_message": lambda: store.put_message(reput.Message("t", b"")),
         "put_messages": lambda: store.put_messages([]),
         "put_message_async": lambda: store.put_message_async(reput.Message("t", b"")),
+        "put_messages_async": lambda: store.put_messages_async([]),
         "get_message": lambda: store.get_message("t", 0, 0),
         "offset_by_time": lambda: store.offset_by_time("t", 0, 0),
         "query_message": lambda: store.query_message("t", "k"),

@@ -134,10 +134,6 @@ class RunningBroker(Closing):
         try:
             for topic, new in topics.items():
                 self._make_topic(topic, new)
-            if not are_cached():
-                # To compile takes longer than clients wait for an answer, and would hold up the broker's loop.
-                log.warning("compiling the kernels, once for this machine; `reput prepare` does so beforehand")
-                self._load_kernels()
         except RefusedError as error:
             self._resources.close()
             raise ConfigError(error.remark) from None
@@ -220,11 +216,8 @@ class RunningBroker(Closing):
         self._broker.has_kernels = True
 
     def _warm_kernels(self) -> None:
-        from reput.kernels.warm import warm_filter_kernels, warm_store_kernels
+        from reput.kernels.warm import warm_store_kernels
 
-        if not are_cached():
-            # Only SQL92 filters need these. From the cache the first of them loads them fast enough.
-            warm_filter_kernels()
         warm_store_kernels()
         self._store.expect_many()
 
@@ -352,11 +345,31 @@ def serve(
     certificate = _certificate(grpc_port, grpc_tls, (host, given.broker_ip1))
     options = _follow_options(given, follow, spark, master)
     at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
+    _compile_kernels()
     broker = _open(path, given, keys, certificate, at_host, (port, metrics_port, grpc_port))
     broker.start(wanted)
     if follow:
         broker.follow(options)
     return broker
+
+
+def _compile_kernels() -> None:
+    """Compile the kernels where that has not been done; say so first.
+
+    To compile takes longer than clients wait for an answer. So it comes before the broker listens: until then
+    connections are refused at once.
+    """
+    if are_cached():
+        return
+    log.warning(
+        "compiling the kernels, once for this machine: it takes up to a minute, and the broker listens afterwards; "
+        "`reput prepare` does so beforehand"
+    )
+    from reput.kernels.warm import warm_filter_kernels, warm_store_kernels
+
+    # Only SQL92 filters need these. From the cache the first of them loads them fast enough.
+    warm_filter_kernels()
+    warm_store_kernels()
 
 
 def _open(

@@ -103,7 +103,7 @@ class Putting(ABC):
             return self._answered(result, queue.name, queue.queue_id)
         return result
 
-    def put_message_async(self, message: Message, queue_id: int = 0) -> PutFuture:
+    def put_message_async(self, message: Message, queue_id: int = 0) -> PutFuture[PutResult]:
         """Store one message without waiting; the future has the result that `put_message` returns.
 
         With SYNC_FLUSH the future is done when the message is durable. All pending messages share a sync, so one
@@ -138,23 +138,36 @@ class Putting(ABC):
 
         The call raises the errors of `put_message`.
         """
+        return self._settled(*self._append_many(messages, queue_id))
+
+    def put_messages_async(
+        self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
+    ) -> PutFuture[PutManyResult]:
+        """Store messages as `put_messages` does, without waiting; the future is as that of `put_message_async`."""
+        return self._promised(*self._append_many(messages, queue_id))
+
+    def _append_many(
+        self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int]
+    ) -> tuple[PutManyResult, Iterable[tuple[str, int]]]:
+        """Append messages; return the answer, and their queues."""
         appender = self._writer().appender
         if self.is_tail_full:
             self._wait_for_tail()
         if hasattr(messages, "schema"):
-            return self._settled(appender.append_columns(messages), self._arrivals.queues())
+            return appender.append_columns(messages), self._arrivals.queues()
         if isinstance(messages, Iterator):  # they are looked at twice
             messages = list(messages)
         result = appender.append_many(messages, queue_id)
         ids = repeat(queue_id) if isinstance(queue_id, int) else queue_id
-        return self._settled(result, ((one.topic, own) for one, own in zip(messages, ids, strict=False)))
+        return result, ((one.topic, own) for one, own in zip(messages, ids, strict=False))
 
-    def put_client_batch(self, sent: SentBatch) -> PutManyResult | None:
+    def put_client_batch_async(self, sent: SentBatch) -> PutFuture[PutManyResult] | None:
         """Store a batch as a RocketMQ client has sent it, in order in one file of the log, all or none.
 
         Returns:
-            The answer; None, and nothing is stored, if the batch must be looked at message by message: its body does
-            not hold whole messages, or a property may change how a message is stored.
+            The future of the answer, as of `put_message_async`; None, and nothing is stored, if the batch must be
+            looked at message by message: its body does not hold whole messages, or a property may change how a message
+            is stored.
 
         The call raises the errors of `put_message`.
         """
@@ -162,16 +175,27 @@ class Putting(ABC):
         if self.is_tail_full:
             self._wait_for_tail()
         result = appender.append_client_batch(sent)
-        return None if result is None else self._settled(result, {(sent.topic, sent.queue_id)})
+        return None if result is None else self._promised(result, {(sent.topic, sent.queue_id)})
 
     def _settled(self, result: PutManyResult, queues: Iterable[tuple[str, int]]) -> PutManyResult:
         """Return the answer to a put to these queues when it is durable, if it must be; wake who waits for them."""
         if self._sync_flush and self._flush:
             result = self._flush.settle(result)
+        self._wake_all(result, queues)
+        return result
+
+    def _promised(self, result: PutManyResult, queues: Iterable[tuple[str, int]]) -> PutFuture[PutManyResult]:
+        """Return the future of the answer to a put to these queues; wake who waits for them."""
+        assert self._flush is not None
+        promised = self._flush.promise(result)
+        if not self._sync_flush:
+            self._wake_all(result, queues)
+        return promised
+
+    def _wake_all(self, result: PutManyResult, queues: Iterable[tuple[str, int]]) -> None:
         if self._waiting and result.status.is_stored:
             for topic, queue_id in set(queues):
                 self._wake(topic, queue_id)
-        return result
 
     @property
     def is_tail_full(self) -> bool:

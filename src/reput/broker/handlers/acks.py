@@ -42,7 +42,7 @@ def batch_ack_message(broker: Broker, request: Request) -> Answer | None:
     acks, broker_name = values.get("acks"), values.get("brokerName")
     if not isinstance(acks, list) or not acks or not isinstance(broker_name, str):
         refuse(ResponseCode.NO_MESSAGE, "the request has no acks")
-    future: PutFuture | None = None
+    future: PutFuture[PutResult] | None = None
     has_any = False
     for one in acks:
         entry = _batch_entry(one, broker_name)
@@ -133,7 +133,9 @@ def _handle(broker: Broker, request: Request) -> tuple[str, str, ReceiptHandle]:
     return group, topic, handle
 
 
-def _when_durable(broker: Broker, request: Request, future: PutFuture | None, answer: Answer) -> Answer | None:
+def _when_durable(
+    broker: Broker, request: Request, future: PutFuture[PutResult] | None, answer: Answer
+) -> Answer | None:
     """Return an answer, or send it when an ack is durable."""
     if future is None or future.done():
         return answer

@@ -33,7 +33,7 @@ from reput.log.encode.message import EncodedProperties, Message, PutStatus
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
-    from reput.log.encode.message import PutResult
+    from reput.log.encode.message import PutManyResult, PutResult
 
 SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 REGION: Final = "DefaultRegion"
@@ -115,11 +115,7 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     if len(request.body) > broker.max_message_size:
         words = f"a batch of {len(request.body)} bytes: at most {broker.max_message_size} (maxMessageSize)"
         refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {words}")
-    store_batch = partial(_store_batch, broker, request, header)
-    if broker.is_sync_flush:
-        broker.in_thread(request, store_batch)
-    else:
-        request.answer(store_batch())
+    _store_batch(broker, request, header)
     return None
 
 
@@ -138,8 +134,11 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
     return Send(request, placed, own_queue_id, queue_id, kind, further)
 
 
-def _store_batch(broker: Broker, request: Request, header: SendHeader) -> Answer:
-    result = None
+def _store_batch(broker: Broker, request: Request, header: SendHeader) -> None:
+    """Store a batch and answer its sender; with sync flush when it is durable, by the sync that all sends share."""
+    if broker.is_sync_flush:
+        broker.syncs.refuse_more(request)
+    future = None
     if broker.has_kernels:
         sent = SentBatch(
             header.topic,
@@ -149,9 +148,13 @@ def _store_batch(broker: Broker, request: Request, header: SendHeader) -> Answer
             header.born_timestamp,
             request.connection.peer,
         )
-        result = broker.store.put_client_batch(sent)
-    if result is None:
-        result = broker.store.put_messages(_messages_of(request, header), header.queue_id)
+        future = broker.store.put_client_batch_async(sent)
+    if future is None:
+        future = broker.store.put_messages_async(_messages_of(request, header), header.queue_id)
+    broker.syncs.wait(request, future, partial(_answer_of_batch, broker, header))
+
+
+def _answer_of_batch(broker: Broker, header: SendHeader, result: PutManyResult) -> Answer:
     if not result.status.is_stored:
         return _refusal(broker, result.status, result.reason)
     places, sizes = result.physical_offsets, result.sizes

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from reput.broker.services.transactions import StoredPlace
     from reput.broker.state.state import BrokerState
     from reput.log.append.flush import PutFuture
+    from reput.log.encode.message import PutResult
     from reput.store.read.message import StoredMessage
 
 log = logging.getLogger("reput.broker")
@@ -266,7 +267,7 @@ class Leases:
             return None
         return lease
 
-    def ack(self, lease: Lease, offsets: Collection[int]) -> PutFuture:
+    def ack(self, lease: Lease, offsets: Collection[int]) -> PutFuture[PutResult]:
         """End the lease of messages that wait for an ack; the future is done when that is durable as messages are.
 
         Raises:
@@ -281,7 +282,7 @@ class Leases:
 
     def change(
         self, lease: Lease, offset: int, invisible_ms: int, *, is_suspended: bool = False
-    ) -> tuple[Lease, PutFuture]:
+    ) -> tuple[Lease, PutFuture[PutResult]]:
         """Give a message of a lease a lease of its own, for a time from now on; return it, and the old one's ack.
 
         Raises:
@@ -299,14 +300,14 @@ class Leases:
             refuse(ResponseCode.SERVICE_NOT_AVAILABLE, "the new checkpoint is not stored")
         return again, self.ack(lease, [offset])
 
-    def _put(self, made: StateMessage, topic: str, queue_id: int, due_ms: int) -> PutFuture:
+    def _put(self, made: StateMessage, topic: str, queue_id: int, due_ms: int) -> PutFuture[PutResult]:
         # By way of the timer topic in any case: there an ack comes after its checkpoint, and a start finds both.
         due_ms = max(due_ms, now_ms() + _SECOND_MS + 1)
         properties = {TIMER_DELIVER_MS: str(due_ms)}
         message = Message(topic, made.body, tags=made.tag, unique_key=made.unique_key, properties=properties)
         return self._state.store.put_message_async(*self._place(message, queue_id))
 
-    def _put_ack(self, lease: Lease, offsets: Collection[int]) -> PutFuture:
+    def _put_ack(self, lease: Lease, offsets: Collection[int]) -> PutFuture[PutResult]:
         made = encode_pop_ack(PopAck(lease.key, tuple(sorted(offsets)), lease.broker_name))
         # Later than its checkpoint by a slot of the timer wheel.
         due_ms = max(lease.visible_time, now_ms() + 2 * _SECOND_MS + 1)

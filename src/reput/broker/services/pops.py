@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from reput.broker.services.order_blocks import OrderBlocks
     from reput.broker.state.state import BrokerState
     from reput.log.append.flush import PutFuture
+    from reput.log.encode.message import PutResult
     from reput.store.read.message import StoredMessage
     from reput.store.read.results import GetResult
     from reput.store.read.sql_filter import SqlFilter
@@ -344,7 +345,7 @@ class Pops:
             return self._order_blocks.holds(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
         return self._lease_of(group, topic, handle) is not None
 
-    def ack(self, group: str, topic: str, handle: ReceiptHandle) -> PutFuture | None:
+    def ack(self, group: str, topic: str, handle: ReceiptHandle) -> PutFuture[PutResult] | None:
         """Take the ack of a message; the future is done when it is durable as messages are; None for no such wait.
 
         Args:
@@ -364,7 +365,9 @@ class Pops:
             refuse(ResponseCode.NO_MESSAGE, NO_LEASE)
         return self._leases.ack(lease, [handle.queue_offset])
 
-    def ack_all(self, group: str, topic: str, first: ReceiptHandle, offsets: Iterable[int]) -> PutFuture | None:
+    def ack_all(
+        self, group: str, topic: str, first: ReceiptHandle, offsets: Iterable[int]
+    ) -> PutFuture[PutResult] | None:
         """Take the acks of messages of one queue and pop; None if the group holds none of them.
 
         Args:
@@ -383,7 +386,7 @@ class Pops:
 
     def change(
         self, group: str, topic: str, handle: ReceiptHandle, invisible_ms: int, *, is_suspended: bool = False
-    ) -> tuple[ReceiptHandle, PutFuture | None]:
+    ) -> tuple[ReceiptHandle, PutFuture[PutResult] | None]:
         """Let a message come again a time from now on; return its new handle.
 
         Args:

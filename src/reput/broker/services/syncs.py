@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.wire.refusals import refuse_as_busy
 from reput.log.append.settings import DEFAULT_SYNC_FLUSH_TIMEOUT_MS
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from reput.broker.state.state import BrokerState
     from reput.broker.wire.answers import Answer
     from reput.broker.wire.requests import Request
-    from reput.log.append.flush import PutFuture
-    from reput.log.encode.message import PutResult
+    from reput.log.append.flush import PutFuture, Result
 
 MAX_SYNCS: Final = 10_000
 """The most sends that wait for a sync; a further one is refused."""
@@ -35,11 +34,14 @@ MAX_SYNC_BYTES: Final = 256 << 20
 
 @dataclass(slots=True, eq=False)
 class _Sync:
-    """A send that waits. `deadline_s`: the loop's time when it is answered at the latest."""
+    """A send of one message or of a batch that waits; `answer` takes what `stored` is.
+
+    `deadline_s`: the loop's time when it is answered at the latest.
+    """
 
     request: Request
-    answer: Callable[[PutResult], Answer]
-    stored: PutResult
+    answer: Callable[[Any], Answer]
+    stored: Any
     size: int
     deadline_s: float
     is_late: bool = False
@@ -69,7 +71,7 @@ class Syncs:
         if len(self._waiting) >= MAX_SYNCS or self._bytes + request.size > MAX_SYNC_BYTES:
             refuse_as_busy()
 
-    def wait(self, request: Request, future: PutFuture, answer: Callable[[PutResult], Answer]) -> None:
+    def wait(self, request: Request, future: PutFuture[Result], answer: Callable[[Result], Answer]) -> None:
         """Answer a send with what `answer` makes of the result of its put, when that comes or is late."""
         if future.done():
             self._state.guarded(request, lambda: answer(future.result()))
@@ -82,7 +84,7 @@ class Syncs:
             self._timer = self._loop.call_at(deadline_s, self._answer_late)
         future.add_done_callback(lambda done: self._state.soon(self._end, sync, done))
 
-    def _end(self, sync: _Sync, future: Future[PutResult]) -> None:
+    def _end(self, sync: _Sync, future: Future[Any]) -> None:
         """Answer a sender whose message is durable, or will not be."""
         del self._waiting[sync]
         self._bytes -= sync.size

@@ -60,12 +60,12 @@ class _FlushWaiter:
         self.done.acquire()
 
 
-class PutFuture(Future[PutResult]):
-    """A future of the answer to a put. `stored`: where the message is stored; it is not durable yet."""
+class PutFuture(Future[Result]):
+    """A future of the answer to a put. `stored`: where the messages are stored; they are not durable yet."""
 
-    def __init__(self, stored: PutResult) -> None:
+    def __init__(self, stored: Result) -> None:
         super().__init__()
-        self.stored = stored
+        self.stored: Result = stored
 
 
 class _Promise(_FlushWaiter):
@@ -73,11 +73,11 @@ class _Promise(_FlushWaiter):
 
     __slots__ = ("answer", "is_settled", "result")
 
-    def __init__(self, result: PutResult, wrote: int) -> None:
+    def __init__(self, result: PutResult | PutManyResult, wrote: int) -> None:
         super().__init__(result.end_offset, wrote)
         self.result = result
         self.is_settled = False
-        self.answer = PutFuture(result)
+        self.answer: PutFuture[Any] = PutFuture(result)
         # The message is stored: the future cannot be cancelled.
         self.answer.set_running_or_notify_cancel()
 
@@ -177,7 +177,7 @@ class FlushService(Closing):
         reason = f"not known to be durable after {settings.sync_flush_timeout} ms (syncFlushTimeout)"
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT, reason=reason)
 
-    def promise(self, result: PutResult, waits: bool = True) -> PutFuture:
+    def promise(self, result: Result, waits: bool = True) -> PutFuture[Result]:
         """Return a future of the answer of `settle`, without the time-out: the caller decides how long to wait.
 
         Its callbacks run in the flushing thread. It fails with a FlushError if the disk refuses to keep the message,

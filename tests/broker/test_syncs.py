@@ -1,0 +1,108 @@
+"""Sends with sync flush: bounded while they wait, answered when they are durable, or late; all share the syncs."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from broker.remoting import Client, bodies, send_fields, wait_until
+from reput.broker.services import syncs
+from reput.formats.log.client_batch import InnerMessage, encode_messages
+from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.log.append import append_file
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+R, C = RequestCode, ResponseCode
+
+
+@pytest.fixture
+def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[reput.RunningBroker, threading.Event]]:
+    """A broker with sync flush whose syncs wait until the event is set; its store is sound afterwards."""
+    path, mended, sync = tmp_path / "store", threading.Event(), append_file.AppendFile.sync
+    config = reput.StoreConfig(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=500)
+    with reput.serve(path, topics={"orders": 2}, config=config) as running:
+
+        def wait_and_sync(self: append_file.AppendFile) -> None:
+            mended.wait(60)
+            sync(self)
+
+        monkeypatch.setattr(append_file.AppendFile, "sync", wait_and_sync)
+        yield running, mended
+        mended.set()
+    assert_sound(path)
+
+
+@pytest.mark.behaviour("FlushDiskWatcherTest.testTimeout")
+def test_a_send_that_waits_long_for_its_sync_is_answered(stuck: tuple[reput.RunningBroker, threading.Event]) -> None:
+    """After syncFlushTimeout the answer is FLUSH_DISK_TIMEOUT with the message's place, where it is."""
+    broker, mended = stuck
+    with Client(broker.address) as client:
+        for number in range(2):
+            answer = client.put("orders", b"%d" % number)
+            assert (answer.code, answer.fields["queueOffset"]) == (C.FLUSH_DISK_TIMEOUT, str(number))
+        # Both wait until their sync ends.
+        assert len(broker._broker.syncs) == 2
+        mended.set()
+        wait_until(lambda: len(broker._broker.syncs) == 0)
+        assert client.put("orders", b"2").code == C.SUCCESS
+        assert bodies(client.pull("orders")) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.behaviour("FlushDiskWatcherTest.testWatcher")
+@pytest.mark.parametrize(("bound", "most"), [("MAX_SYNCS", 3), ("MAX_SYNC_BYTES", 4000)])
+def test_sends_that_wait_for_a_sync_are_bounded(
+    stuck: tuple[reput.RunningBroker, threading.Event], bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A send above the bound is refused as busy, and not stored; with the sync the others are answered as stored."""
+    broker, mended = stuck
+    monkeypatch.setattr(syncs, bound, most)
+    monkeypatch.setattr(broker._broker.syncs, "_time_out_ms", 60_000)
+    with Client(broker.address) as client:
+        sends = [(R.SEND_MESSAGE_V2, b"x" * 1000, 0, send_fields("orders", queue_id=1)) for _ in range(8)]
+        numbers = client.send_all(sends)
+        refused = client.answer(numbers[3])
+        assert (refused.code, "[OVERLOAD]" in str(refused.remark)) == (C.SYSTEM_BUSY, True)
+        mended.set()
+        codes = [client.answer(number).code for place, number in enumerate(numbers) if place != 3]
+        assert codes == [C.SUCCESS] * 3 + [C.SYSTEM_BUSY] * 4
+        assert len(bodies(client.pull("orders", 1))) == 3
+        assert client.put("orders").code == C.SUCCESS
+
+
+def test_batches_that_wait_for_a_sync_are_bounded(
+    stuck: tuple[reput.RunningBroker, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch above the bound in bytes of sends that wait for a sync is refused as busy; a smaller one is looked at."""
+    broker, _ = stuck
+    monkeypatch.setattr(syncs, "MAX_SYNC_BYTES", 2000)
+    with Client(broker.address) as client:
+        answer = client.ask(R.SEND_BATCH_MESSAGE, bytes(3000), **send_fields("orders", m=True))
+        assert (answer.code, "[OVERLOAD]" in str(answer.remark)) == (C.SYSTEM_BUSY, True)
+        assert client.ask(R.SEND_BATCH_MESSAGE, bytes(100), **send_fields("orders", m=True)).code == C.MESSAGE_ILLEGAL
+
+
+def test_batches_share_the_sync_of_all_sends(
+    stuck: tuple[reput.RunningBroker, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a sync hangs, batches and single messages are stored beside one another; the next sync answers them all."""
+    broker, mended = stuck
+    monkeypatch.setattr(broker._broker.syncs, "_time_out_ms", 60_000)
+    batch = encode_messages(InnerMessage(0, body, b"") for body in (b"one", b"two"))
+    sends = [
+        (R.SEND_BATCH_MESSAGE, batch, 0, send_fields("orders", m=True)),
+        (R.SEND_MESSAGE_V2, b"single", 0, send_fields("orders")),
+    ] * 4
+    with Client(broker.address) as client:
+        numbers = client.send_all(sends)
+        wait_until(lambda: len(broker._broker.syncs) == len(sends))
+        assert broker._broker._working == 0
+        mended.set()
+        assert [client.answer(number).code for number in numbers] == [C.SUCCESS] * len(sends)
+        assert sorted(bodies(client.pull("orders"))) == sorted([b"one", b"two", b"single"] * 4)
