@@ -29,7 +29,7 @@ fail() {
 beat() {
     local what=$1 last
     while sleep "$BEAT_S" >/dev/null 2>&1 </dev/null && kill -0 $$ 2>/dev/null; do
-        last=$(tail -n 1 "$LOG" | tr -d '\r' | cut -c 1-90)
+        last=$(tail -n 1 "$LOG" | LC_ALL=C tr -cd ' -~' | cut -c 1-90) # ASCII: cut would halve other characters
         case $last in "== "* | "") last="details are in .setup.log" ;; esac
         say "$what: $((SECONDS - BEGIN)) s so far; $last"
     done
