@@ -35,6 +35,7 @@ def client(broker: reput.RunningBroker) -> Iterator[Client]:
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBroker]:
     """A broker that gets anything."""
     with reput.serve(tmp_path_factory.mktemp("fuzzed") / "store", topics={"orders": 1}) as running:
-        # Its worker starts with the first request that needs it: the test of that one would seem to leave a thread.
+        # Its workers start with the first request that needs them: the test of that one would seem to leave a thread.
         running._broker._worker.submit(int).result()
+        running._broker.config_writes._thread.submit(int).result()
         yield running

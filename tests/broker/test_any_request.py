@@ -141,6 +141,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBr
     with reput.serve(tmp_path_factory.mktemp("any") / "store", topics={"orders": 1}, config=config) as running:
         # The worker's thread is the broker's, and not left by the test that first needs it.
         running._broker._worker.submit(int).result()
+        running._broker.config_writes._thread.submit(int).result()
         yield running
 
 

@@ -17,7 +17,16 @@ from reput.broker.handlers import members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.services import holds, leases, polls, syncs, transactions, waiting
-from reput.broker.state import committed, configuration, consumers, locks, request_modes, state, statistics
+from reput.broker.state import (
+    committed,
+    config_writes,
+    configuration,
+    consumers,
+    locks,
+    request_modes,
+    state,
+    statistics,
+)
 from reput.broker.wire import client_calls, connection, listener, pages, requests
 from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.remoting import MAX_FRAME_SIZE
@@ -80,6 +89,7 @@ def test_the_page_names_the_limits() -> None:
         f"{state.MAX_WORK:,}, and {size(state.MAX_WORK_BYTES)} of requests",
         f"`syncFlushTimeout`, {DEFAULT_SYNC_FLUSH_TIMEOUT_MS // 1000} s",
         f"{syncs.MAX_SYNCS:,}, and {size(syncs.MAX_SYNC_BYTES)} of requests",
+        f"{config_writes.MAX_UNWRITTEN:,}, and {size(config_writes.MAX_UNWRITTEN_BYTES)} of requests",
         f"{transactions.MAX_ENDING:,}",
         f"{transactions.MAX_DONE:,}",
         f"{server.IDLE_S:.0f} s",

@@ -31,7 +31,7 @@ from reput.broker.wire.pages import PageServer
 from reput.broker.wire.refusals import RefusedError
 from reput.config import DEFAULT_TOPIC_QUEUES, StoreConfig, rocketmq_names
 from reput.embedded import MessageStore
-from reput.errors import AccessError, ClosedError, ConfigError, ReputError
+from reput.errors import AccessError, ClosedError, ConfigError
 from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.log.record import Host
@@ -43,6 +43,7 @@ from reput.kernels.compiled.cache import are_cached
 
 if TYPE_CHECKING:
     from reput.broker.grpc.certificates import Certificate
+    from reput.broker.state.config_writes import ConfigWrite
 
 log = logging.getLogger("reput.broker")
 _STOP_S = 30.0
@@ -134,6 +135,7 @@ class RunningBroker(Closing):
         try:
             for topic, new in topics.items():
                 self._make_topic(topic, new)
+            self._broker.config_writes.write_now()
         except RefusedError as error:
             self._resources.close()
             raise ConfigError(error.remark) from None
@@ -180,14 +182,25 @@ class RunningBroker(Closing):
         made: Future[None] = Future()
 
         def make() -> None:
+            writes = self._broker.config_writes
+            outer, error = writes.begin_request(), None
             try:
                 self._make_topic(topic, new)
             except RefusedError as refusal:
-                made.set_exception(ConfigError(refusal.remark))
-            except ReputError as error:
+                error = ConfigError(refusal.remark)
+            write = writes.end_request(None, outer)
+            if error is not None:
                 made.set_exception(error)
-            else:
+            elif write is None:
                 made.set_result(None)
+            else:
+                write.then(written)
+
+        def written(write: ConfigWrite) -> None:
+            if write.error is None:
+                made.set_result(None)
+            else:
+                made.set_exception(write.error)
 
         if not self._thread.is_alive() or self._loop.is_closed():
             raise ClosedError(f"{self.path}: the broker is closed; start another one")

@@ -258,8 +258,7 @@ class BrokerServer:
         self._note_closed()
         broker.locks.forget_expired()
         broker.statistics.sample()
-        broker.topics.keep()
-        broker.groups.keep()
+        broker.config_writes.retry()
         await self._loop.run_in_executor(None, broker.persist)
         most = INDEX_BYTES if self._is_idle(now) else MOST_INDEX_BYTES
         if broker.wants_indexes or broker.store.behind_bytes > most:

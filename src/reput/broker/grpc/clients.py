@@ -89,16 +89,18 @@ class GrpcClient:
         self.heard_s = now_s
         self.commands: deque[RemotingFrame] = deque()
         self.wakes: Callable[[], object] | None = None
-        self._answered: Answer | None = None
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
 
     @property
     def is_open(self) -> bool:
         """True while it has a stream."""
         return self.wakes is not None
 
-    def answer(self, asked: RemotingFrame, answer: Answer) -> None:  # noqa: ARG002 - as all channels
-        """Note the answer to a request of `ask_now`."""
-        self._answered = answer
+    def answer(self, asked: RemotingFrame, answer: Answer) -> None:
+        """Note the answer to a request of `ask`."""
+        waiting = self._asked.pop(id(asked), None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
 
     def send(self, frame: RemotingFrame, pieces: Sequence[bytes | memoryview] = (), size: int = 0) -> None:  # noqa: ARG002 - as all channels
         """Put a request of the broker before the client's stream."""
@@ -112,11 +114,12 @@ class GrpcClient:
         self.commands.append(frame)
         self.wakes()
 
-    def ask_now(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> Answer:
-        """Serve a request about the client's membership, which is answered at once."""
-        serve_alone(broker, Request(self, RemotingFrame(code, 0, 0, None, fields, body, self.language, VERSION)))
-        answer, self._answered = self._answered, None
-        assert answer is not None
+    def ask(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> asyncio.Future[Answer]:
+        """Serve a request about the client's membership at once; its answer waits for what must be durable."""
+        frame = RemotingFrame(code, 0, 0, None, fields, body, self.language, VERSION)
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[id(frame)] = answer
+        serve_alone(broker, Request(self, frame))
         return answer
 
 

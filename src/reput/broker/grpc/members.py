@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
 
 
-def heartbeat(broker: Broker, client: GrpcClient, request: HeartbeatRequest) -> HeartbeatResponse:
+async def heartbeat(broker: Broker, client: GrpcClient, request: HeartbeatRequest) -> HeartbeatResponse:
     """Keep a client in its groups."""
     if client.settings is None:
         refuse_call(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
     if client.settings.HasField("subscription"):
         group_of(request.group)
-    register(broker, client, client.settings)
+    await register(broker, client, client.settings)
     return HeartbeatResponse(status=status_of(Code.OK))
 
 

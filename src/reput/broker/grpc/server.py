@@ -72,7 +72,7 @@ async def _query_assignment(server: GrpcServer, client: GrpcClient, request: pro
 
 
 async def _heartbeat(server: GrpcServer, client: GrpcClient, request: protocol.HeartbeatRequest) -> Any:
-    return heartbeat(server.broker, client, request)
+    return await heartbeat(server.broker, client, request)
 
 
 async def _end_client(server: GrpcServer, client: GrpcClient, request: protocol.NotifyClientTerminationRequest) -> Any:

@@ -63,7 +63,7 @@ def filter_kind(expression: FilterExpression) -> str:
     return SQL92 if expression.type == FilterType.SQL else TAG
 
 
-def take_settings(broker: Broker, client: GrpcClient, settings: Settings) -> Settings:
+async def take_settings(broker: Broker, client: GrpcClient, settings: Settings) -> Settings:
     """Register a client with the settings that it has sent; return those that it is to have.
 
     Raises:
@@ -73,12 +73,12 @@ def take_settings(broker: Broker, client: GrpcClient, settings: Settings) -> Set
         refuse_call(Code.BAD_REQUEST, f"settings of {settings.ByteSize()} bytes: the most is {MAX_SETTINGS}")
     if settings.WhichOneof("pub_sub") is None:
         refuse_call(Code.BAD_REQUEST, "there is no publishing or subscription data in settings")
-    register(broker, client, settings)
+    await register(broker, client, settings)
     client.settings = settings
     return answered_settings(broker, settings)
 
 
-def register(broker: Broker, client: GrpcClient, settings: Settings) -> None:
+async def register(broker: Broker, client: GrpcClient, settings: Settings) -> None:
     """Make a client a member of the groups of its settings, and of no others."""
     producers: list[dict[str, Any]] = []
     consumers: list[dict[str, Any]] = []
@@ -92,9 +92,11 @@ def register(broker: Broker, client: GrpcClient, settings: Settings) -> None:
         _check_lite(broker, settings)
         groups = {(_CONSUMER, consumers[0]["groupName"])}
     for name, group in client.groups - groups:
-        client.ask_now(broker, RequestCode.UNREGISTER_CLIENT, {"clientID": client.client_id, name: group})
+        await client.ask(broker, RequestCode.UNREGISTER_CLIENT, {"clientID": client.client_id, name: group})
     body = {"clientID": client.client_id, "producerDataSet": producers, "consumerDataSet": consumers}
-    refuse_unless_ok(client.ask_now(broker, RequestCode.HEART_BEAT, {}, json.dumps(body).encode()))
+    answer = client.ask(broker, RequestCode.HEART_BEAT, {}, json.dumps(body).encode())
+    client.groups |= groups  # a client that ends meanwhile leaves them
+    refuse_unless_ok(await answer)
     client.groups = groups
 
 

@@ -119,7 +119,7 @@ class Telemetry:
             async for command in commands:
                 heard()
                 if command.WhichOneof("command") == "settings":
-                    settings = take_settings(self._broker, self._client, command.settings)
+                    settings = await take_settings(self._broker, self._client, command.settings)
                     self._client.wakes = wakes
                     await self._send(TelemetryCommand(status=status_of(Code.OK), settings=settings))
                 elif (answer := answer_of(command)) is not None:

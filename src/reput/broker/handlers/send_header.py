@@ -110,7 +110,7 @@ def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> 
 
 def find_or_create_group_topic(broker: Broker, topic: str, queues: int) -> str:
     """Return a topic of a group, which is made if there is none; refuse if it may not be written."""
-    config = broker.topics.find(topic)
+    config = broker.topics.find_to_use(topic)
     if config is None:
         broker.topics.create(topic, queues, queues)
     elif not config.get("perm", 0) & WRITE:

@@ -119,6 +119,7 @@ class Broker(BrokerState):
         self.polls.answer_all()
         await self.transactions.stop()
         await self.end_work()
+        await self.config_writes.end()
         await self._loop.run_in_executor(None, self.persist)
         self.timers.close()
 

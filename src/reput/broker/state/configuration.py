@@ -1,22 +1,22 @@
 """Topics and subscription groups of the broker, and the names that they may have.
 
 Configurations are kept as they are read, with attributes that this broker does not know. They are where RocketMQ's
-broker keeps them, in JSON or in RocksDB (`store.metadata`), and are durable after each change.
+broker keeps them, in JSON or in RocksDB (`store.metadata`); `config_writes` makes changes durable.
 
 Source: `TopicConfigManager`, `SubscriptionGroupManager`, `TopicConfig`, `SubscriptionGroupConfig`, `TopicValidator`.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from reput.broker.state.attributes import OF_GROUPS, changed_attributes
+from reput.broker.state.config_writes import ConfigWrites
 from reput.broker.wire.refusals import refuse
-from reput.errors import DamagedStoreError, NoSpaceError
+from reput.errors import DamagedStoreError
 from reput.formats.config import data_version
 from reput.formats.layout import INT64_MAX, INT64_MIN
 from reput.formats.topics.permissions import INHERIT, READ, WRITE
@@ -40,7 +40,6 @@ from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import MOST_TRIES
 from reput.store.metadata.configurations import Configurations
 
-log = logging.getLogger("reput.broker")
 CLUSTER: Final = "DefaultCluster"
 _READ_WRITE: Final = READ | WRITE
 MAX_QUEUES: Final = 1024
@@ -104,23 +103,25 @@ def check_topic(topic: str) -> str:
 
 
 class _KeptConfigs:
-    """Configurations that stay in memory alone while the disk has no room for them."""
+    """Configurations whose changes are written soon; the request that makes one is answered when it is durable."""
 
-    def __init__(self, configurations: Configurations) -> None:
+    def __init__(self, configurations: Configurations, writes: ConfigWrites) -> None:
         self._configurations = configurations
-        self._is_waiting = False
+        self._writes = writes
+        writes.add(configurations)
 
-    def keep(self) -> None:
-        """Make durable what is not yet; the log says once if the disk has no room for it."""
-        try:
-            self._configurations.persist()
-        except NoSpaceError as error:
-            # Consumers of a full disk go on.
-            if not self._is_waiting:
-                log.warning("configurations are in memory alone until there is room: %s", error)
-            self._is_waiting = True
+    def _set(self, name: str, value: dict[str, Any], *, must: bool) -> None:
+        """Set the configuration of a name. `must`: the answer promises it, so a full disk is an error."""
+        self._writes.refuse_more()
+        if self._configurations.put(name, value):
+            self._writes.changed(self._configurations, name, must=must)
         else:
-            self._is_waiting = False
+            self._writes.uses(self._configurations, name, must=must)
+
+    def find_to_use(self, name: str) -> dict[str, Any] | None:
+        """Return the configuration of a name that a request makes if there is none; it waits until it is durable."""
+        self._writes.uses(self._configurations, name)
+        return self._configurations.find(name)
 
 
 class TopicConfigs(_KeptConfigs):
@@ -130,14 +131,15 @@ class TopicConfigs(_KeptConfigs):
         configurations: the topics of the store.
         place: where they are, for errors.
         broker_name: the name of the broker, which is a topic too.
+        writes: makes changes durable.
 
     Raises:
         DamagedStoreError: a configuration cannot be one.
     """
 
-    def __init__(self, configurations: Configurations, place: Path, broker_name: str) -> None:
+    def __init__(self, configurations: Configurations, place: Path, broker_name: str, writes: ConfigWrites) -> None:
         _refuse_damaged(place, configurations, _topic_config("", 1, 1, 0))
-        super().__init__(configurations)
+        super().__init__(configurations, writes)
         self._deleting: set[str] = set()
         own = {
             **_SYSTEM_TOPICS,
@@ -160,12 +162,18 @@ class TopicConfigs(_KeptConfigs):
         """Forget a topic, if there is one, and refuse to make it again until `end_deletion`."""
         self._refuse_deleting(topic)
         self._deleting.add(topic)
-        self._configurations.remove(topic)
-        self._configurations.persist()
+        if self._configurations.remove(topic):
+            self._writes.changed(self._configurations, topic, must=True)
 
     def end_deletion(self, topic: str) -> None:
         """Let a topic be made again."""
         self._deleting.discard(topic)
+
+    def basis_of_sends(self, topic: str) -> tuple[object, ...]:
+        """Return what a checked send rests on. A send to a topic that is not durable is checked anew, and waits."""
+        if self._writes.is_unwritten(self._configurations, topic):
+            return (object(),)
+        return (self.find(topic),)
 
     def names(self) -> list[str]:
         """Return the names of all topics."""
@@ -194,7 +202,7 @@ class TopicConfigs(_KeptConfigs):
         permission: int = _READ_WRITE,
         further: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Make a topic, or change its queues, its permission and `further` values; durable when it returns."""
+        """Make a topic, or change its queues, its permission and `further` values."""
         self._check_makes(topic)
         for queues in (read_queues, write_queues):
             if not 1 <= queues <= MAX_QUEUES:
@@ -203,16 +211,14 @@ class TopicConfigs(_KeptConfigs):
         values = _topic_config(topic, read_queues, write_queues, permission)
         if before is not None:
             values = before | {name: values[name] for name in ("perm", "readQueueNums", "writeQueueNums")}
-        self._configurations.put(topic, {**values, **further})
-        self._configurations.persist()
+        self._set(topic, {**values, **further}, must=True)
 
     def make_own(self, topic: str, queues: int) -> None:
         """Make a group's own topic, if there is none."""
-        if self.find(topic) is None:
+        if self.find_to_use(topic) is None:
             self._check_makes(topic)
             queues = min(max(queues, 1), MAX_QUEUES)
-            self._configurations.put(topic, _topic_config(topic, queues, queues, _READ_WRITE))
-            self.keep()
+            self._set(topic, _topic_config(topic, queues, queues, _READ_WRITE), must=False)
 
     def _check_makes(self, topic: str) -> None:
         """Refuse a topic that nobody may make now."""
@@ -231,7 +237,7 @@ class TopicConfigs(_KeptConfigs):
 
         Source: `TopicConfigManager.createTopicInSendMessageMethod`.
         """
-        found = self.find(topic)
+        found = self.find_to_use(topic)
         if found is not None:
             return found
         default = self.find(default_topic)
@@ -252,14 +258,15 @@ class GroupConfigs(_KeptConfigs):
     Args:
         configurations: the groups of the store.
         place: where they are, for errors.
+        writes: makes changes durable.
 
     Raises:
         DamagedStoreError: a configuration cannot be one.
     """
 
-    def __init__(self, configurations: Configurations, place: Path) -> None:
+    def __init__(self, configurations: Configurations, place: Path, writes: ConfigWrites) -> None:
         _refuse_damaged(place, configurations, _group_config(""))
-        super().__init__(configurations)
+        super().__init__(configurations, writes)
 
     def __len__(self) -> int:
         return len(self._configurations.values)
@@ -280,7 +287,7 @@ class GroupConfigs(_KeptConfigs):
             refuse(ResponseCode.INVALID_PARAMETER, f"the specified group[{group:.130}] is blank, too long or illegal")
 
     def update(self, group: str, values: Mapping[str, Any]) -> None:
-        """Make a group, or change its configuration; durable when it returns. Values that it does not know are kept."""
+        """Make a group, or change its configuration. Values that it does not know are kept."""
         self.check(group)
         given = {name: value for name, value in values.items() if value is not None}
         fault = _fault_in(given, _group_config(group))
@@ -292,8 +299,7 @@ class GroupConfigs(_KeptConfigs):
         config = before or _group_config(group)
         if "attributes" in given:
             given["attributes"] = changed_attributes(config.get("attributes"), given["attributes"], OF_GROUPS)
-        self._configurations.put(group, {**config, **given})
-        self._configurations.persist()
+        self._set(group, {**config, **given}, must=True)
 
     def find(self, group: str) -> dict[str, Any] | None:
         """Return the configuration of a group; None if there is none."""
@@ -305,15 +311,14 @@ class GroupConfigs(_KeptConfigs):
 
     def find_or_create(self, group: str) -> dict[str, Any]:
         """Return the configuration of a group; make it if its name may be one."""
-        found = self.find(group)
+        found = self.find_to_use(group)
         if found is not None:
             return found
         if not is_group_name(group):
             refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist")
         _refuse_further(len(self), MAX_GROUPS, "groups")
         made = _group_config(group)
-        self._configurations.put(group, made)
-        self.keep()
+        self._set(group, made, must=False)
         return made
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from reput.broker.state.config_writes import ConfigWrites
 from reput.broker.state.configuration import GroupConfigs, TopicConfigs
 from reput.broker.state.consumers import Consumers
 from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeader
@@ -69,14 +70,18 @@ class BrokerState:
         self.name = NAME
         homes = store.metadata_homes
         place = homes.metadata.place
-        self.topics = TopicConfigs(homes.configurations(Table.TOPICS), place(Table.TOPICS), NAME)
-        self.groups = GroupConfigs(homes.configurations(Table.GROUPS), place(Table.GROUPS))
+        self.config_writes = ConfigWrites(loop)
+        topics, groups = homes.configurations(Table.TOPICS), homes.configurations(Table.GROUPS)
+        self.topics = TopicConfigs(topics, place(Table.TOPICS), NAME, self.config_writes)
+        self.groups = GroupConfigs(groups, place(Table.GROUPS), self.config_writes)
         self.request_modes = RequestModes(store.layout.root / paths.CONFIG)
         self.consumers = Consumers(self._notify)
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)
         self.locks = QueueLocks()
-        self.known_sends: KnownHeaders[SendHeader] = KnownHeaders(lambda header: (self.topics.find(header.topic),))
+        self.known_sends: KnownHeaders[SendHeader] = KnownHeaders(
+            lambda header: self.topics.basis_of_sends(header.topic)
+        )
         self.known_pulls: KnownHeaders[PullHeader] = KnownHeaders(self._basis_of_pull)
         self.statistics = Statistics(lambda topic: self.topics.find(topic) is not None)
         self.unique_keys = UniqueKeys(host.address[:4])
@@ -121,7 +126,11 @@ class BrokerState:
     # --- work ----------------------------------------------------------------------------------
 
     def guarded(self, request: Request, work: Callable[[], Answer | None]) -> None:
-        """Answer a request with what `work` returns, or with its error. No error ends the broker."""
+        """Answer a request with what `work` returns, or with its error. No error ends the broker.
+
+        The answer waits until the topics and groups that the request makes or uses are durable.
+        """
+        outer = self.config_writes.begin_request()
         try:
             answer = work()
         except RefusedError as refusal:
@@ -134,6 +143,8 @@ class BrokerState:
             code, connection = request.frame.code, request.connection
             log.exception("request %d of %s failed", code, connection.peer, extra=about(connection, code))
             answer = Answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        finally:
+            self.config_writes.end_request(request, outer)
         if answer is not None:
             request.answer(answer)
 

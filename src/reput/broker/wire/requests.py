@@ -26,9 +26,10 @@ class Request:
         received_s: The time when it came (s of the monotonic clock), if answers are counted.
         count_answer: Is called with the request and the code of its answer; None if nobody counts.
         is_held: True for a pull that has been held.
+        delay: Takes the answer, if it is to wait for something, and gives it to `answer` later.
     """
 
-    __slots__ = ("body", "connection", "count_answer", "fields", "frame", "is_held", "received_s")
+    __slots__ = ("body", "connection", "count_answer", "delay", "fields", "frame", "is_held", "received_s")
 
     def __init__(
         self,
@@ -44,9 +45,14 @@ class Request:
         self.received_s = received_s
         self.count_answer = count_answer
         self.is_held = False
+        self.delay: Callable[[Request, Answer], None] | None = None
 
     def answer(self, answer: Answer) -> None:
         """Send the answer; in place of one that no frame holds, a refusal that says so."""
+        if self.delay is not None:
+            delay, self.delay = self.delay, None
+            delay(self, answer)
+            return
         if not self.frame.is_one_way:
             try:
                 self.connection.answer(self.frame, answer)

@@ -48,11 +48,13 @@ class Configurations:
         found = self.values.get(name)
         return found if isinstance(found, dict) else None
 
-    def put(self, name: str, value: dict[str, Any]) -> None:
-        """Set the configuration of a name."""
-        if self.values.get(name) != value:
-            self.values[name] = value
-            self._is_changed = True
+    def put(self, name: str, value: dict[str, Any]) -> bool:
+        """Set the configuration of a name; return False if it was so before."""
+        if self.values.get(name) == value:
+            return False
+        self.values[name] = value
+        self._is_changed = True
+        return True
 
     def remove(self, name: str) -> bool:
         """Remove the configuration of a name; return True if there was one."""
@@ -63,9 +65,16 @@ class Configurations:
     def persist(self) -> None:
         """Make the changes durable, if there are any; each time counts as one change in the data version.
 
+        Another thread may change values meanwhile: those changes are durable after the next call at the latest.
+
         Raises:
             ReputError: the system refuses a call, the disk is full, or the home is in use. The home has what it had.
         """
         if self._is_changed:
-            self._version = self._home.write(self.values, self._version.next(self._clock_ms()))
             self._is_changed = False
+            try:
+                # A copy, made in one step: configurations are replaced, not changed.
+                self._version = self._home.write(self.values.copy(), self._version.next(self._clock_ms()))
+            except BaseException:
+                self._is_changed = True
+                raise
