@@ -73,13 +73,14 @@ class Consumers:
     """The groups that are online.
 
     Args:
-        notify: is called with a connection and a group when members or subscriptions of the group have changed.
+        notify: is called with a group when its members are to hear that it has changed.
     """
 
-    def __init__(self, notify: Callable[[Channel, str], None]) -> None:
+    def __init__(self, notify: Callable[[str], None]) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
         self._notify = notify
         self._members = 0
+        self._of_connection: dict[Channel, set[tuple[str, str]]] = {}
 
     def __len__(self) -> int:
         return self._members
@@ -123,7 +124,10 @@ class Consumers:
         found = self._groups.setdefault(group, ConsumerGroup())
         before_it = found.members.get(member.client_id)
         is_changed = before_it is None or before_it.connection is not member.connection
+        if before_it is not None:
+            self._forget(before_it, group)
         found.members[member.client_id] = member
+        self._of_connection.setdefault(member.connection, set()).add((group, member.client_id))
         self._members += before_it is None
         found.kind = kind
         by_topic = {one.topic: one for one in wanted}
@@ -136,35 +140,43 @@ class Consumers:
             del found.subscriptions[topic]
             is_changed = True
         if is_changed and notifies:
-            self._notify_all(group, found)
+            self._notify(group)
 
     def unregister(self, client_id: str, group: str, *, notifies: bool = True) -> None:
         """Remove a member of a group. `notifies`: the others are to hear of it."""
         found = self._groups.get(group)
-        if found is not None and found.members.pop(client_id, None) is not None:
-            self._members -= 1
-            self._lost(group, found, notifies=notifies)
+        member = None if found is None else found.members.get(client_id)
+        if member is not None:
+            self._lost(member, group, notifies=notifies)
 
     def connection_lost(self, connection: Channel) -> None:
         """Remove all members that used a connection. As in RocketMQ the others hear of it in any case."""
-        for group, found in list(self._groups.items()):
-            gone = [client_id for client_id, own in found.members.items() if own.connection is connection]
-            for client_id in gone:
-                del found.members[client_id]
-            self._members -= len(gone)
-            if gone:
-                self._lost(group, found, notifies=True)
+        for group, client_id in list(self._of_connection.get(connection, ())):
+            self._lost(self._groups[group].members[client_id], group, notifies=True)
 
-    def _lost(self, group: str, found: ConsumerGroup, *, notifies: bool) -> None:
+    def _lost(self, member: ClientInfo, group: str, *, notifies: bool) -> None:
+        found = self._groups[group]
+        self._forget(member, group)
+        del found.members[member.client_id]
+        self._members -= 1
         if not found.members:
             del self._groups[group]
         elif notifies:
-            self._notify_all(group, found)
+            self._notify(group)
 
-    def _notify_all(self, group: str, found: ConsumerGroup) -> None:
-        if found.kind.message_model != BROADCASTING:
-            for connection in {member.connection for member in found.members.values()}:
-                self._notify(connection, group)
+    def _forget(self, member: ClientInfo, group: str) -> None:
+        """Forget that a connection has a member."""
+        of_connection = self._of_connection[member.connection]
+        of_connection.discard((group, member.client_id))
+        if not of_connection:
+            del self._of_connection[member.connection]
+
+    def to_notify(self, group: str) -> set[Channel]:
+        """Return the connections that hear of changes of a group."""
+        found = self._groups.get(group)
+        if found is None or found.kind.message_model == BROADCASTING:
+            return set()
+        return {member.connection for member in found.members.values()}
 
 
 def filter_of(subscription: Subscription) -> TagFilter | SqlFilter | None:

@@ -23,39 +23,44 @@ class QueueLocks:
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._holders: dict[tuple[str, QueueName], tuple[str, float]] = {}
+        self._groups: dict[str, dict[QueueName, tuple[str, float]]] = {}
+        self._locks = 0
 
     def lock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> list[QueueName]:
         """Lock queues for a client, or renew its locks; return the queues that it holds now."""
         now, held = self._clock_s(), []
         for queue in queues:
-            known = self._holders.get((group, queue))
+            known = self._groups.get(group, {}).get(queue)
             if known is None:
-                is_free = len(self._holders) < MAX_LOCKS
+                is_free = self._locks < MAX_LOCKS
             else:
                 is_free = known[0] == client_id or now - known[1] > LOCK_LIFE_S
             if is_free:
-                self._holders[group, queue] = client_id, now
+                self._groups.setdefault(group, {})[queue] = client_id, now
+                self._locks += known is None
                 held.append(queue)
         return held
 
     def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> None:
         """Free queues that a client holds."""
-        for queue in queues:
-            if self._holders.get((group, queue), ("", 0.0))[0] == client_id:
-                del self._holders[group, queue]
+        held = self._groups.get(group, {})
+        self._drop(group, [queue for queue in set(queues) if held.get(queue, ("", 0.0))[0] == client_id])
 
     def has_locks(self, group: str) -> bool:
         """Return True if a client of a group holds a queue: the group consumes in order."""
         now = self._clock_s()
-        return any(
-            held_by == group and now - locked_at <= LOCK_LIFE_S
-            for (held_by, _), (_, locked_at) in self._holders.items()
-        )
+        return any(now - locked_at <= LOCK_LIFE_S for _, locked_at in self._groups.get(group, {}).values())
 
     def forget_expired(self) -> None:
         """Drop locks that are free by their age."""
         now = self._clock_s()
-        expired = [key for key, (_, locked_at) in self._holders.items() if now - locked_at > LOCK_LIFE_S]
-        for key in expired:
-            del self._holders[key]
+        for group, held in list(self._groups.items()):
+            self._drop(group, [queue for queue, (_, locked_at) in held.items() if now - locked_at > LOCK_LIFE_S])
+
+    def _drop(self, group: str, queues: Iterable[QueueName]) -> None:
+        held = self._groups.get(group, {})
+        for queue in queues:
+            del held[queue]
+            self._locks -= 1
+        if not held:
+            self._groups.pop(group, None)

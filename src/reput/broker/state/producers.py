@@ -19,6 +19,7 @@ class Producers:
         self._groups: dict[str, dict[str, ClientInfo]] = {}
         self._members = 0
         self._turn = 0
+        self._of_connection: dict[Channel, set[tuple[str, str]]] = {}
 
     def __len__(self) -> int:
         return self._members
@@ -26,21 +27,34 @@ class Producers:
     def register(self, client: ClientInfo, group: str) -> None:
         """Take a producer's heartbeat."""
         members = self._groups.setdefault(group, {})
-        self._members += client.client_id not in members
+        before = members.get(client.client_id)
+        if before is None:
+            self._members += 1
+        else:
+            self._forget(before, group)
         members[client.client_id] = client
+        self._of_connection.setdefault(client.connection, set()).add((group, client.client_id))
+
+    def _forget(self, client: ClientInfo, group: str) -> None:
+        of_connection = self._of_connection[client.connection]
+        of_connection.discard((group, client.client_id))
+        if not of_connection:
+            del self._of_connection[client.connection]
 
     def unregister(self, client_id: str, group: str) -> None:
         """Remove a producer of a group."""
         members = self._groups.get(group, {})
-        self._members -= members.pop(client_id, None) is not None
+        member = members.pop(client_id, None)
+        if member is not None:
+            self._members -= 1
+            self._forget(member, group)
         if not members:
             self._groups.pop(group, None)
 
     def connection_lost(self, connection: Channel) -> None:
         """Remove all producers that used a connection."""
-        for group, members in list(self._groups.items()):
-            for client_id in [one for one, own in members.items() if own.connection is connection]:
-                self.unregister(client_id, group)
+        for group, client_id in list(self._of_connection.get(connection, ())):
+            self.unregister(client_id, group)
 
     def find(self, group: str) -> dict[str, ClientInfo]:
         """Return the producers of a group by client id; nothing if nobody of it is online."""

@@ -18,6 +18,7 @@ from reput.broker.state.configuration import GroupConfigs, TopicConfigs
 from reput.broker.state.consumers import Consumers
 from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeader
 from reput.broker.state.locks import QueueLocks
+from reput.broker.state.notices import GroupNotices
 from reput.broker.state.producers import Producers
 from reput.broker.state.request_modes import RequestModes
 from reput.broker.state.statistics import Statistics
@@ -75,7 +76,7 @@ class BrokerState:
         self.topics = TopicConfigs(topics, place(Table.TOPICS), NAME, self.config_writes)
         self.groups = GroupConfigs(groups, place(Table.GROUPS), self.config_writes)
         self.request_modes = RequestModes(store.layout.root / paths.CONFIG)
-        self.consumers = Consumers(self._notify)
+        self.consumers = Consumers(GroupNotices(loop, self._notify).changed)
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)
         self.locks = QueueLocks()
@@ -107,9 +108,10 @@ class BrokerState:
         self.producers.connection_lost(connection)
         self.client_calls.connection_lost(connection)
 
-    def _notify(self, connection: Channel, group: str) -> None:
-        """Let a consumer know that its group has changed."""
-        self.client_calls.notify(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+    def _notify(self, group: str) -> None:
+        """Let the consumers of a group know that it has changed."""
+        for connection in self.consumers.to_notify(group):
+            self.client_calls.notify(connection, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def ask_for_indexes(self) -> None:
         """Build the durable indexes soon: the store takes no messages without them."""
