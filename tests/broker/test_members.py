@@ -52,7 +52,7 @@ def member(number: int, channel: object) -> ClientInfo:
 
 
 def test_members_that_vanish_together_are_one_notice() -> None:
-    """When 800 of 1,000 members vanish, each of the others gets one notice, and one more for all that come later."""
+    """Members that vanish in a turn are one notice to each of the others; later ones are one more for all of them."""
     loop, sent = Loop(), [0]
 
     def send(group: str) -> None:

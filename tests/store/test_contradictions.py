@@ -57,7 +57,7 @@ def test_a_wrong_size_is_taken_in_silence(name: str, given: int, present: int, s
         lambda: reput.MessageStore.open(store, config),
     ]
     for call in calls:
-        with pytest.raises(ConfigError, match=rf"={given} \(from the configuration\).* {present} .*force_setting"):
+        with pytest.raises(ConfigError, match=rf"={given} \(from the configuration\).* {present} .*--force-setting"):
             call()
     (sentence,) = found(store, config)
     assert sentence in reput.info(store, config=config).notes

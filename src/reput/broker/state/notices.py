@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOTICE_INTERVAL_S: Final = 0.1
-"""The time from a notice of a group to the next one, which tells of all changes in between."""
+"""The time from a notice of a group to the next one, for all changes in between."""
 
 
 class GroupNotices:

@@ -174,8 +174,9 @@ def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence
     placement = store.placement.of_kinds(info.queue_kinds)
     info.placement = placement_settings(placement)
     newest: list[tuple[int, Entry]] = []
-    # A file that was cut shows by those of other queues, if its queue has no other.
-    size_of_files = next((size for kind in kinds if (size := kind.found_file_size())), None)
+    # A file that was cut shows by those of other queues, if its queue has no other and all queues are read.
+    sizes = (kind.found_file_size() for kind in kinds) if only is None else iter(())
+    size_of_files = next((size for size in sizes if size), None)
     try:
         for queue in _queues_of(kind_to_read(kinds, placement), only) if kinds else ():
             _read_queue(queue, info, newest, log_min_offset, size_of_files)
