@@ -97,8 +97,8 @@ def test_a_lost_connection_takes_its_own_members_only() -> None:
     producers.connection_lost(cast("Channel", second))
     assert not consumers.all()
     assert not producers.all()
-    assert not consumers._of_connection
-    assert not producers._of_connection
+    assert not consumers._of_connections
+    assert not producers._of_connections
 
 
 def test_locks_of_other_groups_are_not_looked_at() -> None:

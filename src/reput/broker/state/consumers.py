@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from reput.broker.state.of_connections import MembersOfConnections
 from reput.errors import ConfigError
 from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.store.read.sql_filter import SqlFilter
@@ -80,7 +81,7 @@ class Consumers:
         self._groups: dict[str, ConsumerGroup] = {}
         self._notify = notify
         self._members = 0
-        self._of_connection: dict[Channel, set[tuple[str, str]]] = {}
+        self._of_connections = MembersOfConnections()
 
     def __len__(self) -> int:
         return self._members
@@ -125,9 +126,9 @@ class Consumers:
         before_it = found.members.get(member.client_id)
         is_changed = before_it is None or before_it.connection is not member.connection
         if before_it is not None:
-            self._forget(before_it, group)
+            self._of_connections.remove(before_it.connection, group, before_it.client_id)
         found.members[member.client_id] = member
-        self._of_connection.setdefault(member.connection, set()).add((group, member.client_id))
+        self._of_connections.add(member.connection, group, member.client_id)
         self._members += before_it is None
         found.kind = kind
         by_topic = {one.topic: one for one in wanted}
@@ -151,25 +152,18 @@ class Consumers:
 
     def connection_lost(self, connection: Channel) -> None:
         """Remove all members that used a connection. As in RocketMQ the others hear of it in any case."""
-        for group, client_id in list(self._of_connection.get(connection, ())):
+        for group, client_id in self._of_connections.of(connection):
             self._lost(self._groups[group].members[client_id], group, notifies=True)
 
     def _lost(self, member: ClientInfo, group: str, *, notifies: bool) -> None:
         found = self._groups[group]
-        self._forget(member, group)
+        self._of_connections.remove(member.connection, group, member.client_id)
         del found.members[member.client_id]
         self._members -= 1
         if not found.members:
             del self._groups[group]
         elif notifies:
             self._notify(group)
-
-    def _forget(self, member: ClientInfo, group: str) -> None:
-        """Forget that a connection has a member."""
-        of_connection = self._of_connection[member.connection]
-        of_connection.discard((group, member.client_id))
-        if not of_connection:
-            del self._of_connection[member.connection]
 
     def to_notify(self, group: str) -> set[Channel]:
         """Return the connections that hear of changes of a group."""

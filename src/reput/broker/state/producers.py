@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reput.broker.state.of_connections import MembersOfConnections
+
 if TYPE_CHECKING:
     from reput.broker.state.consumers import ClientInfo
     from reput.broker.wire.channel import Channel
@@ -19,7 +21,7 @@ class Producers:
         self._groups: dict[str, dict[str, ClientInfo]] = {}
         self._members = 0
         self._turn = 0
-        self._of_connection: dict[Channel, set[tuple[str, str]]] = {}
+        self._of_connections = MembersOfConnections()
 
     def __len__(self) -> int:
         return self._members
@@ -31,15 +33,9 @@ class Producers:
         if before is None:
             self._members += 1
         else:
-            self._forget(before, group)
+            self._of_connections.remove(before.connection, group, before.client_id)
         members[client.client_id] = client
-        self._of_connection.setdefault(client.connection, set()).add((group, client.client_id))
-
-    def _forget(self, client: ClientInfo, group: str) -> None:
-        of_connection = self._of_connection[client.connection]
-        of_connection.discard((group, client.client_id))
-        if not of_connection:
-            del self._of_connection[client.connection]
+        self._of_connections.add(client.connection, group, client.client_id)
 
     def unregister(self, client_id: str, group: str) -> None:
         """Remove a producer of a group."""
@@ -47,13 +43,13 @@ class Producers:
         member = members.pop(client_id, None)
         if member is not None:
             self._members -= 1
-            self._forget(member, group)
+            self._of_connections.remove(member.connection, group, member.client_id)
         if not members:
             self._groups.pop(group, None)
 
     def connection_lost(self, connection: Channel) -> None:
         """Remove all producers that used a connection."""
-        for group, client_id in list(self._of_connection.get(connection, ())):
+        for group, client_id in self._of_connections.of(connection):
             self.unregister(client_id, group)
 
     def find(self, group: str) -> dict[str, ClientInfo]:
