@@ -74,8 +74,11 @@ def follow(store: Path, config: StoreConfig = CONFIG, engine: Engine | None = No
 
 
 def is_source(process: psutil.Process) -> bool:
-    """Return True for the process of a streaming source."""
-    return any("python_streaming_source_runner" in word for word in process.cmdline())
+    """Return True for the process of a streaming source. A process that ended meanwhile is none."""
+    try:
+        return any("python_streaming_source_runner" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:  # a zombie is one of these
+        return False
 
 
 def put(store: reput.MessageStore, rng: random.Random, count: int) -> None:
