@@ -74,7 +74,7 @@ def follow(store: Path, config: StoreConfig = CONFIG, engine: Engine | None = No
 
 
 def is_source(process: psutil.Process) -> bool:
-    """Return True for the process of a streaming source. A process that ended meanwhile is none."""
+    """Return True for the process of a streaming source, and False for one that has ended meanwhile."""
     try:
         return any("python_streaming_source_runner" in word for word in process.cmdline())
     except psutil.NoSuchProcess:  # a zombie is one of these
