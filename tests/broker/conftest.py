@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client
+from broker.remoting import Client, start_workers
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -35,7 +35,5 @@ def client(broker: reput.RunningBroker) -> Iterator[Client]:
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBroker]:
     """A broker that gets anything."""
     with reput.serve(tmp_path_factory.mktemp("fuzzed") / "store", topics={"orders": 1}) as running:
-        # Its workers start with the first request that needs them: the test of that one would seem to leave a thread.
-        running._broker._worker.submit(int).result()
-        running._broker.config_writes._thread.submit(int).result()
+        start_workers(running)
         yield running

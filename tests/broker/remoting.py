@@ -15,6 +15,8 @@ from reput.formats.wire.remoting import FrameReader, RemotingFrame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import reput
+
 TIMEOUT_S = 30.0
 
 
@@ -148,6 +150,12 @@ def records(answer: RemotingFrame) -> list[Record]:
 def bodies(answer: RemotingFrame) -> list[bytes]:
     """The bodies in a pull's answer."""
     return [record.body for record in records(answer)]
+
+
+def start_workers(running: reput.RunningBroker) -> None:
+    """Start a broker's worker threads now. The test that first needs them would seem to leave them behind."""
+    running._broker._worker.submit(int).result()
+    running._broker.config_writes._thread.submit(int).result()
 
 
 def wait_until(is_so: Any, most_s: float = TIMEOUT_S) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from broker.remoting import Client, pull_fields, send_fields
+from broker.remoting import Client, pull_fields, send_fields, start_workers
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
 from reput.formats.log.client_batch import HEAD
@@ -139,9 +139,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[reput.RunningBr
     """A broker that gets any request, with every service on."""
     config = reput.StoreConfig(recall_message_enable=True)
     with reput.serve(tmp_path_factory.mktemp("any") / "store", topics={"orders": 1}, config=config) as running:
-        # The worker's thread is the broker's, and not left by the test that first needs it.
-        running._broker._worker.submit(int).result()
-        running._broker.config_writes._thread.submit(int).result()
+        start_workers(running)
         yield running
 
 
