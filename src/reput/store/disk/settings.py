@@ -180,11 +180,16 @@ def _ext_file_size(
 
 def known_index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk]) -> tuple[int, int] | None:
     """Return the slots and items of a store's IndexFiles: as configured, or as the files show; None if neither."""
-    slots, items = config.max_hash_slot_num, config.max_index_num
-    if slots is not None and items is not None:
-        return slots, items
-    found = _shown_index_sizes(files)
-    return None if found is None else (found[0] if slots is None else slots, found[1] if items is None else items)
+    if config.max_hash_slot_num is not None and config.max_index_num is not None:
+        return config.max_hash_slot_num, config.max_index_num
+    shown = _shown_index_sizes(files)
+    return None if shown is None else _configured_or(config, *shown)
+
+
+def _configured_or(config: StoreConfig, slots: int, items: int) -> tuple[int, int]:
+    if config.max_hash_slot_num is not None:
+        slots = config.max_hash_slot_num
+    return slots, items if config.max_index_num is None else config.max_index_num
 
 
 def _shown_index_sizes(files: Sequence[IndexFileOnDisk]) -> tuple[int, int] | None:
@@ -195,18 +200,11 @@ def _shown_index_sizes(files: Sequence[IndexFileOnDisk]) -> tuple[int, int] | No
 
 
 def _index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk], assumed: list[str]) -> tuple[int, int]:
-    slots, items = config.max_hash_slot_num, config.max_index_num
-    if slots is not None and items is not None:
-        return slots, items
-    source = "RocketMQ's default"
-    found = _shown_index_sizes(files)
-    if found is not None:
-        source = "as the present IndexFiles have"
-    present_slots, present_items = found or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
-    if slots is None:
-        slots = present_slots
+    known = known_index_sizes(config, files)
+    source = "RocketMQ's default" if known is None else "as the present IndexFiles have"
+    slots, items = known or _configured_or(config, index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    if config.max_hash_slot_num is None:
         assumed.append(f"maxHashSlotNum={slots} ({source})")
-    if items is None:
-        items = present_items
+    if config.max_index_num is None:
         assumed.append(f"maxIndexNum={items} ({source})")
     return slots, items
