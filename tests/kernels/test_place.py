@@ -17,7 +17,7 @@ from reput.files.watermarks import WatermarkCell
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE
 from reput.formats.log.record import Host, Record, decode_record, encode_record
 from reput.kernels.layouts.place import MESSAGE_FIELDS, NO_ROOM, NOT_PLACED, OWN_HOST
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.log.append.lists import FIELDS_AT
 from reput.log.append.log_end import LogEnd
 from reput.log.encode.encode import RecordEncoder, number_of_host
@@ -157,7 +157,7 @@ class Log:
         """All that a call may change."""
         end, numbers = self.end, [list(topic.numbers) for topic in self.topics]
         marks = self.wrote.view[0], self.confirmed.view[0]
-        return self.memory[:], end.offset, end.last_ms, end.steps_back, end.room_end, numbers, marks
+        return self.memory[:], end.offset, end.last_ms, end.room_end, numbers, marks
 
 
 @given(st.lists(puts | ordinary_puts, max_size=12), st.sampled_from((V4, V6)), st.booleans())
@@ -273,7 +273,7 @@ def test_a_placed_record_is_the_one_that_the_format_says(
     assert placed is not None
     status, offset, size, number, now_ms, reason = placed
     assert (status, reason) == (PutStatus.PUT_OK, "")
-    assert (offset, number, now_ms, log.end.steps_back) == (FILE_START + 100, (1 << 40) + 1, 1001, 1)
+    assert (offset, number, now_ms) == (FILE_START + 100, (1 << 40) + 1, 1001)
     data = log.memory[100 : 100 + size]
     record = decode_record(data)
     assert encode_record(record) == data

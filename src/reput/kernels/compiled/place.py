@@ -112,12 +112,8 @@ def _write_after_head(record, end, born_host, now, host_size):
 
 @kernel
 def _now(end, now_ns):
-    """Return the store time in ms, not before that of the last record; count it if the clock was set back."""
-    now, last = now_ns // 1_000_000, word(end, EndAt.last_ms)
-    if now < last:
-        now = last
-        set_word(end, EndAt.steps_back, word(end, EndAt.steps_back) + 1)
-    return now
+    """Return the store time in ms, not before that of the last record: the clock may have been set back."""
+    return max(now_ns // 1_000_000, word(end, EndAt.last_ms))
 
 
 @kernel

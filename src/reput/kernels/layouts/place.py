@@ -18,7 +18,6 @@ END_LAYOUT = Layout(
         Field("room_end", _INT, "log offset up to which the memory takes records; -1: there is none"),
         Field("memory_at", _INT, "the place that log offset 0 would have in the memory of the current file"),
         Field("last_ms", _INT, "store time of the last record, in ms; no record gets an earlier one"),
-        Field("steps_back", _INT, "puts that got the time of the put before, because the clock was set back"),
         Field("wrote_at", _INT, "where `offset` is published"),
         Field("confirmed_at", _INT, "where it is published for readers; 0: they wait for something else"),
         Field("max_body", _INT, "most bytes of a body"),

@@ -123,8 +123,6 @@ def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, of
 
 def _store(end: int, records: bytes, now_ns: int, now: int) -> None:
     """Put records, for which there is room, at the log's end."""
-    if now_ns // 1_000_000 < now:
-        set_word(end, EndAt.steps_back, word(end, EndAt.steps_back) + 1)
     offset = word(end, EndAt.offset)
     ctypes.memmove(word(end, EndAt.memory_at) + offset, records, len(records))
     _move_end(end, offset + len(records), now)

@@ -158,11 +158,6 @@ class LogAppender(Closing):
         """Store time (ms) of the last record."""
         return self._end.last_ms
 
-    @property
-    def clock_steps_back(self) -> int:
-        """Number of puts that got the time of the put before, because the clock was set back."""
-        return self._end.steps_back
-
     def next_offsets(self) -> dict[tuple[bytes, int], int]:
         """Return the number that the next message of each queue gets."""
         with self._lock:
@@ -444,11 +439,7 @@ class LogAppender(Closing):
     # --- places --------------------------------------------------------------------------------
 
     def _now(self) -> int:
-        now = _time_ns() // 1_000_000
-        if now < self._end.last_ms:
-            self._end.step_back()
-            return self._end.last_ms
-        return now
+        return max(_time_ns() // 1_000_000, self._end.last_ms)
 
     def _make_room(self, size: int, by_write: bool = False) -> None:
         """Make room for `size` bytes at the log's end, which may become the start of the next file.

@@ -23,7 +23,6 @@ _ANSWER = PutResult(PutStatus.PUT_OK)
 _OFFSET: int = EndAt.offset
 _ROOM_END: int = EndAt.room_end
 _LAST_MS: int = EndAt.last_ms
-_STEPS_BACK: int = EndAt.steps_back
 
 
 def not_placed(*_: object) -> PutResult | None:
@@ -83,15 +82,6 @@ class LogEnd:
     @last_ms.setter
     def last_ms(self, time_ms: int) -> None:
         self._fields[_LAST_MS] = time_ms
-
-    @property
-    def steps_back(self) -> int:
-        """Number of puts that got the time of the put before, because the clock was set back."""
-        return self._fields[_STEPS_BACK]
-
-    def step_back(self) -> None:
-        """Count such a put."""
-        self._fields[_STEPS_BACK] += 1
 
     def shut(self) -> None:
         """Take no records until room is made."""
