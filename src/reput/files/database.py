@@ -350,7 +350,7 @@ class DatabaseReader(Closing):
             return rocksdict.Rdict(str(self._links), options_of(cache), families_of(families, cache), follow)
 
     def _present(self) -> set[str]:
-        names = {entry.name for entry in fs.list_dir(self.folder) if not entry.is_dir}
+        names = {entry.name for entry in fs.list_dir(self.folder) if entry.is_file}
         return names - {SETTINGS_FILE, *_OWN_LOGS}
 
     def _link(self) -> set[str]:

@@ -127,7 +127,7 @@ class DatabaseOwner(Closing):
             forks.released(self)
             fs.remove_file(self.folder / SETTINGS_FILE)
             for entry in fs.list_dir(self.folder):
-                if not entry.is_dir:
+                if entry.is_file:
                     fs.give_to(self.folder / entry.name, self._owner)
             fs.give_tree(self._logs, self._owner)
 
@@ -184,7 +184,7 @@ def copy_database(source: Path, target: Path, owner: fs.Owner) -> None:
     """
     fs.make_dirs(target, owner)
     for entry in fs.list_dir(source) if is_database(source) else ():
-        if entry.is_dir or not is_database_file(entry.name) or entry.name in _NOT_COPIED:
+        if not entry.is_file or not is_database_file(entry.name) or entry.name in _NOT_COPIED:
             continue
         if entry.name.endswith(".sst"):
             fs.link(source / entry.name, target / entry.name)

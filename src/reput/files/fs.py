@@ -71,13 +71,13 @@ Owner = owners.Owner
 
 
 class DirEntry(NamedTuple):
-    """A name in a folder: is it a folder itself (links are not followed), its size, is it a link.
+    """A name in a folder: is it a file or a link (links are not followed), its size, is it a link.
 
-    A named pipe, a socket and a device count as folders: they are no files either. The size of a folder is 0.
+    Folders are no files, nor are a named pipe, a socket and a device. The size of what is no file is 0.
     """
 
     name: str
-    is_dir: bool
+    is_file: bool
     size: int
     is_link: bool = False
 
@@ -93,12 +93,12 @@ def list_dir(path: Path | str) -> list[DirEntry]:
         for name in names:
             if name.is_dir(follow_symlinks=False):
                 # The listing has the type, so none of a hundred thousand topics needs a stat.
-                entries.append(DirEntry(name.name, True, 0))
+                entries.append(DirEntry(name.name, False, 0))
             else:
                 status = name.stat(follow_symlinks=False)
                 is_link = stat.S_ISLNK(status.st_mode)
                 is_file = is_link or stat.S_ISREG(status.st_mode)
-                entries.append(DirEntry(name.name, not is_file, status.st_size if is_file else 0, is_link))
+                entries.append(DirEntry(name.name, is_file, status.st_size if is_file else 0, is_link))
     return sorted(entries)
 
 
@@ -443,7 +443,7 @@ def link_tree(source: Path | str, target: Path | str, owner: Owner) -> None:
     """Create a folder with links to the files of another one."""
     make_dirs(target, owner)
     for entry in list_dir(source):
-        if entry.is_dir:
+        if not entry.is_file:
             link_tree(Path(source) / entry.name, Path(target) / entry.name, owner)
         else:
             link(Path(source) / entry.name, Path(target) / entry.name)

@@ -72,7 +72,7 @@ def refuse_other_types(folder: Path, remedy: str) -> None:
         DamagedStoreError: There is one.
     """
     for entry in fs.list_dir(folder):
-        if entry.is_dir and is_database_file(entry.name):
+        if not entry.is_file and is_database_file(entry.name):
             raise DamagedStoreError(not_a_file(folder / entry.name), remedy)
 
 

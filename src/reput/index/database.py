@@ -60,7 +60,7 @@ def has_data(folder: Path) -> bool:
     Every broker since 5.4 makes the database, and leaves it empty unless a setting uses it. Then its MANIFEST names no
     table. RocksDB makes a new database where there is no CURRENT, and no data.
     """
-    files = [entry for entry in fs.list_dir(folder) if not entry.is_dir]
+    files = [entry for entry in fs.list_dir(folder) if entry.is_file]
     if any(entry.size and entry.name.endswith(_DATA) for entry in files):
         return True
     if not any(entry.name == "CURRENT" for entry in files):

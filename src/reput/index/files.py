@@ -30,7 +30,7 @@ def list_index_files(folder: Path) -> list[IndexFileOnDisk]:
     """Return the IndexFiles of a folder in the order of their names. Other files are skipped, as in RocketMQ."""
     files = []
     for entry in fs.list_dir(folder):
-        if not entry.is_dir and index_file.is_index_name(entry.name):
+        if entry.is_file and index_file.is_index_name(entry.name):
             path = folder / entry.name
             files.append(IndexFileOnDisk(path, entry.size, read_header(path)))
     return files

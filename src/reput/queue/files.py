@@ -76,7 +76,7 @@ class QueueFolder:
 def list_queues(folder: Path) -> Iterator[QueueFolder]:
     """Yield the queues below a consumequeue folder, by topic and id."""
     for topic in fs.list_dir(folder):
-        if topic.is_dir:
+        if not topic.is_file:
             yield from list_topic_queues(folder / topic.name)
 
 
@@ -173,7 +173,7 @@ def listed_files(folder: Path) -> tuple[tuple[QueueFile, ...], tuple[Path, ...]]
         start = paths.parse_offset_name(entry.name)
         if start is None:
             continue
-        if entry.is_dir:
+        if not entry.is_file:
             not_files.append(folder / entry.name)
         else:
             files.append(QueueFile(folder / entry.name, start, entry.size))

@@ -400,7 +400,7 @@ class RocksdbKind:
     def shared_bytes(self) -> int:
         """Return the bytes of the database's files."""
         entries = fs.list_dir(self.folder) if self.is_present() else []
-        return sum(entry.size for entry in entries if not entry.is_dir)
+        return sum(entry.size for entry in entries if entry.is_file)
 
     def complete_to(self) -> int | None:
         """Return the restart point, 0 if there is none."""

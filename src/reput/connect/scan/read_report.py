@@ -76,7 +76,7 @@ def read_report(folder: str | Path) -> ReadReport:
     """
     report = ReadReport()
     for entry in fs.list_dir(Path(folder)):
-        if entry.is_dir or not entry.name.endswith(_SUFFIX):
+        if not entry.is_file or not entry.name.endswith(_SUFFIX):
             continue
         path = Path(folder) / entry.name
         try:

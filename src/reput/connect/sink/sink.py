@@ -154,7 +154,7 @@ def warn_of_unfinished(sinks: Path, sink: str) -> None:
     """
     for entry in fs.list_dir(sinks):
         folder = sinks / entry.name
-        if not entry.is_dir or not entry.name.startswith(ANONYMOUS) or entry.name == sink:
+        if entry.is_file or not entry.name.startswith(ANONYMOUS) or entry.name == sink:
             continue
         ledger = read_ledger(folder)
         if ledger is not None and ledger.state == BEGUN:

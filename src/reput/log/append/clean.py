@@ -140,7 +140,7 @@ def aged_files(folder: Path) -> list[AgedFile]:
     """Return the files of a log by start offset, with their ages, without files that are removed meanwhile."""
     files = []
     for entry in fs.list_dir(folder):
-        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+        start = paths.parse_offset_name(entry.name) if entry.is_file else None
         modified = None if start is None else fs.modified_ms(folder / entry.name)
         if start is not None and modified is not None:
             files.append(AgedFile(start, modified))

@@ -119,7 +119,7 @@ def _start_of(folder: Path, end_offset: int, file_size: int) -> int:
     files = [
         (start, entry)
         for entry in fs.list_dir(folder)
-        if not entry.is_dir and (start := paths.parse_offset_name(entry.name)) is not None
+        if entry.is_file and (start := paths.parse_offset_name(entry.name)) is not None
     ]
     for start, entry in files:
         if entry.size not in {0, file_size} and start + max(entry.size, file_size) > end_offset:

@@ -100,7 +100,7 @@ def list_log_files(
         raise NotAStoreError(f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)")
     named = []
     for entry in fs.list_dir(folder):
-        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+        start = paths.parse_offset_name(entry.name) if entry.is_file else None
         if start is not None and (below is None or start < below):
             # RocketMQ allows a link to a file on another disk.
             named.append((start, _shown(folder, entry), fs.size_in(folder, entry)))

@@ -63,7 +63,7 @@ class LogMaps(Closing):
         """Read the file names again."""
         starts = []
         for entry in fs.list_dir(self.folder):
-            start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+            start = paths.parse_offset_name(entry.name) if entry.is_file else None
             if start is not None and fs.size_in(self.folder, entry) == self.file_size:
                 starts.append(start)
         if starts != self._starts:

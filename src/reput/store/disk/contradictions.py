@@ -97,7 +97,7 @@ def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradicti
         sizes = {
             fs.size_in(layout.commit_log, entry)
             for entry in fs.list_dir(layout.commit_log)
-            if not entry.is_dir and paths.parse_offset_name(entry.name) is not None
+            if entry.is_file and paths.parse_offset_name(entry.name) is not None
         } - {0}
         size = sizes.pop() if len(sizes) == 1 else None
         yield from _size(config, "mapped_file_size_commit_log", size, layout.commit_log)

@@ -28,7 +28,7 @@ def measured(layout: StoreLayout, folder: Path) -> Replaced:
 def _sizes(folder: Path) -> Iterable[int]:
     """Yield the bytes of each file below a folder."""
     for entry in fs.list_dir(folder):
-        if entry.is_dir:
+        if not entry.is_file:
             yield from _sizes(folder / entry.name)
         else:
             yield entry.size

@@ -42,7 +42,7 @@ def _log_end(commit_log: Path) -> int:
     """Return the log offset after the log's last file; no file is read."""
     ends = [0]
     for entry in fs.list_dir(commit_log):
-        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+        start = paths.parse_offset_name(entry.name) if entry.is_file else None
         ends.append(0 if start is None else start + fs.size_in(commit_log, entry))
     return max(ends)
 

@@ -167,7 +167,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
 def _near(root: Path) -> str:
     """Return a sentence that names stores with similar names next to a missing folder."""
     with contextlib.suppress(ReputError):
-        beside = similar(root.name, [entry.name for entry in fs.list_dir(root.parent) if entry.is_dir])
+        beside = similar(root.name, [entry.name for entry in fs.list_dir(root.parent) if not entry.is_file])
         found = [str(root.parent / name) for name in beside if fs.is_dir(root.parent / name / paths.COMMIT_LOG)]
         return f"There is a store in {' and in '.join(found)}. " if found else ""
     return ""
@@ -175,7 +175,7 @@ def _near(root: Path) -> str:
 
 def _refuse_dledger_folder(root: Path) -> None:
     for entry in fs.list_dir(root):
-        if entry.is_dir and entry.name.startswith("dledger-"):
+        if not entry.is_file and entry.name.startswith("dledger-"):
             raise UnsupportedStoreError(f"{root / entry.name}: a DLedger log, which reput does not read yet")
 
 
@@ -234,10 +234,10 @@ def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
     """Yield paths among the folders of topics and queues that are not folders."""
     for topic in fs.list_dir(consume_queue):
         folder = consume_queue / topic.name
-        if not topic.is_dir:
+        if topic.is_file:
             yield folder
             continue
-        yield from (folder / queue.name for queue in fs.list_dir(folder) if not queue.is_dir)
+        yield from (folder / queue.name for queue in fs.list_dir(folder) if queue.is_file)
 
 
 def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:

@@ -50,7 +50,7 @@ def linked_log(folders: tuple[Path, ...]) -> Path:
     wanted: dict[str, Path] = {}
     for folder in folders:
         for entry in fs.list_dir(folder):
-            if entry.is_dir:
+            if not entry.is_file:
                 continue
             other = wanted.setdefault(entry.name, folder / entry.name)
             if other.parent != folder and paths.parse_offset_name(entry.name) is not None:

@@ -42,7 +42,7 @@ def queue_types(layout: StoreLayout, configured: Topics) -> QueueTypes:
     batch = {name.encode("utf-8", "surrogatepass") for name in batch_names}
     for entry in fs.list_dir(layout.batch_consume_queue):
         topic_name = stored_bytes(entry.name)
-        if entry.is_dir and topic_name not in simple and not configured.has_every_attribute:
+        if not entry.is_file and topic_name not in simple and not configured.has_every_attribute:
             batch.add(topic_name)
     return QueueTypes(frozenset(batch), simple, configured.has_every_attribute)
 
@@ -96,8 +96,8 @@ def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
     ]
     for entry in fs.list_dir(layout.batch_consume_queue):
         topic, place = stored_bytes(entry.name), layout.batch_consume_queue / entry.name
-        if entry.is_dir and topic in types.simple:
+        if not entry.is_file and topic in types.simple:
             found.append(f"{place}: queues of type {BATCH}, and the topic's {QUEUE_TYPE} is {SIMPLE}")
-        elif entry.is_dir and types.others_are_simple and topic not in types.batch:
+        elif not entry.is_file and types.others_are_simple and topic not in types.batch:
             found.append(f"{place}: queues of type {BATCH}, and the broker has no such topic, so it does not start")
     return found

@@ -68,7 +68,7 @@ class MetadataSource(ABC):
 
     def is_present(self, table: Table) -> bool:
         """Return True if there is something in a table's place."""
-        return any(not entry.is_dir for entry in fs.list_dir(self.place(table)))
+        return any(entry.is_file for entry in fs.list_dir(self.place(table)))
 
     def written_ms(self, table: Table) -> int:
         """Return when a table was last written, by the time of its files; 0 if it is not there."""

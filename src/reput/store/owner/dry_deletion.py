@@ -73,4 +73,4 @@ def _entries(kinds: Sequence[AnyKind], topic: str) -> dict[int, int]:
 
 def _ids(folder: Path) -> Iterable[int]:
     """Return the ids of the queues that have a folder in a topic's folder."""
-    return (int(entry.name) for entry in fs.list_dir(folder) if entry.is_dir and entry.name.isdecimal())
+    return (int(entry.name) for entry in fs.list_dir(folder) if not entry.is_file and entry.name.isdecimal())

@@ -54,7 +54,7 @@ def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
     parts = (*(paths.QUEUE_FOLDERS if in_queues else ()), paths.INDEX)
     found = [name for part in parts for name in _strays(layout.root / part, part)]
     for entry in fs.list_dir(layout.commit_log):
-        if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
+        if not entry.is_file or paths.parse_offset_name(entry.name) is not None:
             continue
         # MappedFileQueue.doLoad: every file must have the log's file size; an empty last one is deleted.
         effect = " (RocketMQ does not load the log as long as it is there)" if entry.size else ""
@@ -72,7 +72,7 @@ def _strays(folder: Path, name: str) -> Iterator[str]:
     """Yield the files below an index folder whose names or places RocketMQ does not use, relative to the store."""
     for entry in fs.list_dir(folder):
         inside = f"{name}/{entry.name}"
-        if entry.is_dir:
+        if not entry.is_file:
             yield from _strays(folder / entry.name, inside)
         elif not _is_of_an_index(inside):
             yield inside

@@ -90,7 +90,7 @@ def leftovers(layout: StoreLayout) -> Iterator[str]:
     """Yield the names of the staging and aside folders; without a running job, killed jobs left them."""
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
-        if entry.is_dir and kind in ("staging", "aside") and epoch.isdecimal():
+        if not entry.is_file and kind in ("staging", "aside") and epoch.isdecimal():
             yield entry.name
 
 

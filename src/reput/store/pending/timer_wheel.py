@@ -86,7 +86,7 @@ def find_wheel(root: Path) -> Path | None:
     snapshots = [
         (position, entry.name)
         for entry in fs.list_dir(root)
-        if not entry.is_dir and (position := timer_wheel.snapshot_position(entry.name)) is not None
+        if entry.is_file and (position := timer_wheel.snapshot_position(entry.name)) is not None
     ]
     plain_ms = fs.modified_ms(path)
     if snapshots:

@@ -101,7 +101,7 @@ class BatchBuilder:
         if build.job.of_all_topics and (fs.exists(build.layout.batch_consume_queue) or fs.exists(folder)):
             fs.make_dirs(folder, build.job.owner)
             return [paths.BATCH_CONSUME_QUEUE]
-        topics = [] if build.job.of_all_topics else [entry.name for entry in fs.list_dir(folder) if entry.is_dir]
+        topics = [] if build.job.of_all_topics else [entry.name for entry in fs.list_dir(folder) if not entry.is_file]
         return [f"{paths.BATCH_CONSUME_QUEUE}/{topic}" for topic in topics]
 
     def close(self) -> None:

@@ -95,7 +95,7 @@ class FileBuilder:
         found = []
         for part, folder in folders.items():
             fs.make_dirs(folder, job.owner)
-            topics = [entry.name for entry in fs.list_dir(folder) if entry.is_dir]
+            topics = [entry.name for entry in fs.list_dir(folder) if not entry.is_file]
             found += [part] if job.of_all_topics else [f"{part}/{topic}" for topic in topics]
         return found
 

@@ -134,7 +134,7 @@ class RocksdbBuilder:
             live.copy_to(folder, build.job.owner)
             # The folder is swapped in whole, and other kinds may have queues in it.
             for topic in fs.list_dir(live.folder):
-                if topic.is_dir and not build.job.wants(os.fsencode(topic.name)):
+                if not topic.is_file and not build.job.wants(os.fsencode(topic.name)):
                     fs.link_tree(live.folder / topic.name, folder / topic.name, build.job.owner)
         return live.complete_to() or 0
 
