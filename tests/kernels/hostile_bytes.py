@@ -62,7 +62,7 @@ from reput.kernels.layouts.lookup import (
     AnswersAt,
 )
 from reput.kernels.layouts.pack import EntrySources, Packed
-from reput.kernels.layouts.records import address_of, vector_of, words_of
+from reput.kernels.layouts.vectors import address_of, vector_of, words_of
 from reput.log.append.settings import LogSettings
 from reput.log.encode.column_batch import ColumnBatches
 from reput.log.encode.encode import RecordEncoder

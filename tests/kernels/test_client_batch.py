@@ -15,7 +15,7 @@ from reput.formats.log.client_batch import InnerMessage, decode_messages, encode
 from reput.formats.log.record import encode_message_id
 from reput.kernels import client_kernels
 from reput.kernels.layouts.client_batch import BROKEN, UNUSUAL, column_sizes
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from support.twins import TWINS
 
 LONG = b"x" * 150

@@ -23,7 +23,7 @@ from reput.kernels.layouts.batch import (
     BatchRefusal,
     TextsAt,
 )
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.log.encode import column_batch, laid_out, queue_directory
 from reput.log.encode.column_batch import ColumnBatch
 from reput.log.encode.encode import RecordEncoder

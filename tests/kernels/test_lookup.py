@@ -41,7 +41,7 @@ from reput.kernels.layouts.lookup import (
     pack_answer,
     pack_needed,
 )
-from reput.kernels.layouts.records import address_of, vector_of, words_of
+from reput.kernels.layouts.vectors import address_of, vector_of, words_of
 from support.twins import TWINS
 
 if TYPE_CHECKING:

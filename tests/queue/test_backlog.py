@@ -15,7 +15,7 @@ from reput.kernels import SWITCH, backlog_kernels, kernels
 from reput.kernels.layouts.columns import IN_QUEUE, Columns, DecodeRules, Stop
 from reput.kernels.layouts.log import LogBytes
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.queue.backlog import Backlog
 from reput.queue.queues import Queues
 from support.twins import TWINS

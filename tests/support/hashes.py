@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reput.kernels.compiled.tools.hashing import java_hash_at
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

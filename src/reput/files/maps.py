@@ -16,7 +16,7 @@ from reput.files import fs
 from reput.files.descriptors import has_more_files
 from reput.files.holes import Holes
 from reput.kernels.layouts.lookup import FIRST_FILE, FileTableAt
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 
 
 class MapCache:

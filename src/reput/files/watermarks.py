@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reput.errors import ClosedError, DamagedStoreError
 from reput.files import fs
 from reput.formats.own import files as own
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 
 _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}
 

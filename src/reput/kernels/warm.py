@@ -37,8 +37,8 @@ from reput.kernels.layouts.keys import KeyOutput, KeySources, key_state
 from reput.kernels.layouts.lines import LineProgram, line_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.records import address_of
 from reput.kernels.layouts.table import MOST_RESTARTS, EntryPieces, Prefixes, TableBlockAt, TableStateAt
+from reput.kernels.layouts.vectors import address_of
 from reput.kernels.pack import pack_entries
 
 

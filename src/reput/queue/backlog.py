@@ -21,7 +21,7 @@ from reput.formats.queue.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels import backlog_kernels
 from reput.kernels.layouts.columns import IN_QUEUE, Columns, QueueTable
 from reput.kernels.layouts.pack import EntrySources
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 
 _FIRST_ENTRIES = 1 << 12
 _FEW = 64

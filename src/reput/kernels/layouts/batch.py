@@ -1,8 +1,8 @@
-"""The record that the encode kernels are called with: one vector of int64 fields; a call passes its address.
+"""The vector that the encode kernels are called with: int64 words; a call passes its address.
 
 A batch is a set of Arrow columns: texts and bodies as Arrow lays them out, whole numbers, one text of keys a message,
-and one text of further properties a message. `reput.log.encode.columns` turns other columns into these. Fields whose
-names end in `_at` hold addresses; the maker of a record keeps that memory as long as the record is in use.
+and one text of further properties a message. `reput.log.encode.columns` turns other columns into these. Words whose
+names end in `_at` hold addresses; the maker of a vector keeps that memory as long as the vector is in use.
 
 Queues are rows of a directory that is kept from batch to batch. A hash table leads from a topic's bytes and a queue id
 to the row.

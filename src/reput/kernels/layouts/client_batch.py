@@ -1,7 +1,7 @@
-"""The record that the kernel of clients' batches is called with: one vector of int64 fields; a call passes its address.
+"""The vector that the kernel of clients' batches is called with: int64 words; a call passes its address.
 
 The kernel splits the body of a batch (`reput.formats.log.client_batch`) into columns as the encode kernels read them.
-All fields hold addresses; the maker of a record keeps that memory as long as the record is in use.
+All words hold addresses; the maker of a vector keeps that memory as long as the vector is in use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def most_rows(size: int) -> int:
 
 
 def column_sizes(size: int, topic_size: int) -> dict[str, int]:
-    """Return the bytes of the column that each field leads to, for a body of `size` bytes, in the fields' order."""
+    """Return the bytes of the column that each word leads to, for a body of `size` bytes, in the words' order."""
     rows = most_rows(size)
     offsets, numbers = WORD_SIZE * (rows + 1), WORD_SIZE * rows
     sizes = (offsets, offsets, offsets, numbers, numbers, 4 * rows, size, size, topic_size * rows)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reput.formats.layout import Field, Layout
 from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.queue.consume_queue import QueueKey
-from reput.kernels.layouts.records import address_of, vector_of
+from reput.kernels.layouts.vectors import address_of, vector_of
 
 IN_QUEUE = 1
 IN_INDEX = 2
@@ -168,7 +168,7 @@ class QueueTable(NamedTuple):
         return self.names[begin : begin + int(self.topic_size[row])].tobytes()
 
     def addresses(self) -> NDArray[np.int64]:
-        """Return the fields of `QUEUE_TABLE_LAYOUT`; keep the arrays as long as they are in use."""
+        """Return the vector of `QUEUE_TABLE_LAYOUT`; keep the arrays as long as they are in use."""
         return vector_of(
             QUEUE_TABLE_LAYOUT,
             hash_table_at=address_of(self.hash_table),

@@ -1,6 +1,6 @@
-"""The records that the look-up kernels are called with: vectors of int64 fields, made once for a queue or the indexes.
+"""The vectors that the look-up kernels are called with: int64 words, made once for a queue or the indexes.
 
-A call passes a vector's address. Fields whose names end in `_at` hold addresses; the maker of a vector keeps that
+A call passes a vector's address. Words whose names end in `_at` hold addresses; the maker of a vector keeps that
 memory as long as the vector is in use.
 """
 
@@ -60,7 +60,7 @@ FILE_TABLE_LAYOUT = Layout(
     "=",
 )
 WATCH_LAYOUT = Layout(
-    "The first fields of a queue's and of the indexes' vector; a mark at address 0 is not looked at",
+    "The first words of a queue's and of the indexes' vector; a mark at address 0 is not looked at",
     "reput",
     [
         Field("confirmed_at", _INT, "the store's mark of the confirmed log offset"),
@@ -182,11 +182,11 @@ FIRST_PLACE = ANSWERS_LAYOUT.word_count
 TOPIC_BYTES = KEY_TOPIC_LAYOUT.word_count
 FIRST_FILE = FILE_TABLE_LAYOUT.word_count
 FIRST_INDEX_FILE = INDEX_LAYOUT.word_count
-"""The words that follow the fields of those layouts."""
+"""The words that follow those of these layouts."""
 
 
 def topic_words(size: int) -> int:
-    """Return the words of a topic's record with its bytes."""
+    """Return the words of a topic's vector with its bytes."""
     return TOPIC_BYTES + size // WORD_SIZE + 1
 
 

@@ -1,7 +1,7 @@
-"""The records that the kernel of a single put is called with: int64 fields; a call passes their addresses.
+"""The vectors that the kernel of a single put is called with: int64 words; a call passes their addresses.
 
-The kernel gives a message its place at the log's end and its number in its queue, and writes its record there. Fields
-whose names end in `_at` hold addresses; the maker of a record keeps that memory as long as the record is in use.
+The kernel gives a message its place at the log's end and its number in its queue, and writes its record there. Words
+whose names end in `_at` hold addresses; the maker of a vector keeps that memory as long as the vector is in use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records of the kernel for RocksDB's tables: its state between two calls, and its finished blocks."""
+"""The state of the kernel for RocksDB's tables between two calls, and its finished blocks."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from reput.kernels import place_kernels
 from reput.kernels.layouts.place import MESSAGE_FIELDS, MESSAGE_LAYOUT, NO_ROOM, NOT_PLACED
-from reput.kernels.layouts.records import address_of, words_of
+from reput.kernels.layouts.vectors import address_of, words_of
 from reput.log.encode.message import Message, PutManyResult, PutStatus
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _fields_of_messages() -> array[int]:
-    """Return the record of the class `Message` for the kernel."""
+    """Return the vector of the class `Message` for the kernel."""
     marks = {field.name: object() for field in fields(Message)}
     assert tuple(marks) == MESSAGE_FIELDS, "a field of Message that the kernel of lists does not know"
     one = Message(**marks)  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def _fields_of_messages() -> array[int]:
 
 _FIELDS = _fields_of_messages()
 FIELDS_AT: int = _FIELDS.buffer_info()[0]
-"""The address of that record, which kernels read the slots of messages by."""
+"""The address of that vector, by which kernels read the slots of messages."""
 
 
 class MessageLists:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.kernels.layouts.place import END_LAYOUT, EndAt
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.log.encode.message import PutResult, PutStatus
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def not_placed(*_: object) -> PutResult | None:
 class LogEnd:
     """The log's end, the memory there, and what all records of a put share.
 
-    `at` is the address of the record for the kernel (`END_LAYOUT`).
+    `at` is the address of the vector for the kernel (`END_LAYOUT`).
 
     Args:
         offset: Log offset after the last record.

@@ -17,7 +17,7 @@ from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels import EncodeKernels, client_kernels, encode_kernels, lasting_kind
 from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.kernels.layouts.client_batch import COLUMNS_LAYOUT, column_sizes
-from reput.kernels.layouts.records import address_of, vector_of
+from reput.kernels.layouts.vectors import address_of, vector_of
 from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
 

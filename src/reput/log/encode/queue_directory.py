@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels import encode_kernels
 from reput.kernels.layouts.batch import BATCH_LAYOUT, BatchAt
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.log.encode.encode import RecordEncoder
 from reput.log.encode.topics import TopicState, TopicTable
 

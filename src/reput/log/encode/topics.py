@@ -18,7 +18,7 @@ from reput.formats.log.record import (
 )
 from reput.formats.paths import MAX_QUEUE_ID, MAX_TOPIC_BYTES, is_topic_folder_name
 from reput.kernels.layouts.place import TOPIC_LAYOUT, TopicAt
-from reput.kernels.layouts.records import words_of
+from reput.kernels.layouts.vectors import words_of
 from reput.log.encode.message import MessageRefusedError, illegal
 
 if TYPE_CHECKING:

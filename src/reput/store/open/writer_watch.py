@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.errors import ReputError
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.holders import Writer, writer_of

@@ -1,7 +1,7 @@
-"""The records that let look-up kernels answer alone: a vector for each queue that is read, and one for the indexes.
+"""The vectors that let look-up kernels answer alone: one for each queue, one for the indexes, one for each topic.
 
 They are valid as long as nothing changes. The view clears them when the frontier moves, when it follows the log and
-when indexes are replaced. Their first fields point to marks, in which a kernel sees changes by other processes. If a
+when indexes are replaced. Their first words point to marks, in which a kernel sees changes by other processes. If a
 kernel cannot answer, it says so, and the view answers in the general way, which makes the vector for the next time.
 """
 
@@ -28,7 +28,7 @@ from reput.kernels.layouts.lookup import (
     needed_file,
     topic_words,
 )
-from reput.kernels.layouts.records import address_of, vector_of, words_of
+from reput.kernels.layouts.vectors import address_of, vector_of, words_of
 from reput.log.read.maps import LogMaps
 from reput.queue.queues import Queues
 from reput.store.read.message import StoredMessage
@@ -98,15 +98,15 @@ class QueueLookup:
 class TopicLookup:
     """A topic in which the kernel looks for keys (`KEY_TOPIC_LAYOUT`)."""
 
-    __slots__ = ("address", "index", "words")
+    __slots__ = ("address", "index", "vector")
 
     def __init__(self, name: bytes, index: IndexLookup) -> None:
-        self.words: NDArray[np.int64] = np.zeros(topic_words(len(name)), dtype=np.int64)
-        self.words[:TOPIC_BYTES] = words_of(
+        self.vector: NDArray[np.int64] = np.zeros(topic_words(len(name)), dtype=np.int64)
+        self.vector[:TOPIC_BYTES] = words_of(
             KEY_TOPIC_LAYOUT, index_at=index.address, hash=java_string_hash_utf8(name + b"#"), size=len(name)
         )
-        self.words[TOPIC_BYTES:].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
-        self.address = address_of(self.words)
+        self.vector[TOPIC_BYTES:].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
+        self.address = address_of(self.vector)
         self.index = index
 
 
@@ -297,7 +297,7 @@ class Lookups:
 
 
 def _watch(watched: Watched, known: Known, log: MapTable, file_size: int) -> dict[str, int]:
-    """Return the fields of `WATCH_LAYOUT`."""
+    """Return the words of `WATCH_LAYOUT`."""
     return {
         "confirmed_at": watched.confirmed_at,
         "confirmed": known.log_end,

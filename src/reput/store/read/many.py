@@ -28,7 +28,7 @@ from reput.kernels.layouts.lookup import (
     SEEKS_LAYOUT,
     needed_file,
 )
-from reput.kernels.layouts.records import address_of, vector_of
+from reput.kernels.layouts.vectors import address_of, vector_of
 from reput.store.read.lookup import QueueLookup, TopicLookup
 from reput.store.read.results import AnswerBuffer, QueryResult
 from reput.store.read.view import StoreView, bytes_of, number_of

@@ -24,7 +24,7 @@ from reput.kernels.layouts.lookup import (
     answer_at,
     answer_count,
 )
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 from reput.store.read.message import StoredMessage
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reput.kernels.layouts.records import address_of
+from reput.kernels.layouts.vectors import address_of
 
 WHOLE = np.arange(12, dtype=np.int64)
 
