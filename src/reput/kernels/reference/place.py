@@ -121,7 +121,7 @@ def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, of
     )
 
 
-def _store(end: int, records: bytes, now_ns: int, now: int) -> None:
+def _store(end: int, records: bytes, now: int) -> None:
     """Put records, for which there is room, at the log's end."""
     offset = word(end, EndAt.offset)
     ctypes.memmove(word(end, EndAt.memory_at) + offset, records, len(records))
@@ -159,7 +159,7 @@ def place_record(
     record = _record(end, topic, born_host, parts, number, offset, now)
     if offset + len(record) > word(end, EndAt.room_end):
         return None
-    _store(end, record, now_ns, now)
+    _store(end, record, now)
     set_word(word(topic, TopicAt.numbers_at), parts.queue_id, number + 1)
     model = ctypes.cast(word(end, EndAt.answer_at), ctypes.py_object).value
     return cast("tuple[Any, ...]", type(model)._make((model[0], offset, len(record), number, now, *model[5:])))
@@ -225,7 +225,7 @@ def place_messages(
         records += record
     if offset + len(records) > word(end, EndAt.room_end):
         return NO_ROOM - len(records)
-    _store(end, records, now_ns, now)
+    _store(end, records, now)
     for (topic, queue_id), number in following.items():
         set_word(word(topic, TopicAt.numbers_at), queue_id, number)
     for row, answer in enumerate(answers):
