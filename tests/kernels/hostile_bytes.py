@@ -354,14 +354,14 @@ def run_batch(chance: Random) -> None:
     # Laid out once more, into outputs of exactly the size needed.
     scratch = batch._scratch = copy(batch._scratch)
     scratch.rows = 0  # so that no other batch gets it
-    record, directory = scratch.record, BATCHES.directory
+    vector, directory = scratch.vector, BATCHES.directory
     scratch.queues, scratch.touched = (guarded_array(rows, np.int32) for _ in range(2))
     outputs = batch._sizes, batch._places, batch._numbers = [guarded_array(rows, np.int64) for _ in range(3)]
     places = (BatchAt.queue_at, BatchAt.touched_at, BatchAt.size_at, BatchAt.place_at, BatchAt.number_at)
     for word, array in zip(places, (scratch.queues, scratch.touched, *outputs), strict=True):
-        record[word] = address_of(array)
-    record[BatchAt.done] = record[BatchAt.size] = record[BatchAt.touched] = 0
-    record[BatchAt.stamp] = next(directory.stamps)
+        vector[word] = address_of(array)
+    vector[BatchAt.done] = vector[BatchAt.size] = vector[BatchAt.touched] = 0
+    vector[BatchAt.stamp] = next(directory.stamps)
     assert batch.lay_out()
     for offsets, valid in held:
         bend(chance, offsets, 0.2)
@@ -385,9 +385,9 @@ def run_split(chance: Random, place: Callable[[bytes], NDArray[np.uint8]]) -> No
     whole = bytes(data[: chance.choice((len(data), chance.randrange(len(data) + 1)))])
     body, topic = place(whole), place(chance.randbytes(chance.randrange(9)))
     columns = [guarded_array(size, np.uint8) for size in column_sizes(len(whole), len(topic)).values()]
-    record = np.array([address_of(column) for column in columns], dtype=np.int64)
+    vector = np.array([address_of(column) for column in columns], dtype=np.int64)
     at, topic_at = address_of(body), address_of(topic)
-    rows = split_columns(address_of(record), at, at + len(whole), topic_at, len(topic), 3, 4)
+    rows = split_columns(address_of(vector), at, at + len(whole), topic_at, len(topic), 3, 4)
     assert rows <= most_rows(len(whole))
     offsets, host = place(bytes(8 * max(rows, 0))), chance.randbytes(8)
     out = guarded_array(max(rows * (2 * (len(host) + 8) + 1) - 1, 0), np.uint8)

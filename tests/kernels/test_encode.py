@@ -104,26 +104,26 @@ class Batched:
         directory.template[BatchAt.sys_flag] = 1 | bits
         plan = column_batch._plan_of(table.schema, KINDS)
         assert plan is not None
-        fields = column_batch._fields_of(table, plan)
-        assert fields is not None
-        fields[BatchAt.keys_are_joined] = are_joined
+        words = column_batch._words_of(table, plan)
+        assert words is not None
+        words[BatchAt.keys_are_joined] = are_joined
         self.directory = directory
-        self.batch = ColumnBatch(directory, table, fields)
+        self.batch = ColumnBatch(directory, table, words)
 
     def lay_out(self) -> tuple[int, BatchRefusal]:
         """The first message that cannot be stored (-1: none), and why: NONE for its topic."""
         run, scratch = laid_out.encode_kernels().lay_out, self.batch._scratch
         while (answer := run(scratch.at)) == NEW_QUEUE:
-            row = int(scratch.record[BatchAt.done])
+            row = int(scratch.vector[BatchAt.done])
             try:
                 assert self.batch._add_queue(row)
             except MessageRefusedError:
                 return row, BatchRefusal.NONE
         if answer == LAID_OUT:
-            self.batch.size = int(scratch.record[BatchAt.size])
+            self.batch.size = int(scratch.vector[BatchAt.size])
             return -1, BatchRefusal.NONE
         assert answer == REFUSED
-        return int(scratch.record[BatchAt.done]), BatchRefusal(int(scratch.record[BatchAt.refusal]))
+        return int(scratch.vector[BatchAt.done]), BatchRefusal(int(scratch.vector[BatchAt.refusal]))
 
     def records(self) -> tuple[bytes, list[int]]:
         """The records that are written, and the messages' queue offsets."""

@@ -380,7 +380,7 @@ def test_a_needed_file_says_what_was_packed(number: int, of_queue: bool) -> None
 
 
 def test_words_come_in_the_layouts_order() -> None:
-    """Fields are given by name, each of them once."""
+    """Words are given by name, each of them once."""
     assert words_of(KEY_TOPIC_LAYOUT, size=3, index_at=1, hash=2) == [1, 2, 3]
     with pytest.raises(ValueError, match="2 words are given, 3 are needed"):
         words_of(KEY_TOPIC_LAYOUT, size=3, index_at=1)

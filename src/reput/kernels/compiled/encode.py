@@ -1,6 +1,6 @@
 """Write a batch of messages as records, straight from Arrow's buffers: measured first, then each byte written once.
 
-The twin of `reput.kernels.reference.encode`, which is the specification. One record of addresses instead of 41 arrays,
+The twin of `reput.kernels.reference.encode`, which is the specification. One vector of addresses instead of 41 arrays,
 which would have to be made and taken apart for each batch.
 """
 

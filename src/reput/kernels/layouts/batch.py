@@ -17,7 +17,7 @@ from reput.formats.layout import Field, Layout
 _INT = "q"
 
 TEXTS_LAYOUT = Layout(
-    "A column of texts; all fields are 0 for a column that is not there",
+    "A column of texts; all words are 0 for a column that is not there",
     "reput",
     [
         Field("offsets_at", _INT, "the first row's offset"),

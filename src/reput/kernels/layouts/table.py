@@ -20,7 +20,7 @@ MOST_ENTRY_BYTES = 3 * 5 + KEY_END + VALUE_SIZE + 4 * (MOST_RESTARTS + 2)
 
 
 TABLE_STATE_LAYOUT = Layout(
-    "The state of the kernel that fills blocks; all fields are 0 for a table that begins, but `last_row`, which is -1",
+    "The state of the kernel that fills blocks; all words are 0 for a table that begins, but `last_row`, which is -1",
     "reput",
     [
         Field("piece", "q", "the piece that comes next"),

@@ -1,6 +1,6 @@
 """The encode kernels in plain Python: the specification of `reput.kernels.compiled.encode`.
 
-`reput.kernels.layouts.batch` describes the record that they are called with.
+`reput.kernels.layouts.batch` describes the vector that they are called with.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def _words(address: int, count: int) -> list[int]:
 
 
 def seek_times(asked: int) -> int:
-    """Write the answer of `seek_time` to each question of a record (`SEEKS_LAYOUT`)."""
+    """Write the answer of `seek_time` to each question of a vector (`SEEKS_LAYOUT`)."""
     fields = _words(asked, len(SeeksAt))
     count, above = fields[SeeksAt.count], fields[SeeksAt.above]
     queues, timestamps = _words(fields[SeeksAt.queues_at], count), _words(fields[SeeksAt.timestamps_at], count)
@@ -28,7 +28,7 @@ def seek_times(asked: int) -> int:
 
 
 def find_keys(asked: int) -> int:
-    """Write the answer of `find_key` to each question of a record (`KEYS_LAYOUT`)."""
+    """Write the answer of `find_key` to each question of a vector (`KEYS_LAYOUT`)."""
     fields = _words(asked, len(KeysAt))
     ends = _words(fields[KeysAt.ends_at], fields[KeysAt.count] + 1)
     names = (ctypes.string_at(fields[KeysAt.names_at] + ends[n], ends[n + 1] - ends[n]) for n in range(len(ends) - 1))

@@ -196,7 +196,7 @@ def place_messages(
 ) -> int:
     """Write the records of a list of ordinary messages at a log's end, all or none, and number them.
 
-    `fields` is a record of `MESSAGE_LAYOUT`, `topics` has the records of topics by name, `queue_ids` one id or a list
+    `fields` is a vector of `MESSAGE_LAYOUT`, `topics` has the vectors of topics by name, `queue_ids` one id or a list
     of one for each message. `results` has room for three columns of int64, which get log offsets, sizes and queue
     offsets; they are of no use if nothing is written.
 

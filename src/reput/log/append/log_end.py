@@ -1,6 +1,6 @@
 """The end of a log in memory, as the writer and the kernel of a single put see it.
 
-The writer holds its lock while it reads several fields, or changes one.
+The writer holds its lock while it reads several words of the vector, or changes one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LogEnd:
         max_body: Most bytes of a body.
     """
 
-    __slots__ = ("_fields", "_hosts", "at", "memory", "start")
+    __slots__ = ("_hosts", "_vector", "at", "memory", "start")
 
     def __init__(self, offset: int, last_ms: int, records: RecordEncoder, max_body: int) -> None:
         self.memory: mmap | None = None
@@ -50,42 +50,42 @@ class LogEnd:
         self.start = 0
         """Log offset at which the current file begins."""
         self._hosts = born_host, tail = tuple(np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
-        fields = array("q", bytes(END_LAYOUT.size))
-        self._fields: array[int] = fields
-        fields[EndAt.max_body], fields[EndAt.sys_flag] = max_body, records.host_bits
-        fields[EndAt.born_host_at], fields[EndAt.born_host_size] = address_of(born_host), len(born_host)
-        fields[EndAt.tail_at], fields[EndAt.tail_size] = address_of(tail), len(tail)
-        fields[_OFFSET], fields[_ROOM_END], fields[_LAST_MS] = offset, -1, last_ms
+        words = array("q", bytes(END_LAYOUT.size))
+        self._vector: array[int] = words
+        words[EndAt.max_body], words[EndAt.sys_flag] = max_body, records.host_bits
+        words[EndAt.born_host_at], words[EndAt.born_host_size] = address_of(born_host), len(born_host)
+        words[EndAt.tail_at], words[EndAt.tail_size] = address_of(tail), len(tail)
+        words[_OFFSET], words[_ROOM_END], words[_LAST_MS] = offset, -1, last_ms
         # In CPython this is its address.
-        fields[EndAt.answer_at] = id(_ANSWER)
-        self.at = fields.buffer_info()[0]
+        words[EndAt.answer_at] = id(_ANSWER)
+        self.at = words.buffer_info()[0]
 
     @property
     def offset(self) -> int:
         """Log offset after the last record."""
-        return self._fields[_OFFSET]
+        return self._vector[_OFFSET]
 
     @offset.setter
     def offset(self, offset: int) -> None:
-        self._fields[_OFFSET] = offset
+        self._vector[_OFFSET] = offset
 
     @property
     def room_end(self) -> int:
         """Log offset up to which the memory takes records; -1 if there is none."""
-        return self._fields[_ROOM_END]
+        return self._vector[_ROOM_END]
 
     @property
     def last_ms(self) -> int:
         """Store time of the last record, in ms."""
-        return self._fields[_LAST_MS]
+        return self._vector[_LAST_MS]
 
     @last_ms.setter
     def last_ms(self, time_ms: int) -> None:
-        self._fields[_LAST_MS] = time_ms
+        self._vector[_LAST_MS] = time_ms
 
     def shut(self) -> None:
         """Take no records until room is made."""
-        self._fields[_ROOM_END] = -1
+        self._vector[_ROOM_END] = -1
 
     def drop_memory(self) -> None:
         """Take no records, and let the memory go."""
@@ -97,10 +97,10 @@ class LogEnd:
         if memory is not self.memory or start != self.start:
             # The array is gone after this line, so that the file can be closed; the address lives as long as the
             # memory. After an interrupt here the next call does it again.
-            self._fields[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
+            self._vector[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
             self.memory, self.start = memory, start
-        self._fields[_ROOM_END] = room_end
+        self._vector[_ROOM_END] = room_end
 
     def publish_at(self, wrote_at: int, confirmed_at: int) -> None:
         """Set the addresses where the end is published: to all, and to readers (0: not with each put)."""
-        self._fields[EndAt.wrote_at], self._fields[EndAt.confirmed_at] = wrote_at, confirmed_at
+        self._vector[EndAt.wrote_at], self._vector[EndAt.confirmed_at] = wrote_at, confirmed_at

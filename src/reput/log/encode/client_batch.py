@@ -18,7 +18,7 @@ from reput.kernels import EncodeKernels, client_kernels, encode_kernels, lasting
 from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.kernels.layouts.client_batch import COLUMNS_LAYOUT, column_sizes
 from reput.kernels.layouts.vectors import address_of, vector_of
-from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
+from reput.log.encode.laid_out import CALL_WORDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class SplitColumns:
         topic_size: the most bytes of a topic.
 
     Attributes:
-        at: The address of their record (`COLUMNS_LAYOUT`).
-        fields: The fields of a batch that lead to them; the batch fills in the others.
+        at: The address of their vector (`COLUMNS_LAYOUT`).
+        words: The words of a batch that lead to them; the batch fills in the others.
     """
 
     def __init__(self, size: int, topic_size: int) -> None:
@@ -71,18 +71,18 @@ class SplitColumns:
         self._buffer = np.empty(sum(sizes.values()), dtype=np.uint8)
         # np.cumsum takes ten times as long for so few.
         places = dict(zip(sizes, accumulate(sizes.values(), initial=address_of(self._buffer)), strict=False))
-        self._record = vector_of(COLUMNS_LAYOUT, **places)
-        self.at = address_of(self._record)
-        self.fields = fields = [0] * CALL_FIELDS
+        self._vector = vector_of(COLUMNS_LAYOUT, **places)
+        self.at = address_of(self._vector)
+        self.words = words = [0] * CALL_WORDS
         for place, offsets, data in (
             (BatchAt.topic, "topic_offsets_at", "topics_at"),
             (BatchAt.body, "body_offsets_at", "bodies_at"),
             (BatchAt.properties, "property_offsets_at", "properties_at"),
         ):
-            fields[place + TextsAt.offsets_at], fields[place + TextsAt.width] = places[offsets], WORD_SIZE
-            fields[place + TextsAt.data_at], fields[place + TextsAt.data_size] = places[data], sizes[data]
-        fields[BatchAt.queue_id_at], fields[BatchAt.queue_id_width] = places["queue_ids_at"], WORD_SIZE
-        fields[BatchAt.born_at], fields[BatchAt.flag_at] = places["born_at"], places["flags_at"]
+            words[place + TextsAt.offsets_at], words[place + TextsAt.width] = places[offsets], WORD_SIZE
+            words[place + TextsAt.data_at], words[place + TextsAt.data_size] = places[data], sizes[data]
+        words[BatchAt.queue_id_at], words[BatchAt.queue_id_width] = places["queue_ids_at"], WORD_SIZE
+        words[BatchAt.born_at], words[BatchAt.flag_at] = places["born_at"], places["flags_at"]
 
 
 class BornHost(NamedTuple):
@@ -122,12 +122,12 @@ class ClientBatch(LaidOutBatch):
         free: list[SplitColumns],
     ) -> None:
         self._sent, self._columns, self._host, self._free = sent, columns, host, free
-        fields = columns.fields
-        fields[BatchAt.rows] = rows
-        fields[BatchAt.sys_flag] = sent.sys_flag & ~FLAGS_V6 | directory.host_bits & FLAG_STORE_HOST_V6
-        fields[BatchAt.born_host_at], fields[BatchAt.born_host_size] = host.address, len(host.memory)
+        words = columns.words
+        words[BatchAt.rows] = rows
+        words[BatchAt.sys_flag] = sent.sys_flag & ~FLAGS_V6 | directory.host_bits & FLAG_STORE_HOST_V6
+        words[BatchAt.born_host_at], words[BatchAt.born_host_size] = host.address, len(host.memory)
         results = np.empty((3, rows), dtype=np.int64)
-        super().__init__(directory, fields, results, address_of(results), kernels)
+        super().__init__(directory, words, results, address_of(results), kernels)
 
     def _queue_of(self, row: int) -> tuple[bytes, int]:  # noqa: ARG002 - all rows have one queue
         return self._sent.topic.encode(), self._sent.queue_id

@@ -13,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.kernels.layouts.batch import BatchAt, TextsAt
 from reput.log.encode.columns import as_table, normalized
-from reput.log.encode.laid_out import CALL_FIELDS, LaidOutBatch
+from reput.log.encode.laid_out import CALL_WORDS, LaidOutBatch
 from reput.log.encode.queue_directory import QueueDirectory
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
@@ -40,8 +40,8 @@ _PLACES = {
 _NO_NULLS = {"topic", "body", "queue_id", "flag"}
 
 
-class _ColumnFields(NamedTuple):
-    """The fields of a column: the first one, the bytes of an offset or number, and whether nulls are allowed."""
+class _ColumnWords(NamedTuple):
+    """The words of a column: the first one, the bytes of an offset or number, and whether nulls are allowed."""
 
     place: int
     width: int
@@ -49,7 +49,7 @@ class _ColumnFields(NamedTuple):
     has_no_nulls: bool
 
 
-_ColumnPlan = list[_ColumnFields]
+_ColumnPlan = list[_ColumnWords]
 
 
 class ColumnBatches:
@@ -67,25 +67,25 @@ class ColumnBatches:
                 that `reput.log.encode.columns` does not list.
         """
         table = as_table(columns)
-        fields = None if table is None else self._fields(table)
-        if table is None or fields is None:
+        words = None if table is None else self._words(table)
+        if table is None or words is None:
             table, keys_are_joined = normalized(columns, self.directory.host_bits)
             plan = _plan_of(table.schema, _NORMALIZED)
             assert plan is not None
-            fields = _fields_of(table, plan)
-            assert fields is not None
-            fields[BatchAt.keys_are_joined] = keys_are_joined
+            words = _words_of(table, plan)
+            assert words is not None
+            words[BatchAt.keys_are_joined] = keys_are_joined
         directory = self.directory
-        batch = ColumnBatch(directory, table, fields)
+        batch = ColumnBatch(directory, table, words)
         if not batch.lay_out():
             # An empty directory has room for the queues of any batch.
             self.directory = directory.fresh(table.num_rows)
-            batch = ColumnBatch(self.directory, table, fields)
+            batch = ColumnBatch(self.directory, table, words)
             batch.lay_out()
         return batch
 
-    def _fields(self, table: pa.RecordBatch) -> list[int] | None:
-        """Return the fields for columns that the kernels can read as they are; None for others."""
+    def _words(self, table: pa.RecordBatch) -> list[int] | None:
+        """Return the words for columns that the kernels can read as they are; None for others."""
         schema, plan = self._last
         if not table.schema.equals(schema):
             plan = _plan_of(table.schema, _GIVEN)
@@ -96,7 +96,7 @@ class ColumnBatches:
             table.validate()
         except pa.ArrowInvalid:
             return None
-        return _fields_of(table, plan)
+        return _words_of(table, plan)
 
 
 def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) -> _ColumnPlan | None:
@@ -108,14 +108,14 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
         widths = kinds[name]
         if kind not in widths:
             return None
-        plan.append(_ColumnFields(_PLACES[name], widths[kind], pa.string() in widths, name in _NO_NULLS))
+        plan.append(_ColumnWords(_PLACES[name], widths[kind], pa.string() in widths, name in _NO_NULLS))
     return plan
 
 
-def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
-    """Return the record's fields for the columns; None if a column has nulls and may not."""
-    fields = [0] * CALL_FIELDS
-    fields[BatchAt.rows] = table.num_rows
+def _words_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
+    """Return the vector's words for the columns; None if a column has nulls and may not."""
+    words = [0] * CALL_WORDS
+    words[BatchAt.rows] = table.num_rows
     for number, (place, width, is_text, has_no_nulls) in enumerate(plan):
         array = table.column(number)
         buffers, first = array.buffers(), array.offset
@@ -126,27 +126,27 @@ def _fields_of(table: pa.RecordBatch, plan: _ColumnPlan) -> list[int] | None:
             return None
         if is_text:
             data = buffers[2]
-            fields[place + TextsAt.offsets_at], fields[place + TextsAt.width] = numbers.address + first * width, width
+            words[place + TextsAt.offsets_at], words[place + TextsAt.width] = numbers.address + first * width, width
             if valid is not None:
-                fields[place + TextsAt.valid_at], fields[place + TextsAt.first_bit] = valid.address, first
+                words[place + TextsAt.valid_at], words[place + TextsAt.first_bit] = valid.address, first
             if data is not None:
-                fields[place + TextsAt.data_at], fields[place + TextsAt.data_size] = data.address, data.size
+                words[place + TextsAt.data_at], words[place + TextsAt.data_size] = data.address, data.size
             continue
-        fields[place] = numbers.address + first * width
+        words[place] = numbers.address + first * width
         if place == BatchAt.queue_id_at:
-            fields[BatchAt.queue_id_width] = width
+            words[BatchAt.queue_id_width] = width
         elif place == BatchAt.born_at and valid is not None:
-            fields[BatchAt.born_valid_at], fields[BatchAt.born_first_bit] = valid.address, first
-    return fields
+            words[BatchAt.born_valid_at], words[BatchAt.born_first_bit] = valid.address, first
+    return words
 
 
 class ColumnBatch(LaidOutBatch):
     """A batch of Arrow columns. `table` keeps Arrow's buffers."""
 
-    def __init__(self, directory: QueueDirectory, table: pa.RecordBatch, fields: list[int]) -> None:
+    def __init__(self, directory: QueueDirectory, table: pa.RecordBatch, words: list[int]) -> None:
         results = np.empty((3, table.num_rows), dtype=np.int64)
         # This takes a fifth of the time that the array takes to return its address.
-        super().__init__(directory, fields, results, pa.py_buffer(results).address)
+        super().__init__(directory, words, results, pa.py_buffer(results).address)
         self._table = table
 
     def _queue_of(self, row: int) -> tuple[bytes, Any]:

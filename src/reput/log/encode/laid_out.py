@@ -18,9 +18,9 @@ from reput.log.encode.message import MessageRefusedError, PutManyResult, PutStat
 from reput.log.encode.queue_directory import BatchScratch, QueueDirectory, piece_of
 from reput.log.encode.topics import NO_OFFSET
 
-CALL_FIELDS = BatchAt.max_body
-"""Fields that belong to one batch; the others come from the directory's template."""
-_pack_fields = struct.Struct(f"={CALL_FIELDS}q").pack_into
+CALL_WORDS = BatchAt.max_body
+"""Words that belong to one batch; the others come from the directory's template."""
+_pack_words = struct.Struct(f"={CALL_WORDS}q").pack_into
 _HOST = slice(BatchAt.sys_flag, BatchAt.born_host_size + 1)
 _REASONS = {
     BatchRefusal.BODY_TOO_LONG: "its body is over {max_body} bytes (maxMessageSize)",
@@ -38,7 +38,7 @@ class LaidOutBatch(ABC):
 
     Args:
         directory: the queues of the log's writer.
-        fields: the fields of the record that are the batch's own (`BATCH_LAYOUT`). Without a born host its messages
+        words: the words of the vector that are the batch's own (`BATCH_LAYOUT`). Without a born host its messages
             are born where they are stored.
         results: three rows of int64 for each message, which the batch fills, and their address.
         kernels: the encode kernels; None for those that suit the work.
@@ -47,7 +47,7 @@ class LaidOutBatch(ABC):
     def __init__(
         self,
         directory: QueueDirectory,
-        fields: list[int],
+        words: list[int],
         results: NDArray[np.int64],
         at: int,
         kernels: EncodeKernels | None = None,
@@ -55,15 +55,15 @@ class LaidOutBatch(ABC):
         self.size = 0
         self._directory = directory
         self._kernels = kernels or encode_kernels()
-        self._rows = rows = fields[BatchAt.rows]
+        self._rows = rows = words[BatchAt.rows]
         self._scratch: BatchScratch = directory.scratch(rows)
         self._sizes, self._places, self._numbers = results
-        fields[BatchAt.queue_at], fields[BatchAt.touched_at] = self._scratch.queues_at, self._scratch.touched_at
-        fields[BatchAt.size_at], fields[BatchAt.place_at], fields[BatchAt.number_at] = at, at + 8 * rows, at + 16 * rows
-        fields[BatchAt.stamp] = next(directory.stamps)
-        if not fields[BatchAt.born_host_at]:
-            fields[_HOST] = directory.template[_HOST].tolist()
-        _pack_fields(self._scratch.record.data, 0, *fields)
+        words[BatchAt.queue_at], words[BatchAt.touched_at] = self._scratch.queues_at, self._scratch.touched_at
+        words[BatchAt.size_at], words[BatchAt.place_at], words[BatchAt.number_at] = at, at + 8 * rows, at + 16 * rows
+        words[BatchAt.stamp] = next(directory.stamps)
+        if not words[BatchAt.born_host_at]:
+            words[_HOST] = directory.template[_HOST].tolist()
+        _pack_words(self._scratch.vector.data, 0, *words)
 
     @abstractmethod
     def _queue_of(self, row: int) -> tuple[bytes, Any]:
@@ -78,9 +78,9 @@ class LaidOutBatch(ABC):
         run, scratch, answer = self._kernels.lay_out, self._scratch, NEW_QUEUE
         while answer == NEW_QUEUE:
             answer = run(scratch.at)
-            if answer == NEW_QUEUE and not self._add_queue(int(scratch.record[BatchAt.done])):
+            if answer == NEW_QUEUE and not self._add_queue(int(scratch.vector[BatchAt.done])):
                 break
-        self.size = int(scratch.record[BatchAt.size])
+        self.size = int(scratch.vector[BatchAt.size])
         if answer == LAID_OUT:
             return True
         refusal = self._refusal() if answer == REFUSED else None
@@ -97,11 +97,11 @@ class LaidOutBatch(ABC):
             raise illegal(f"message {row} of the batch: {refusal}") from None
 
     def _refusal(self) -> MessageRefusedError:
-        row, why = int(self._scratch.record[BatchAt.done]), BatchRefusal(int(self._scratch.record[BatchAt.refusal]))
+        row, why = int(self._scratch.vector[BatchAt.done]), BatchRefusal(int(self._scratch.vector[BatchAt.refusal]))
         status = PutStatus.MESSAGE_ILLEGAL
         if why is BatchRefusal.PROPERTIES_TOO_LONG:
             status = PutStatus.PROPERTIES_SIZE_EXCEEDED
-        max_body = int(self._scratch.record[BatchAt.max_body])
+        max_body = int(self._scratch.vector[BatchAt.max_body])
         queue_id = self._queue_of(row)[1] if why is BatchRefusal.BAD_QUEUE_ID else 0
         reason = _REASONS[why].format(max_body=max_body, queue_id=queue_id, max_queue_id=MAX_QUEUE_ID)
         return MessageRefusedError(status, f"message {row} of the batch: {reason}")
@@ -109,7 +109,7 @@ class LaidOutBatch(ABC):
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Write the records and number them; see `CheckedBatch`."""
         directory, scratch = self._directory, self._scratch
-        touched = scratch.touched[: int(scratch.record[BatchAt.touched])]
+        touched = scratch.touched[: int(scratch.vector[BatchAt.touched])]
         queues = [directory.queues[row] for row in touched.tolist()]
         before = numbers_of(queues)
         following = before

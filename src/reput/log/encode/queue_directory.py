@@ -47,8 +47,8 @@ class BatchScratch:
     def __init__(self, directory: QueueDirectory, rows: int) -> None:
         self.directory = directory
         self.rows = max(rows, _SCRATCH_ROWS)
-        self.record: NDArray[np.int64] = directory.template.copy()
-        self.at = address_of(self.record)
+        self.vector: NDArray[np.int64] = directory.template.copy()
+        self.at = address_of(self.vector)
         self.queues, self.touched = (np.empty(self.rows, dtype=np.int32) for _ in range(2))
         self.queues_at, self.touched_at = address_of(self.queues), address_of(self.touched)
 

@@ -36,10 +36,10 @@ class TopicState:
 
     `numbers` has the next offsets by queue id, NO_OFFSET for a queue that has none, and `further` those of the rare
     queue ids from DENSE on. `part` is the topic's part of a record: the length, in one or two bytes, and the name. `at`
-    is the address of the topic's record for the kernel (`TOPIC_LAYOUT`).
+    is the address of the topic's vector for the kernel (`TOPIC_LAYOUT`).
     """
 
-    __slots__ = ("_fields", "at", "further", "is_batch", "magic", "name", "numbers", "part")
+    __slots__ = ("_vector", "at", "further", "is_batch", "magic", "name", "numbers", "part")
 
     def __init__(self, name: bytes, magic: int, is_batch: bool = False) -> None:
         self.name = name
@@ -49,9 +49,9 @@ class TopicState:
         self.numbers = array("q")
         self.further: dict[int, int] = {}
         words = words_of(TOPIC_LAYOUT, numbers_at=0, queues=0, magic=magic, part_size=len(self.part))
-        self._fields = array("q", words)
-        self._fields.frombytes(self.part + bytes(-len(self.part) % WORD_SIZE))
-        self.at = self._fields.buffer_info()[0]
+        self._vector = array("q", words)
+        self._vector.frombytes(self.part + bytes(-len(self.part) % WORD_SIZE))
+        self.at = self._vector.buffer_info()[0]
 
     def next_offset(self, queue_id: int) -> int:
         """Return the offset that the next message of a queue gets, NO_OFFSET if it has none."""
@@ -64,11 +64,11 @@ class TopicState:
         if queue_id >= DENSE:
             self.further[queue_id] = offset
             return
-        if queue_id >= self._fields[_QUEUES]:
+        if queue_id >= self._vector[_QUEUES]:
             # The numbers move. Whatever interrupts this, the kernel never finds a queue at an old place.
-            self._fields[_QUEUES] = 0
+            self._vector[_QUEUES] = 0
             self.numbers.extend([NO_OFFSET] * (queue_id + 1 - len(self.numbers)))
-            self._fields[_NUMBERS_AT], self._fields[_QUEUES] = self.numbers.buffer_info()
+            self._vector[_NUMBERS_AT], self._vector[_QUEUES] = self.numbers.buffer_info()
         self.numbers[queue_id] = offset
 
     def next_offsets(self) -> Iterator[tuple[int, int]]:

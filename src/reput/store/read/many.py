@@ -116,7 +116,7 @@ def _sought(
     group = np.empty(SEEK_GROUP * SEARCH_WORDS, dtype=np.int64)
     for _ in range(_MOST_ROUNDS):
         given, sought, answers = addresses[left], times[left], np.empty(len(left), dtype=np.int64)
-        record = vector_of(
+        vector = vector_of(
             SEEKS_LAYOUT,
             queues_at=address_of(given),
             timestamps_at=address_of(sought),
@@ -125,7 +125,7 @@ def _sought(
             answers_at=address_of(answers),
             group_at=address_of(group),
         )
-        many_kernels().seek_times(address_of(record))
+        many_kernels().seek_times(address_of(vector))
         found[left] = answers
         left = left[answers < ASK]
         needed = {
@@ -225,7 +225,7 @@ def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerB
     np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(keys)), out=ends[1:])
     answers = np.empty(len(keys), dtype=np.int64)
     group = np.empty(KEY_GROUP * CHAIN_WORDS, dtype=np.int64)
-    record = vector_of(
+    vector = vector_of(
         KEYS_LAYOUT,
         topic_at=topic.address,
         names_at=address_of(data),
@@ -236,7 +236,7 @@ def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerB
         buffer_at=buffer.address,
         group_at=address_of(group),
     )
-    many_kernels().find_keys(address_of(record))
+    many_kernels().find_keys(address_of(vector))
     return answers.tolist()
 
 
