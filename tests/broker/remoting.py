@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import TYPE_CHECKING, Any, Self
 
 from reput.formats.log.record import Record, decode_record
@@ -156,11 +155,3 @@ def start_workers(running: reput.RunningBroker) -> None:
     """Start a broker's worker threads: a test that is the first to use them seems to leave them running."""
     running._broker._worker.submit(int).result()
     running._broker.config_writes._thread.submit(int).result()
-
-
-def wait_until(is_so: Any, most_s: float = TIMEOUT_S) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + most_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, send_fields, wait_until
+from broker.remoting import Client, send_fields
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.remoting import RemotingFrame
 from reput.formats.wire.signature import signature_of
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, records, wait_until
+from broker.remoting import Client, bodies, pull_fields, records
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire.bodies import QueueName, write_queue_table
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from reput.formats.wire.remoting import RemotingFrame

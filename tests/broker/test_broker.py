@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
+from broker.remoting import Client, bodies, pull_fields, records, send_fields
 from reput.broker.wire.listener import listen
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire import remoting as frames
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, send_fields, wait_until
+from broker.remoting import Client, bodies, send_fields
 from reput.broker.state import config_writes
 from reput.errors import AccessError, NoSpaceError
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

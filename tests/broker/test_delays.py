@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, records, send_fields, wait_until
+from broker.remoting import Client, bodies, pull_fields, records, send_fields
 from reput.formats.log.properties import text_properties
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

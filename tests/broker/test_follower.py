@@ -15,11 +15,12 @@ import psutil
 import pytest
 
 import reput
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from reput.broker import follower
 from reput.formats.wire.codes import ResponseCode
 from support.checked import assert_sound
 from support.search import takes_long
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +103,7 @@ def test_a_follower_on_spark_builds_the_indexes_until_it_is_killed(tmp_path: Pat
             with Client(address) as client:
                 for _ in range(50):
                     assert client.put("orders").code == ResponseCode.SUCCESS
-                wait_until(lambda: has_all_indexes(store), 120)
+                wait_until(lambda: has_all_indexes(store), most_s=120)
                 processes = psutil.Process(process.pid).children(recursive=True)
                 assert any("java" in one.name() for one in processes)
                 (follower,) = psutil.Process(process.pid).children()

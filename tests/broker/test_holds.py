@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, wait_until
+from broker.remoting import Client, bodies, pull_fields
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.waiting import wait_until
 
 HELD = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 60_000}
 FILTERS = {

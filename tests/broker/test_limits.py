@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, send_fields, wait_until
+from broker.remoting import Client, bodies, pull_fields, send_fields
 from reput.broker import server
 from reput.broker.handlers import members
 from reput.broker.services import holds, waiting
@@ -31,6 +31,7 @@ from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append import append_file
 from support.checked import assert_sound
 from support.disks import fill, mounted, remount
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, wait_until
+from broker.remoting import Client, bodies, pull_fields
 from reput.broker import server
 from reput.broker.wire.connection import Connection
 from reput.files.descriptors import raise_limit
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_thousands_of_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     left = connections_left()
     with reput.serve(tmp_path / "store", topics=["orders"]) as broker:
         # The kernels take memory, too.
-        wait_until(lambda: broker._broker.has_kernels, 300)
+        wait_until(lambda: broker._broker.has_kernels, most_s=300)
         with Client(broker.address) as first:
             # The store's files are open then.
             first.put("orders", b"first")

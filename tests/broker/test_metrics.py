@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 import reput
-from broker.remoting import Client, records, send_fields, wait_until
+from broker.remoting import Client, records, send_fields
 from reput.broker import server
 from reput.broker.state import statistics
 from reput.broker.state.statistics import MessageKind
@@ -24,6 +24,7 @@ from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.prometheus import CONTENT_TYPE
 from reput.formats.wire.remoting import IS_ONE_WAY, RemotingFrame, encode
 from support.metrics import Page
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

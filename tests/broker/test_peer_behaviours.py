@@ -11,7 +11,7 @@ import pytest
 
 import reput
 from broker.popping import ANY, change, got_in, pop, pop_fields
-from broker.remoting import Client, bodies, pull_fields, wait_until
+from broker.remoting import Client, bodies, pull_fields
 from reput.broker.services import due, timers
 from reput.broker.state.statistics import MessageKind, Statistics
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -20,6 +20,7 @@ from reput.store.metadata.tables import Table
 from reput.times import now_ms
 from support import golden
 from support.metadata import metadata_of
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from broker.popping import (
     pop_fields,
     renewed,
 )
-from broker.remoting import Client, bodies, records, wait_until
+from broker.remoting import Client, bodies, records
 from reput.broker.services import due
 from reput.broker.services.polls import MAX_LINE
 from reput.formats.log.properties import text_properties
@@ -41,6 +41,7 @@ from reput.times import now_ms
 from support.checked import assert_sound
 from support.encoders import encode_pop_record
 from support.pending import write_database
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from reput.cli.main import cli
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support import golden
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from broker.test_broker import batch, records
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import decode_message_id
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from broker.remoting import Client, send_fields, wait_until
+from broker.remoting import Client, send_fields
 from broker.test_broker import batch
 from reput.broker import serve, server
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
@@ -32,6 +32,7 @@ from support import golden, stores
 from support.checked import assert_sound
 from support.growing import CatchUpThatWaits
 from support.metadata import metadata_of
+from support.waiting import wait_until
 
 
 def test_a_temporary_store_goes_with_its_broker() -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, send_fields, wait_until
+from broker.remoting import Client, bodies, send_fields
 from reput.broker.services import syncs
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append import append_file
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

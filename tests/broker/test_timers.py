@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, pull_fields, records, wait_until
+from broker.remoting import Client, bodies, pull_fields, records
 from reput.broker.services import due, timers
 from reput.formats.log.properties import text_properties
 from reput.formats.pending import timer_checkpoint, timer_wheel
@@ -22,6 +22,7 @@ from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.store.write import timer_files
 from support import golden
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

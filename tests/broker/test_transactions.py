@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, records, send_fields, wait_until
+from broker.remoting import Client, bodies, records, send_fields
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
 from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
@@ -20,6 +20,7 @@ from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.store.pending.transactions import HALF
 from support import golden
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,10 @@ import pytest
 
 import reput
 from broker.clients.relay import Relay
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

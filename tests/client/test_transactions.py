@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.remoting import Client, records, wait_until
+from broker.remoting import Client, records
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from reput.client.received import ReceivedMessage

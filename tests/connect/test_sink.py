@@ -24,6 +24,7 @@ from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputEr
 from reput.store.message_store import LocalStore
 from support import frames, golden
 from support.checked import assert_sound
+from support.killed import Killed
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -190,6 +191,7 @@ from pathlib import Path
 from reput.connect.sink import ledger as ledgers
 from reput.connect.sink.sink import commit_batch
 from reput.store.message_store import LocalStore
+from support.killed import Killed
 from connect.test_sink import new_store, staged
 
 left, real = [int(sys.argv[2])], LocalStore.put_messages
@@ -307,10 +309,6 @@ def written(store: Path, first: int, count: int, **options: str) -> None:
     one = writer(store, **options)
     bodies = pa.record_batch({"body": [f"{number:05d}" * 200 for number in range(first, first + count)]})
     one.commit([one.write(iter([bodies]))])
-
-
-class Killed(BaseException):
-    """The end of a process, as far as a test can have it in its own."""
 
 
 def kill_after(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,12 @@ import psutil
 import pytest
 
 import reput
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from peer import peer as peers
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.metrics import Page
 from support.search import takes_long
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

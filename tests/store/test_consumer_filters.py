@@ -12,22 +12,12 @@ from reput.formats.config import consumer_filter
 from reput.store.progress.consumer_filters import ConsumerFilters
 from support.bloom import BloomFilter
 from support.registry import FilterRegistry
+from support.waiting import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BLOOM = BloomFilter()
-
-
-class Clock:
-    """A clock that stays until it is set."""
-
-    def __init__(self) -> None:
-        self.ms = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        """The time now (ms)."""
-        return self.ms
 
 
 @pytest.fixture
@@ -46,10 +36,10 @@ def test_filters_are_dead_when_they_are_read(filters: FilterRegistry, tmp_path: 
     """Filters that a broker wrote are read again, and are dead since half a minute."""
     filters.register("订单", "g", "a = 'it''s \"quoted\"'", 7)
     filters.persist()
-    clock.ms += 100_000
+    clock.now_ms += 100_000
     again = ConsumerFilters.load(tmp_path, BLOOM, clock_ms=clock).all()
     assert [(one.topic, one.expression, one.dead_ms) for one in again] == [
-        ("订单", "a = 'it''s \"quoted\"'", clock.ms - 30_000)
+        ("订单", "a = 'it''s \"quoted\"'", clock.now_ms - 30_000)
     ]
 
 

@@ -23,6 +23,7 @@ from reput.formats import paths
 from reput.formats.own import files as own
 from support import databases, golden, stores
 from support.checked import assert_sound
+from support.killed import Killed
 
 pytestmark = pytest.mark.golden
 
@@ -144,9 +145,6 @@ def test_a_reader_beside_sees_it(tmp_path: Path) -> None:
 def test_killed_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while it deletes, every queue is whole or gone, `check` finds no damage, the next open does the rest."""
     path = golden.unpack("double", tmp_path)
-
-    class Killed(BaseException):
-        """Takes the place of the end of the process."""
 
     real, moves = fs.rename, 0
 

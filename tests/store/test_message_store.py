@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import multiprocessing
-import os
-import queue
-import shutil
-import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,26 +14,16 @@ import reput
 from reput.config import StoreConfig
 from reput.errors import (
     AccessError,
-    ClosedError,
     ConfigError,
-    FlushError,
-    NotAStoreError,
-    ReputError,
     StoreLockedError,
     TailFullError,
 )
 from reput.files import fs
-from reput.formats import paths
 from reput.formats.log.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.formats.own import files as own
-from reput.pipeline.follow.catch_up import SparkIndexer
-from reput.pipeline.spark.engine import LoopEngine
-from reput.pipeline.spark.listener import ProgressListener
-from reput.store import message_store, putting
+from reput.store import putting
 from reput.store.disk.checkpoint import read_checkpoint
-from support import stores
 from support.checked import assert_sound
-from support.growing import CatchUpThatWaits, many_splits
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
@@ -228,141 +211,6 @@ def test_two_writers(store: reput.MessageStore) -> None:
             reader.put_message(reput.Message("t", b""))
 
 
-def test_the_configuration_may_be_a_path(tmp_path: Path) -> None:
-    """`open` takes the path of a broker.conf, as a text or a Path; one that is not there is named."""
-    path = tmp_path / "broker.conf"
-    path.write_text("brokerIP1=10.9.8.7\nlistenPort=7\nmappedFileSizeCommitLog=65536\n")
-    for config in (path, str(path)):
-        with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
-            assert (store.config.listen_port, store.view.log.file_size) == (7, 1 << 16)
-    with pytest.raises(ConfigError, match="cannot read the configuration"):
-        reput.MessageStore.open(tmp_path / "s", tmp_path / "none.conf", read_only=True)
-
-
-def test_closed(tmp_path: Path) -> None:
-    """A closed store answers nothing, and closing twice is no error; results that were taken stay valid."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
-    put(store, 3)
-    result = store.get_message("t", 0, 0)
-    store.close()
-    store.close()
-    assert [message.body for message in result] == [b"0", b"1", b"2"]
-    calls: dict[str, Callable[[], object]] = {
-        "put_message": lambda: store.put_message(reput.Message("t", b"")),
-        "put_messages": lambda: store.put_messages([]),
-        "put_message_async": lambda: store.put_message_async(reput.Message("t", b"")),
-        "put_messages_async": lambda: store.put_messages_async([]),
-        "get_message": lambda: store.get_message("t", 0, 0),
-        "offset_by_time": lambda: store.offset_by_time("t", 0, 0),
-        "query_message": lambda: store.query_message("t", "k"),
-        "message_at": lambda: store.message_at(0),
-        "estimate": lambda: store.estimate("t", 0, 0, 1),
-        "queues": store.queues,
-        "lag": store.lag,
-        "flush": store.flush,
-        "reput": lambda: store.reput(spark=False),
-        "delete_expired": lambda: store.delete_expired(manual=True),
-        "commit_offset": lambda: store.commit_offset("g", "t", 0, 1),
-        "query_offset": lambda: store.query_offset("g", "t", 0),
-        "reset_offset": lambda: store.reset_offset("g", "t", 0, 1),
-        "clean_offsets": lambda: store.clean_offsets(group="g"),
-    }
-    for call in calls.values():
-        with pytest.raises(ClosedError):
-            call()
-
-
-def test_a_close_left_the_catch_up_of_another_thread_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A close waits for a catch-up that is under way, and indexes what came after it."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
-    put(store, 3)
-    catch_up = CatchUpThatWaits(monkeypatch)
-    with ThreadPoolExecutor(3) as threads:
-        first = threads.submit(store.reput, spark=False)
-        catch_up.has_begun.wait()
-        second = threads.submit(store._writer().catch_up_with, SparkIndexer(LoopEngine()))
-        put(store, 2)
-        closing = threads.submit(store.close)
-        with pytest.raises(TimeoutError):
-            closing.result(0.3)
-        catch_up.may_go_on.set()
-        closing.result()
-        assert first.result().messages == 3
-        # It may come before the close's own catch-up, or find the store closed.
-        assert isinstance(second.exception(), ClosedError | None)
-    assert not store.layout.abort.exists()
-    assert_sound(tmp_path / "s", CONFIG)
-
-
-def test_a_close_in_the_thread_of_a_catch_up_does_not_wait_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A listener, or the handler of a signal, may close the store: the catch-up ends with an error, or completes."""
-    many_splits(monkeypatch, 700)
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
-    put(store, 20)
-
-    class Closing(ProgressListener):
-        def advance(self, *_: object, **__: object) -> None:
-            store.close(reput=False)
-
-    with contextlib.suppress(ReputError):
-        store.reput(spark=False, listener=Closing())
-    assert not store.is_writing
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
-        assert len(bodies(store)) == 20
-    assert_sound(tmp_path / "s", CONFIG)
-
-
-def test_a_close_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store's lock is gone then, so nothing can be put any more; what was put is there for the next."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
-    put(store, 3)
-    assert store._housekeeper is not None
-
-    def breaks_off() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(store._housekeeper, "join", breaks_off)
-    with pytest.raises(KeyboardInterrupt):
-        store.close()
-    with pytest.raises(ClosedError):
-        put(store, 1)
-    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as following:
-        put(following, 1)
-        assert following.max_offset("t", 0) == 4
-
-
-def test_no_store(tmp_path: Path) -> None:
-    """A folder that holds other things is no store, and is not made one."""
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(NotAStoreError):
-        reput.MessageStore.open(tmp_path, CONFIG, create=True)
-    with pytest.raises(NotAStoreError):
-        reput.MessageStore.open(tmp_path / "none", CONFIG)
-    with pytest.raises(NotAStoreError):
-        reput.MessageStore.open(tmp_path / "none", CONFIG, read_only=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_a_mistyped_path_makes_no_store(tmp_path: Path) -> None:
-    """The error names the path, the store that is probably meant, and `create=True`; nothing is made."""
-    reput.MessageStore.open(tmp_path / "payments", CONFIG, create=True).close()
-    (tmp_path / "payment").mkdir()
-    (tmp_path / "paymentz.txt").touch()
-    names = sorted(tmp_path.rglob("*"))
-    for mistyped in ("paymnets", "payment"):
-        with pytest.raises(NotAStoreError) as raised:
-            reput.MessageStore.open(tmp_path / mistyped, CONFIG)
-        assert str(tmp_path / mistyped) in str(raised.value)
-        assert "MessageStore.open(path, create=True) makes a new store there" in str(raised.value)
-    with pytest.raises(NotAStoreError, match=f"There is a store in {tmp_path / 'payments'}. "):
-        reput.MessageStore.open(tmp_path / "paymnets", CONFIG, read_only=True)
-    with pytest.raises(NotAStoreError, match=f"There is a store in {tmp_path / 'payments'}. "):
-        reput.check(tmp_path / "paymnets", spark=False)
-    assert sorted(tmp_path.rglob("*")) == names
-
-
 def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A put fails with both ways out if too much waits for its indexes, and works again once there is room."""
     monkeypatch.setattr(putting, "TAIL_WAIT_S", 0.05)
@@ -374,62 +222,6 @@ def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             put(store, 1)
         store.reput(spark=False)
         put(store, 1)
-
-
-@pytest.mark.parametrize("read_only", [False, True])
-def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) -> None:
-    """A log that is long past its indexes is not decoded whole: the error names what builds them, and the bound."""
-    path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG, create=True) as store:
-        put(store, 30)
-        image = stores.copy(path, tmp_path / "image")
-    few = replace(CONFIG, tail_max_entries=10)
-    with pytest.raises(
-        TailFullError, match=r"30 messages.*10 \(tail_max_entries\).*--until-caught-up.*store.reput\(\)"
-    ):
-        reput.MessageStore.open(image, few, read_only=read_only)
-    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=30), read_only=read_only) as store:
-        assert len(bodies(store)) == 30
-
-
-def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None:
-    """Opened with a follower, such a log is indexed first; then the store is open, with nothing in its tail."""
-    path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG, create=True) as store:
-        put(store, 30)
-        image = stores.copy(path, tmp_path / "image")
-    with reput.MessageStore.open(
-        image, replace(CONFIG, tail_max_entries=10), follow=True, spark=False, create=True
-    ) as store:
-        assert store.lag().messages == 0
-        put(store, 5)
-        assert len(bodies(store)) == 35
-    assert_sound(image, CONFIG)
-
-
-def test_a_reader_beside_is_bounded(tmp_path: Path) -> None:
-    """A reader says when more waits for its indexes than it may hold, and reads on when they are built."""
-    path = tmp_path / "s"
-    few = replace(CONFIG, tail_max_entries=10)
-    with (
-        reput.MessageStore.open(path, CONFIG, create=True) as store,
-        reput.MessageStore.open(path, few, read_only=True) as reader,
-    ):
-        put(store, 10)
-        assert len(bodies(reader)) == 10
-        put(store, 10)
-        with pytest.raises(TailFullError, match="tail_max_entries"):
-            bodies(reader)
-        store.reput(spark=False)
-        assert len(bodies(reader)) == 20
-
-
-def test_an_index_file_of_other_sizes_is_told(tmp_path: Path) -> None:
-    """An IndexFile that cannot be searched with the store's sizes is named when the store is opened."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
-        put(store, 3, keys="k")
-    with reput.MessageStore.open(tmp_path / "s", replace(CONFIG, max_hash_slot_num=17), read_only=True) as store:
-        assert any("no message is found by key" in note and "maxHashSlotNum" in note for note in store.notes)
 
 
 def test_threads(store: reput.MessageStore) -> None:
@@ -457,68 +249,6 @@ def test_threads(store: reput.MessageStore) -> None:
         assert sorted(found) == sorted(b"%d-%d" % (n, c) for n in range(queue_id, 6, 2) for c in range(100))
 
 
-def _write_until_killed(path: str, ready: int) -> None:
-    store = reput.MessageStore.open(path, CONFIG, create=True)
-    number = 0
-    while True:
-        store.put_message(reput.Message("t", str(number).encode(), keys="k"))
-        number += 1
-        if number == 300:
-            store.reput(spark=False)
-        if number == 500:
-            os.write(ready, b"x")
-
-
-@pytest.mark.parametrize("twice", [False, True])
-def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
-    """A killed writer loses no message: each is there when the store is opened again, in order and once."""
-    reading, writing = os.pipe()
-    path = tmp_path / "s"
-    process = multiprocessing.get_context("fork").Process(target=_write_until_killed, args=(str(path), writing))
-    process.start()
-    # Else nobody would hear of a process that ends by itself.
-    os.close(writing)
-    assert os.read(reading, 1) == b"x"
-    os.close(reading)
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    assert (path / paths.ABORT).exists()
-    for _ in range(2 if twice else 1):
-        store = reput.MessageStore.open(path, CONFIG, create=True)
-        found = bodies(store)
-        assert len(found) >= 500
-        assert found == [str(number).encode() for number in range(len(found))]
-        assert store.put_message(reput.Message("t", str(len(found)).encode())).queue_offset == len(found)
-        store.close(reput=not twice)
-    store = reput.MessageStore.open(path, CONFIG, create=True)
-    store.close()
-    assert not (path / paths.ABORT).exists()
-    assert_sound(path, CONFIG)
-
-
-@pytest.mark.parametrize("indexed", [False, True])
-def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path: Path) -> None:
-    """A killed store whose new queues have no folder is out of date for `check`; below the frontier it is damage."""
-    path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG, create=True)
-    put(store, 3, topic="old", keys="k")
-    if indexed:
-        store.reput(spark=False)
-    put(store, 3, topic="new")
-    image = stores.copy(path, tmp_path / "image")
-    store.close()
-    report = reput.check(image, spark=False, config=CONFIG)
-    assert report.sound
-    assert {finding.rule for finding in report.findings} >= {"queue-out-of-date"}
-    if indexed:
-        # What is named is there; which queue is not, the detail says.
-        assert all(Path(finding.file).exists() for finding in report.findings)
-        assert any("queues without a folder yet: new/0;" in finding.detail for finding in report.findings)
-        shutil.rmtree(image / paths.CONSUME_QUEUE / "old")
-        assert not reput.check(image, spark=False, config=CONFIG).sound
-
-
 @pytest.mark.parametrize(("address", "shown"), [("10.1.2.3", "10.1.2.3:7"), ("2001:db8::5", "[2001:db8::5]:7")])
 def test_records_name_their_broker(address: str, shown: str, tmp_path: Path) -> None:
     """The brokerIP1 and listenPort of a configuration are the store host of every record; a name is refused."""
@@ -531,25 +261,6 @@ def test_records_name_their_broker(address: str, shown: str, tmp_path: Path) -> 
     for bad in (StoreConfig(broker_ip1="broker-a"), StoreConfig(listen_port=1 << 16)):
         with pytest.raises(ConfigError, match=r"brokerIP1=broker-a|listenPort=65536"):
             reput.MessageStore.open(tmp_path / "bad", bad, create=True)
-
-
-def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A close whose log the disk refuses says so, and leaves `abort`; committed offsets are kept all the same."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
-    put(store, 1)
-    store.commit_offset("g", "t", 0, 1)
-
-    def refuse(_file: object) -> None:
-        raise ReputError("the disk refuses")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("reput.log.append.append_file.AppendFile.sync", refuse)
-        with pytest.raises(FlushError, match="the disk refuses"):
-            store.close()
-    assert store.layout.abort.exists()
-    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
-        assert store.query_offset("g", "t", 0) == 1
-        assert len(bodies(store)) == 1
 
 
 def test_results_outlive_their_files(tmp_path: Path) -> None:
@@ -631,85 +342,6 @@ def test_an_event_loop_puts(tmp_path: Path) -> None:
         refused = store.put_message_async(reput.Message("t", b"", keys=["two words"]))
         assert refused.result(0).status is reput.PutStatus.MESSAGE_ILLEGAL
     assert_sound(tmp_path / "s", config)
-
-
-@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_who_waits_hears_of_what_was_under_way(flush: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A waiter is called as soon as a message is visible, not by the thread that flushes: it may put, too."""
-    monkeypatch.setattr(message_store, "_TICK_S", 3600)
-    config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
-    heard = queue.SimpleQueue[reput.PutResult]()
-    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
-        store.on_arrival("t", 0, 99, lambda: heard.put(store.put_message(reput.Message("answers", b"x"))))
-        futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
-        assert heard.get(timeout=60).status is OK
-        assert [future.result(60).status for future in futures] == [OK] * 100
-
-
-def test_a_callback_that_closes_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused, since it runs in a thread that would have to end, and the store is as it was."""
-    config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
-    heard, may_sync, true = queue.SimpleQueue[Exception](), threading.Event(), fs.sync_data
-
-    def sync(descriptor: int) -> None:
-        assert may_sync.wait(60)
-        true(descriptor)
-
-    def close(_: object) -> None:
-        try:
-            store.close()
-        except AccessError as error:
-            heard.put(error)
-
-    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
-        monkeypatch.setattr(fs, "sync_data", sync)
-        future = store.put_message_async(reput.Message("t", b"x"))
-        future.add_done_callback(close)
-        may_sync.set()
-        assert "cannot close" in str(heard.get(timeout=60))
-        assert store.put_message(reput.Message("t", b"x")).status is OK
-    assert not (tmp_path / "s" / paths.ABORT).exists()
-
-
-@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_what_is_under_way_is_kept_at_close(flush: str, tmp_path: Path) -> None:
-    """A store that is closed has kept what it promised."""
-    config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
-    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
-        futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
-    assert [future.result(0).status for future in futures] == [OK] * 100
-    with reput.MessageStore.open(tmp_path / "s", config, read_only=True) as reader:
-        assert reader.max_offset("t", 0) == 100
-        with pytest.raises(AccessError):
-            reader.put_message_async(reput.Message("t", b"x"))
-
-
-@pytest.mark.parametrize(
-    ("config", "properties"),
-    [
-        (StoreConfig(transient_store_pool_enable=True, commit_interval_commit_log=60_000), None),
-        (StoreConfig(flush_disk_type="SYNC_FLUSH"), {"WAIT": "false"}),
-    ],
-    ids=["write buffer", "put that does not wait"],
-)
-@pytest.mark.parametrize("catch_up", [True, False])
-def test_what_is_not_confirmed_yet_counts_at_close(
-    config: StoreConfig, properties: dict[str, str] | None, catch_up: bool, tmp_path: Path
-) -> None:
-    """Messages that readers have not seen are indexed at close, or `abort` stays and shows RocketMQ a crash."""
-    config = replace(config, mapped_file_size_commit_log=1 << 16)
-    store = reput.MessageStore.open(tmp_path / "s", config, create=True)
-    try:
-        put(store, 5, properties=properties)
-        put(store, 5, "u", properties=properties)
-    finally:
-        store.close(reput=catch_up)
-    assert store.layout.abort.exists() is not catch_up
-    if catch_up:
-        assert_sound(tmp_path / "s", config)
-    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
-        assert store.view.follower.records == (0 if catch_up else 10)
-        assert len(bodies(store)) == len(bodies(store, "u")) == 5
 
 
 def test_progress_calls(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from reput.formats.config.consumer_offset import ConsumerOffsets, decode, encode
 from reput.formats.config.data_version import DataVersion
 from reput.store.metadata.json_homes import OffsetsFile
 from reput.store.progress.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
+from support.killed import Killed
+from support.waiting import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,21 +27,6 @@ if TYPE_CHECKING:
 START_MS = 1_700_000_000_000
 FILE, BACKUP = "consumerOffset.json", "consumerOffset.json.bak"
 BEST, OLDER = {"t@g": {0: 20}}, {"t@g": {0: 10}}
-
-
-class Clock:
-    """A clock that stays until it is moved."""
-
-    def __init__(self) -> None:
-        self.now_ms = START_MS
-
-    def __call__(self) -> int:
-        """The time in ms."""
-        return self.now_ms
-
-
-class Killed(BaseException):
-    """The process ends here: nothing may clean up after it."""
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 import reput
 from reput.config import parse_properties
 from support import golden
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 CONFIG = reput.StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
@@ -26,14 +26,6 @@ def put(store: reput.MessageStore, count: int) -> None:
         number = store.max_offset("orders", 0)
         result = store.put_message(reput.Message("orders", b"%d" % number, unique_key=f"U{number}"))
         assert result.queue_offset == number
-
-
-def soon(holds: Callable[[], bool]) -> None:
-    """Wait until it does."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end, "it never did"
-        time.sleep(0.01)
 
 
 def numbers(store: reput.MessageStore) -> list[int]:
@@ -64,7 +56,7 @@ def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> 
             if not stays:
                 writer.close()
             last = 40 + 1000 * turn
-            soon(lambda last=last: reader.max_offset("orders", 0) == last)  # type: ignore[misc]
+            wait_until(lambda last=last: reader.max_offset("orders", 0) == last)  # type: ignore[misc]
             assert numbers(reader) == list(range(last))
             assert [int(one.body) for one in reader.query_message("orders", f"U{last - 1}")] == [last - 1]
             assert [int(message.body) for message in kept] == list(range(32))
@@ -99,7 +91,7 @@ def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
         kept = reader.get_message("orders", 0, 0, 32)
         before = reader.view
         reput.rebuild(tmp_path, spark=False, config=CONFIG)
-        soon(lambda: bool(reader.max_offset("orders", 0)) and reader.view is not before)
+        wait_until(lambda: bool(reader.max_offset("orders", 0)) and reader.view is not before)
         assert numbers(reader) == list(range(3000))
         assert [int(message.body) for message in kept] == list(range(32))
 

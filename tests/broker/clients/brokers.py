@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from peer import peer
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.kernels.warm import warm_store_kernels
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

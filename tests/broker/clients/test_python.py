@@ -13,10 +13,10 @@ import pytest
 import reput
 from broker.clients import brokers
 from broker.clients.run import java_words, prefix_of, run
-from broker.remoting import wait_until
 from reput.broker.server import BrokerServer
 from reput.formats.wire.codes import RequestCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,9 +199,9 @@ def test_a_group_has_members_in_java_and_python(which: str, tmp_path: Path) -> N
             wait_until(lambda: _own(consumer) == [4])
             words = [*java_words("client", tmp_path / "java"), "reput.clients.Member", serving.namesrv, prefix]
             with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as java:
-                wait_until(lambda: _own(consumer) == [2], LIMIT_S)
+                wait_until(lambda: _own(consumer) == [2], most_s=LIMIT_S)
                 java.kill()
-            wait_until(lambda: _own(consumer) == [4], LIMIT_S)
+            wait_until(lambda: _own(consumer) == [4], most_s=LIMIT_S)
 
 
 @pytest.mark.usefixtures("programs")

@@ -11,9 +11,9 @@ import pytest
 import reput
 from broker.clients import brokers, grpc_client, java5_client
 from broker.clients.takers import TOPIC, Taker
-from broker.remoting import wait_until
 from peer import peer
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +69,7 @@ def test_nothing_is_lost_while_consumers_and_the_broker_come_and_go(languages: t
         takers: list[Taker] = []
         takers += [join(killed), join(stays)]
         bodies = send(serving.namesrv, 0)
-        wait_until(lambda: all(len(one.lines) > 10 for one in takers) or acked(takers) >= bodies, LIMIT_S)
+        wait_until(lambda: all(len(one.lines) > 10 for one in takers) or acked(takers) >= bodies, most_s=LIMIT_S)
         bodies |= send(serving.namesrv, COUNT)
         takers[0].kill()
         takers.append(join(killed))
@@ -85,10 +85,10 @@ def test_nothing_is_lost_while_consumers_and_the_broker_come_and_go(languages: t
         ports = [f"--port={serving.broker.rpartition(':')[2]}", f"--grpc-port={serving.grpc.rpartition(':')[2]}"]
         stack.enter_context(brokers.our_process(store, further=ports))
         bodies |= send(serving.namesrv, BATCHES * COUNT)
-        wait_until(lambda: is_settled(takers, bodies, killed_ms), LIMIT_S)
+        wait_until(lambda: is_settled(takers, bodies, killed_ms), most_s=LIMIT_S)
         # What is left, or comes twice, comes when its lease ends.
         time.sleep(LEASE_S + 2)
-        wait_until(lambda: is_settled(takers, bodies, killed_ms), LIMIT_S)
+        wait_until(lambda: is_settled(takers, bodies, killed_ms), most_s=LIMIT_S)
         lines = [line for taker in takers for line in taker.lines]
     first_acked: dict[str, int] = {}
     for line in sorted(lines):

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from broker.grpc.stubs import GrpcClient, message
-from broker.remoting import bodies, wait_until
+from broker.remoting import bodies
 from reput.broker.grpc import receive, server
 from reput.broker.grpc.protocol.definition_pb2 import Code, Resource
 from reput.broker.grpc.protocol.service_pb2 import (
@@ -24,6 +24,7 @@ from reput.broker.grpc.protocol.service_pb2 import (
 )
 from reput.broker.services import polls, waiting
 from support.search import cases, takes_long
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from broker.grpc.stubs import GrpcClient, message, subscribing
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from reput.broker.grpc import leased, lite, receive
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import (
@@ -23,6 +23,7 @@ from reput.broker.grpc.protocol.definition_pb2 import (
 from reput.broker.services import lite as lite_service
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,11 +12,12 @@ import pytest
 
 import reput
 from broker.grpc.stubs import GrpcClient, message, publishing, subscribing
-from broker.remoting import Client, wait_until
+from broker.remoting import Client
 from reput.broker.grpc import clients, server
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, Resource, Settings
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,13 @@ import pytest
 
 import reput
 from broker.grpc.stubs import GrpcClient, message, subscribing
-from broker.remoting import Client, bodies, wait_until
+from broker.remoting import Client, bodies
 from reput.broker.grpc import leased, receive, server
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, FilterType, MessageType, Resource
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,6 +22,7 @@ from reput.pipeline.build.rocksdb import queues as rocksdb_queues
 from reput.store.owner import swap
 from support import databases, golden, stores
 from support.checked import assert_sound
+from support.killed import Killed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,9 +145,6 @@ def test_killed_in_the_swap(step: int, source: str, tmp_path: Path, monkeypatch:
     """A conversion that dies at any rename is the old kind or, after the next opener, the new one, never a mix."""
     store = golden.unpack("basic", tmp_path)
     before = list(golden.queue_files(store))
-
-    class Killed(BaseException):
-        """Takes the place of the end of the process."""
 
     renames = 0
     real = fs.rename

@@ -18,7 +18,7 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedLogError, EngineError, NotAStoreError, StoreLockedError
+from reput.errors import DamagedLogError, EngineError, NotAStoreError, StoreLockedError
 from reput.files.watermarks import Watermarks
 from reput.formats import paths
 from reput.formats.own import files as own
@@ -35,9 +35,9 @@ from support import growing, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
 from support.records import LogBuilder
+from support.waiting import TIMEOUT_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark import SparkContext
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
 )
-SOON_S = 60
 BODY_AT = 88
 
 
@@ -58,14 +57,6 @@ class Notes(ProgressListener):
     def note(self, text: str) -> None:
         """Keep it."""
         self.lines.append(text)
-
-
-def soon(true: Callable[[], Any], what: str) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + SOON_S
-    while not true():
-        assert time.monotonic() < deadline, f"never came: {what}"
-        time.sleep(0.01)
 
 
 def follow(store: Path, config: StoreConfig = CONFIG, engine: Engine | None = None, **options: Any) -> Follow:
@@ -165,7 +156,7 @@ def test_a_store_follows_itself(tmp_path: Path) -> None:
     with reput.MessageStore.open(path, CONFIG, follow=True, spark=False, create=True) as store:
         put(store, random.Random(1), 300)
         assert store.is_followed
-        soon(lambda: store.lag().bytes == 0, "no lag")
+        wait_until(lambda: store.lag().bytes == 0, "no lag")
         assert store.follower is not None
         assert store.follower.progress.messages == 300
         assert store.lag() == (0, 0, 0)
@@ -181,11 +172,11 @@ def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) ->
         rng = random.Random(2)
         for _ in range(5):
             put(store, rng, 60)
-            soon(lambda: store.lag().bytes == 0, "no lag")
+            wait_until(lambda: store.lag().bytes == 0, "no lag")
         follower = store.follower
         assert follower is not None
         # A machine that is too busy ends a query, and the follower starts it again.
-        soon(lambda: follower.query is not None and follower.query.lastProgress is not None, "Spark's progress")
+        wait_until(lambda: follower.query is not None and follower.query.lastProgress is not None, "Spark's progress")
         assert follower.query is not None
         assert follower.query.name == f"reput follow {path}"
     assert not follower.query.isActive
@@ -200,11 +191,11 @@ def test_a_query_that_spark_ends_is_started_again(spark: SparkContext, tmp_path:
         put(store, random.Random(3), 60)
         with FollowHandle(follow(path, engine=SparkEngine(spark), listener=notes)) as handle:
             first = handle.query
-            soon(lambda: store.lag().bytes == 0, "no lag")
+            wait_until(lambda: store.lag().bytes == 0, "no lag")
             source = next(one for one in psutil.Process().children(recursive=True) if is_source(one))
             source.kill()
             put(store, random.Random(4), 60)
-            soon(lambda: handle.query is not first and store.lag().bytes == 0, "a new query")
+            wait_until(lambda: handle.query is not first and store.lag().bytes == 0, "a new query")
     assert [note for note in notes.lines if note.endswith("Starting it again")]
     stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
@@ -232,7 +223,7 @@ def test_a_query_that_always_ends_ends_its_follower(tmp_path: Path, monkeypatch:
     with reput.MessageStore.open(path, CONFIG, create=True):
         handle = FollowHandle(follow(path, engine=SparkEngine.__new__(SparkEngine), listener=notes))
         with pytest.raises(EngineError, match="the streaming query failed: Stream closed") as failed:
-            handle.wait(SOON_S)
+            handle.wait(TIMEOUT_S)
     assert failed.value.__notes__ == ["In Spark's JVM: java.io.IOException: Stream closed"]
     assert notes.lines == ["warning: the streaming query failed: Stream closed. Starting it again"] * 3
     assert_sound(path, CONFIG)
@@ -333,7 +324,7 @@ def test_catches_up_a_store_at_rest(max_batch_bytes: int, tmp_path: Path) -> Non
     handle = reput.follow(
         store, spark=False, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=max_batch_bytes
     )
-    assert handle.wait(SOON_S)
+    assert handle.wait(TIMEOUT_S)
     assert handle.progress.frontier == handle.progress.durable == log.end
     assert handle.progress.messages == 62
     stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
@@ -348,7 +339,7 @@ def test_catches_up_on_spark(spark: SparkContext, tmp_path: Path) -> None:
     store = stores.with_log(tmp_path, log)
     for messages in (100, 0):
         handle = reput.follow(store, spark=spark, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=3000)
-        assert handle.wait(SOON_S)
+        assert handle.wait(TIMEOUT_S)
         assert handle.progress.messages == messages
     stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
@@ -417,7 +408,7 @@ def test_damage_stops_it(what: str, splits: str, tmp_path: Path, monkeypatch: py
     for _ in range(2):
         handle = reput.follow(store, spark=False, config=stores.SMALL)
         with pytest.raises(DamagedLogError, match=str(bad)):
-            handle.wait(SOON_S)
+            handle.wait(TIMEOUT_S)
         assert handle.progress.frontier == bad
         assert len(stores.entries(store, "a")[1]) == 30
 
@@ -432,12 +423,12 @@ def test_lets_go_for_a_writer(tmp_path: Path) -> None:
         log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
     path = stores.with_log(tmp_path, log)
     with reput.follow(path, spark=False, config=CONFIG, max_bytes_per_trigger=2000) as follower:
-        soon(lambda: follower.progress.batches > 3, "some batches")
+        wait_until(lambda: follower.progress.batches > 3, "some batches")
         assert follower.progress.state == "catching up"
         with reput.MessageStore.open(path, CONFIG, create=True) as store:
             assert store.put_message(reput.Message("a", b"new")).queue_offset == 1000
-            soon(lambda: follower.progress.state == "following", "following beside the writer")
-            soon(lambda: store.lag().bytes == 0, "no lag")
+            wait_until(lambda: follower.progress.state == "following", "following beside the writer")
+            wait_until(lambda: store.lag().bytes == 0, "no lag")
     stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
@@ -507,58 +498,6 @@ def test_waits_while_another_job_is_at_work(tmp_path: Path, monkeypatch: pytest.
     stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
 
-@pytest.mark.spark
-def test_checkpoint_of_another_store(spark: SparkContext, tmp_path: Path) -> None:
-    """Spark's checkpoint of another store is refused, by name; without it the frontier knows what to do."""
-    for name in ("one", "two"):
-        log = LogBuilder(4096)
-        for _ in range(20):
-            log.message("a", keys="k")
-        stores.with_log(tmp_path / name, log)
-    options: dict[str, Any] = {"spark": spark, "config": stores.SMALL, "checkpoint_location": tmp_path / "checkpoint"}
-    with reput.follow(tmp_path / "one" / "store", **options) as first:
-        soon(lambda: first.progress.messages == 20, "the first store's messages")
-        soon((tmp_path / "checkpoint" / "commits" / "0").exists, "Spark's first commit")
-    second = reput.follow(tmp_path / "two" / "store", **options)
-    with pytest.raises(ConfigError, match="belongs to the store"):
-        second.wait(SOON_S)
-    second.stop()
-    with reput.follow(tmp_path / "two" / "store", **options | {"checkpoint_location": tmp_path / "other"}) as third:
-        soon(lambda: third.progress.frontier == log.end, "the second store's end")
-    stores.assert_as_rebuilt(tmp_path / "two" / "store", tmp_path / "copy", stores.SMALL)
-
-
-@pytest.mark.spark
-def test_checkpoint_in_a_folder_of_any_name(spark: SparkContext, tmp_path: Path) -> None:
-    """Blanks, percent signs and other letters in a store's path lead Spark's files nowhere but into the store."""
-    log = LogBuilder(4096)
-    log.message("a", keys="k")
-    store = stores.with_log(tmp_path / "my 店 50%20x", log)
-    (tmp_path / "my%20%E5%BA%97%2050%2520x").mkdir()
-    with reput.follow(store, spark=spark, config=stores.SMALL) as follower:
-        soon((store / "reput" / "follow-checkpoint" / "commits" / "0").exists, "Spark's first commit")
-        soon(lambda: follower.progress.frontier == log.end, "the store's end")
-    assert not any((tmp_path / "my%20%E5%BA%97%2050%2520x").iterdir())
-
-
-@pytest.mark.spark
-def test_frontier_overrules_the_checkpoint(spark: SparkContext, tmp_path: Path) -> None:
-    """A frontier below Spark's checkpoint (a crash lost it) is what counts: the stretch is done again."""
-    log = LogBuilder(4096)
-    for _ in range(40):
-        log.message("a", keys="k")
-    store = stores.with_log(tmp_path, log)
-    options: dict[str, Any] = {"spark": spark, "config": stores.SMALL, "checkpoint_location": tmp_path / "checkpoint"}
-    with reput.follow(store, **options) as first:
-        soon(lambda: first.progress.frontier == log.end, "the end")
-    for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
-        shutil.rmtree(store / name)
-    options["checkpoint_location"] = tmp_path / "checkpoint2"
-    with reput.follow(store, **options) as again:
-        soon(lambda: again.progress.frontier == log.end, "the end again")
-    stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
-
-
 @pytest.mark.parametrize("name", ["nowhere", "file", "empty"])
 def test_no_store(name: str, tmp_path: Path) -> None:
     """A folder that is no store is refused by its path, and nothing is made there."""
@@ -603,7 +542,7 @@ def test_driver_and_writer_killed(hundreds: int, tmp_path: Path) -> None:
     for _ in range(2):
         killed_writer(path, True, hundreds)
         handle = reput.follow(path, spark=False, config=CONFIG, until_caught_up=True)
-        assert handle.wait(SOON_S)
+        assert handle.wait(TIMEOUT_S)
         stores.assert_as_rebuilt(path, tmp_path / f"copy{time.monotonic_ns()}", CONFIG)
 
 
@@ -614,7 +553,7 @@ def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
     with reput.follow(path, spark=False, config=CONFIG) as handle:
         for _ in range(2):
             killed_writer(path, False, 4)
-        soon(lambda: handle.progress.state == "idle" and handle.follow.caught_up(), "all indexed")
+        wait_until(lambda: handle.progress.state == "idle" and handle.follow.caught_up(), "all indexed")
         assert handle.progress.messages >= 400
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert sum(queue.max_offset for queue in store.queues()) >= 800

@@ -26,6 +26,7 @@ from reput.pipeline.split import index_keys
 from reput.store.owner import swap
 from support import golden
 from support.checked import assert_sound
+from support.killed import Killed
 from support.opened import assert_keys_found
 from tests.formats.index.test_index_entry_keys import given_by_log
 
@@ -214,16 +215,13 @@ def test_a_kill_in_the_swap_of_the_index_database(
     else:
         change(store, drop=[key for key in wanted[fmt.FAMILY] if key not in fmt.MARKS][::2])
 
-    class KilledError(BaseException):
-        pass
-
     def killed(*_: object) -> None:
-        raise KilledError
+        raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(swap, "_swap_part", killed)
         patch.setattr(swap, "_undo", lambda *_: None)
-        with pytest.raises(KilledError):
+        with pytest.raises(Killed):
             reput.rebuild(store, only="index", spark=False)
     reput.MessageStore.open(store).close()
     assert families(store) == wanted
