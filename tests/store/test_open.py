@@ -8,7 +8,6 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +21,6 @@ from reput.formats import paths
 from support import stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
-
-if TYPE_CHECKING:
-    pass
 
 
 def test_the_configuration_may_be_a_path(tmp_path: Path) -> None:
