@@ -191,7 +191,6 @@ from pathlib import Path
 from reput.connect.sink import ledger as ledgers
 from reput.connect.sink.sink import commit_batch
 from reput.store.message_store import LocalStore
-from support.killed import Killed
 from connect.test_sink import new_store, staged
 
 left, real = [int(sys.argv[2])], LocalStore.put_messages
