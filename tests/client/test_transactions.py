@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,10 +74,7 @@ def test_another_producer_answers_for_one_that_is_gone(broker: reput.RunningBrok
     with reput.Producer("checked", broker.address, check=check) as producer:
         # It registers with its first send.
         producer.send(reput.Message("orders", b"x"))
-        deadline = time.monotonic() + 30
-        while bodies_of(broker) != [b"left"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: bodies_of(broker) == [b"left"])
     assert len(tries) == 2
 
 

@@ -14,12 +14,7 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.errors import (
-    AccessError,
-    ClosedError,
-    FlushError,
-    ReputError,
-)
+from reput.errors import AccessError, ClosedError, FlushError, ReputError
 from reput.files import fs
 from reput.formats import paths
 from reput.pipeline.follow.catch_up import SparkIndexer
@@ -32,7 +27,6 @@ from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
 
 OK = reput.PutStatus.PUT_OK
 

@@ -22,6 +22,7 @@ from reput.store.write import expiry
 from support import golden, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,10 +91,7 @@ def wait_for_house(store: reput.MessageStore, done: Callable[[], bool] | None = 
         return gone
 
     store._writing.expiry.run = counted  # type: ignore[method-assign]
-    deadline = time.monotonic() + 20
-    while looks[0] < 2 or (done is not None and not done()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: looks[0] >= 2 and (done is None or done()), most_s=20)
     assert store.background_error is None
 
 

@@ -12,11 +12,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.errors import (
-    ConfigError,
-    NotAStoreError,
-    TailFullError,
-)
+from reput.errors import ConfigError, NotAStoreError, TailFullError
 from reput.formats import paths
 from support import stores
 from support.checked import assert_sound

@@ -28,7 +28,7 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 
 
 def name_of(path: Path) -> str:
-    """A module's path inside the package, as the tables above write it."""
+    """A module's path inside the package, as the tables of the rules write it."""
     return path.relative_to(PACKAGE).as_posix()
 
 

@@ -13,7 +13,6 @@ from tidy.source import PACKAGE, modules, name_of, parsed, room_of, walked
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-
 # A room may import rooms of a lower level, and itself. Rooms of one level do not know one another.
 LEVELS = {
     "errors": 0,

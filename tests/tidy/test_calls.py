@@ -13,7 +13,6 @@ from tidy.source import PACKAGE, dotted, modules, name_of, parsed, room_of, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 # Calls that change files or hold descriptors, each with what to use instead: only files/ makes them.
 FILES_ONLY = {
     "fcntl.flock": "files.locks",

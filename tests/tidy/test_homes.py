@@ -12,7 +12,6 @@ from tidy.source import dotted, modules, name_of, parsed, room_of, walked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 PROPERTY_HOMES = ("formats/log/properties.py", "formats/log/property_names.py")
 """The modules that spell the names of properties, as bytes and as text."""
 PROPERTY_NAMES = {

@@ -13,7 +13,6 @@ from tidy.source import PACKAGE, ROOT, dotted, modules, name_of, parsed, room_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 # Rooms that know kinds of queues by what they can do (`queue/kinds.py`), and the modules that list the kinds for them.
 KINDS_UNNAMED = ("store", "pipeline", "connect", "cli")
 KINDS_UNNAMED_MODULES = ("queue/combined.py", "queue/kinds.py", "queue/placement.py")

@@ -16,7 +16,6 @@ from tidy.source import ROOT, modules, name_of, parsed, walked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 # Docstrings begin with a verb or a noun, not with one of these.
 NO_BEGINNING = re.compile(r"(?:What|Whether|Where|Which|How|Who|Whose|Whoever|Whatever|When|If|So|As|That)\b")
 # Words that only this project used, and what its sentences say instead.

@@ -35,9 +35,10 @@ from peer import peer
 from reput.formats.java.fastjson import parse_fastjson
 from reput.formats.wire.codes import RequestCode
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 QUEUES = 4
 CLIENTS = ("java", "go")
@@ -190,7 +191,7 @@ class ServeRounds:
         with (self._folder / "broker.log").open("ab") as log:
             self._broker = subprocess.Popen(words, stdout=log, stderr=log)
         try:
-            self._wait(self._answers, "the broker does not start")
+            wait_until(self._answers, "the broker's start", LIMIT_S)
         except AssertionError as error:
             # Its log then has what each of its threads does.
             self._broker.send_signal(signal.SIGABRT)
@@ -204,23 +205,18 @@ class ServeRounds:
             return client.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
         return False
 
-    def _wait(self, is_so: Callable[[], bool], words: str) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not is_so():
-            assert time.monotonic() < deadline, words
-            time.sleep(0.02)
-
     def round(self) -> str:
         """Let messages be delivered, kill the broker at a random instant, and start it again; say what was done."""
         begun_s = time.monotonic()
         counts = [(client.heard, len(client.heard.sent), client.heard.got) for client in self._clients]
         # A Go consumer gets nothing until its next heartbeat, which may be 30 s later; it catches up then.
-        self._wait(
+        wait_until(
             lambda: (
                 all(len(heard.sent) > sent for heard, sent, _ in counts)
                 and any(heard.got > got for heard, _, got in counts)
             ),
-            "nothing is sent or delivered",
+            "messages sent and delivered",
+            LIMIT_S,
         )
         delivered_s = time.monotonic()
         time.sleep(self._chance.random())
@@ -249,8 +245,8 @@ class ServeRounds:
         return {int(queue_id): offset for queue_id, offset in offsets.items()}
 
     def _wait_for(self, client: LastingClient, end: int) -> None:
-        words = f"{client.topic}: {end} messages are stored, and not all of them are delivered"
-        self._wait(lambda: client.heard.got >= end, words)
+        words = f"the delivery of all {end} stored messages of {client.topic}"
+        wait_until(lambda: client.heard.got >= end, words, LIMIT_S)
 
     def check_heard(self) -> None:
         """Fail with what was wrong."""
@@ -261,7 +257,7 @@ class ServeRounds:
         """End the clients when they have got all, and look at the store; say how much was sent."""
         for client in self._clients:
             client.send_no_more()
-        self._wait(lambda: all(client.heard.is_done for client in self._clients), "a client does not end")
+        wait_until(lambda: all(client.heard.is_done for client in self._clients), "the end of each client", LIMIT_S)
         stored = 0
         for client in self._clients:
             with Client(self._serving.broker) as broker:

@@ -17,6 +17,7 @@ from broker.clients.relay import Relay
 from broker.clients.run import java_words
 from reput.formats.java.fastjson import parse_fastjson
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,10 +77,7 @@ def clients(address: str, home: Path) -> Iterator[Spanning]:
 
 def wait(is_so: Callable[[], bool], spanning: Spanning) -> None:
     """Wait until a condition holds."""
-    deadline = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline, spanning.said
-        time.sleep(0.02)
+    wait_until(is_so, spanning.said, LIMIT_S)
 
 
 def committed(store: Path) -> int:

@@ -22,6 +22,7 @@ from reput.broker.grpc.protocol.definition_pb2 import (
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import FLAG_COMPRESSED
 from reput.formats.wire.codes import RequestCode
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     import reput
@@ -39,10 +40,9 @@ def stored(remoting: Client, topic: str, queues: int = 4) -> list[Record]:
 
 def wait_for(remoting: Client, topic: str, body: bytes) -> None:
     """Wait until a topic of two queues has a message."""
-    deadline = time.monotonic() + 20
-    while body not in [one for queue_id in range(2) for one in bodies(remoting.pull(topic, queue_id))]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(
+        lambda: body in [one for queue_id in range(2) for one in bodies(remoting.pull(topic, queue_id))], most_s=20
+    )
 
 
 def test_a_route_names_the_endpoints_that_the_client_has_dialled(client: GrpcClient) -> None:

@@ -35,7 +35,7 @@ from support import growing, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
 from support.records import LogBuilder
-from support.waiting import TIMEOUT_S, wait_until
+from support.waiting import FOLLOWER_TIMEOUT_S, wait_for_follower
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,7 +156,7 @@ def test_a_store_follows_itself(tmp_path: Path) -> None:
     with reput.MessageStore.open(path, CONFIG, follow=True, spark=False, create=True) as store:
         put(store, random.Random(1), 300)
         assert store.is_followed
-        wait_until(lambda: store.lag().bytes == 0, "no lag")
+        wait_for_follower(lambda: store.lag().bytes == 0, "no lag")
         assert store.follower is not None
         assert store.follower.progress.messages == 300
         assert store.lag() == (0, 0, 0)
@@ -172,11 +172,13 @@ def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) ->
         rng = random.Random(2)
         for _ in range(5):
             put(store, rng, 60)
-            wait_until(lambda: store.lag().bytes == 0, "no lag")
+            wait_for_follower(lambda: store.lag().bytes == 0, "no lag")
         follower = store.follower
         assert follower is not None
         # A machine that is too busy ends a query, and the follower starts it again.
-        wait_until(lambda: follower.query is not None and follower.query.lastProgress is not None, "Spark's progress")
+        wait_for_follower(
+            lambda: follower.query is not None and follower.query.lastProgress is not None, "Spark's progress"
+        )
         assert follower.query is not None
         assert follower.query.name == f"reput follow {path}"
     assert not follower.query.isActive
@@ -191,11 +193,11 @@ def test_a_query_that_spark_ends_is_started_again(spark: SparkContext, tmp_path:
         put(store, random.Random(3), 60)
         with FollowHandle(follow(path, engine=SparkEngine(spark), listener=notes)) as handle:
             first = handle.query
-            wait_until(lambda: store.lag().bytes == 0, "no lag")
+            wait_for_follower(lambda: store.lag().bytes == 0, "no lag")
             source = next(one for one in psutil.Process().children(recursive=True) if is_source(one))
             source.kill()
             put(store, random.Random(4), 60)
-            wait_until(lambda: handle.query is not first and store.lag().bytes == 0, "a new query")
+            wait_for_follower(lambda: handle.query is not first and store.lag().bytes == 0, "a new query")
     assert [note for note in notes.lines if note.endswith("Starting it again")]
     stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
@@ -223,7 +225,7 @@ def test_a_query_that_always_ends_ends_its_follower(tmp_path: Path, monkeypatch:
     with reput.MessageStore.open(path, CONFIG, create=True):
         handle = FollowHandle(follow(path, engine=SparkEngine.__new__(SparkEngine), listener=notes))
         with pytest.raises(EngineError, match="the streaming query failed: Stream closed") as failed:
-            handle.wait(TIMEOUT_S)
+            handle.wait(FOLLOWER_TIMEOUT_S)
     assert failed.value.__notes__ == ["In Spark's JVM: java.io.IOException: Stream closed"]
     assert notes.lines == ["warning: the streaming query failed: Stream closed. Starting it again"] * 3
     assert_sound(path, CONFIG)
@@ -324,7 +326,7 @@ def test_catches_up_a_store_at_rest(max_batch_bytes: int, tmp_path: Path) -> Non
     handle = reput.follow(
         store, spark=False, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=max_batch_bytes
     )
-    assert handle.wait(TIMEOUT_S)
+    assert handle.wait(FOLLOWER_TIMEOUT_S)
     assert handle.progress.frontier == handle.progress.durable == log.end
     assert handle.progress.messages == 62
     stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
@@ -339,7 +341,7 @@ def test_catches_up_on_spark(spark: SparkContext, tmp_path: Path) -> None:
     store = stores.with_log(tmp_path, log)
     for messages in (100, 0):
         handle = reput.follow(store, spark=spark, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=3000)
-        assert handle.wait(TIMEOUT_S)
+        assert handle.wait(FOLLOWER_TIMEOUT_S)
         assert handle.progress.messages == messages
     stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
@@ -408,7 +410,7 @@ def test_damage_stops_it(what: str, splits: str, tmp_path: Path, monkeypatch: py
     for _ in range(2):
         handle = reput.follow(store, spark=False, config=stores.SMALL)
         with pytest.raises(DamagedLogError, match=str(bad)):
-            handle.wait(TIMEOUT_S)
+            handle.wait(FOLLOWER_TIMEOUT_S)
         assert handle.progress.frontier == bad
         assert len(stores.entries(store, "a")[1]) == 30
 
@@ -423,12 +425,12 @@ def test_lets_go_for_a_writer(tmp_path: Path) -> None:
         log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
     path = stores.with_log(tmp_path, log)
     with reput.follow(path, spark=False, config=CONFIG, max_bytes_per_trigger=2000) as follower:
-        wait_until(lambda: follower.progress.batches > 3, "some batches")
+        wait_for_follower(lambda: follower.progress.batches > 3, "some batches")
         assert follower.progress.state == "catching up"
         with reput.MessageStore.open(path, CONFIG, create=True) as store:
             assert store.put_message(reput.Message("a", b"new")).queue_offset == 1000
-            wait_until(lambda: follower.progress.state == "following", "following beside the writer")
-            wait_until(lambda: store.lag().bytes == 0, "no lag")
+            wait_for_follower(lambda: follower.progress.state == "following", "following beside the writer")
+            wait_for_follower(lambda: store.lag().bytes == 0, "no lag")
     stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
@@ -542,7 +544,7 @@ def test_driver_and_writer_killed(hundreds: int, tmp_path: Path) -> None:
     for _ in range(2):
         killed_writer(path, True, hundreds)
         handle = reput.follow(path, spark=False, config=CONFIG, until_caught_up=True)
-        assert handle.wait(TIMEOUT_S)
+        assert handle.wait(FOLLOWER_TIMEOUT_S)
         stores.assert_as_rebuilt(path, tmp_path / f"copy{time.monotonic_ns()}", CONFIG)
 
 
@@ -553,7 +555,7 @@ def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
     with reput.follow(path, spark=False, config=CONFIG) as handle:
         for _ in range(2):
             killed_writer(path, False, 4)
-        wait_until(lambda: handle.progress.state == "idle" and handle.follow.caught_up(), "all indexed")
+        wait_for_follower(lambda: handle.progress.state == "idle" and handle.follow.caught_up(), "all indexed")
         assert handle.progress.messages >= 400
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert sum(queue.max_offset for queue in store.queues()) >= 800
