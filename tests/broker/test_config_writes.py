@@ -99,7 +99,9 @@ def test_a_slow_write_disturbs_nobody_else(broker: reput.RunningBroker, client: 
     with Client(broker.address) as other, Client(broker.address) as third:
         first = client.send(R.SEND_MESSAGE_V2, b"first", **send_fields("t0"))
         wait_until(lambda: disk.writes)
-        numbers = client.send_all([(R.SEND_MESSAGE_V2, b"", 0, send_fields(f"t{one % 100}")) for one in range(1, 200)])
+        numbers = client.send_all(
+            [(R.SEND_MESSAGE_V2, b"body", 0, send_fields(f"t{one % 100}")) for one in range(1, 200)]
+        )
         beat = third.send(R.HEART_BEAT, json.dumps({"clientID": "c", "consumerDataSet": [{"groupName": "g"}]}).encode())
         wait_until(lambda: broker._broker.config_writes._answers == 201)
         assert other.put("orders").code == C.SUCCESS
@@ -119,9 +121,9 @@ def test_nobody_hears_of_a_topic_that_is_not_durable(
     """A second sender to a topic that is being written waits, too; above the limit it is refused."""
     disk.is_open.clear()
     with Client(broker.address) as second, Client(broker.address) as third:
-        first = client.send(R.SEND_MESSAGE_V2, b"", **send_fields("t"))
+        first = client.send(R.SEND_MESSAGE_V2, b"body", **send_fields("t"))
         wait_until(lambda: disk.writes)
-        again = second.send(R.SEND_MESSAGE_V2, b"", **send_fields("t"))
+        again = second.send(R.SEND_MESSAGE_V2, b"body", **send_fields("t"))
         wait_until(lambda: broker._broker.config_writes._answers == 2)
         monkeypatch.setattr(config_writes, "MAX_UNWRITTEN", 2)
         assert third.put("t").code == C.SYSTEM_BUSY

@@ -225,6 +225,69 @@ def test_members_and_locks_are_bounded(
     assert client.produce("two", "writers").code == C.SUCCESS
 
 
+def test_names_and_filters_of_clients_are_bounded(broker: reput.RunningBroker, client: Client) -> None:
+    """A heartbeat or a lock with a name or a filter that is too long is refused as a whole: nothing of it is kept."""
+    for name, most in (("clientID", 1024), ("groupName", 255)):
+        long = "x" * (most + 1)
+        body = {"clientID": "one", "producerDataSet": [{"groupName": "writers"}]}
+        if name in body:
+            body[name] = long
+        else:
+            body["producerDataSet"] = [{"groupName": "writers"}, {"groupName": long}]
+        answer = client.ask(R.HEART_BEAT, json.dumps(body).encode())
+        assert (answer.code, f"no {name} of at most {most}" in str(answer.remark)) == (C.SYSTEM_ERROR, True)
+    for topic, wanted in (("x" * 256, "*"), ("orders", "x" * ((1 << 16) + 1))):
+        answer = client.heartbeat("one", "readers", **{topic: wanted})
+        assert (answer.code, "a filter of at most 65536" in str(answer.remark)) == (C.SYSTEM_ERROR, True)
+    queue = {"brokerName": "reput", "topic": "orders", "queueId": 0}
+    request = {"clientId": "one", "consumerGroup": "readers", "mqSet": [queue]}
+    for change in (
+        {"clientId": "x" * 1025},
+        {"consumerGroup": "x" * 256},
+        {"mqSet": [queue, {**queue, "topic": "x" * 256}]},
+        {"mqSet": [queue, {**queue, "brokerName": "x" * 256}]},
+    ):
+        assert client.ask(R.LOCK_BATCH_MQ, json.dumps({**request, **change}).encode()).code == C.SYSTEM_ERROR
+    held = broker._broker
+    assert (len(held.producers), len(held.consumers), held.locks._locks) == (0, 0, 0)
+
+
+def test_subscriptions_are_bounded(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heartbeat with which the subscriptions of all groups pass MAX_SUBSCRIBED is refused as busy."""
+    assert client.heartbeat("one", "readers", orders="a || b").code == C.SUCCESS
+    monkeypatch.setattr(members, "MAX_SUBSCRIBED", 25)
+    answer = client.heartbeat("one", "others", orders="a || b")
+    assert (answer.code, "have 25 characters" in str(answer.remark)) == (C.SYSTEM_BUSY, True)
+    client.ask(R.UNREGISTER_CLIENT, clientID="one", consumerGroup="readers")
+    assert client.heartbeat("one", "others", orders="a || b").code == C.SUCCESS
+
+
+def test_a_long_header_closes_the_connection(broker: reput.RunningBroker, client: Client) -> None:
+    """A header above 512 KiB is not read; the other connections go on."""
+    with Client(broker.address) as other, contextlib.suppress(OSError):
+        assert other.ask(R.HEART_BEAT, b"{}", long="x" * (1 << 19)) is None
+    wait_until(lambda: closed(broker) == {"no_frame": 1})
+    assert client.put("orders").code == C.SUCCESS
+
+
+def test_a_message_without_a_body_is_refused(client: Client) -> None:
+    """A message without a body is refused with 1, as with RocketMQ, and nothing is stored."""
+    answer = client.put("orders", b"")
+    assert (answer.code, answer.remark) == (C.SYSTEM_ERROR, "the message has no body")
+    assert client.ask(R.SEND_BATCH_MESSAGE, b"", **send_fields("orders", m=True)).code == C.SYSTEM_ERROR
+    assert not bodies(client.pull("orders"))
+
+
+def test_a_queue_that_a_topic_does_not_have_is_refused_in_the_words_of_rocketmq(client: Client) -> None:
+    """The refusal of a queue prints the topic as `TopicConfig.toString` does."""
+    answer = client.put("orders", b"body", 99)
+    assert answer.code == C.INVALID_PARAMETER
+    words = "request queueId[99] is illegal, TopicConfig [topicName=orders, readQueueNums="
+    assert str(answer.remark).startswith(words)
+    further = "perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, attributes={}] Producer: "
+    assert further in str(answer.remark)
+
+
 def test_a_long_body_of_json_is_refused(client: Client) -> None:
     """A body of JSON above 1 MiB is not read."""
     answer = client.ask(R.HEART_BEAT, b'{"clientID":"' + b"x" * (1 << 20) + b'"}')

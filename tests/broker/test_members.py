@@ -9,6 +9,7 @@ from reput.broker.state.locks import QueueLocks
 from reput.broker.state.notices import GroupNotices
 from reput.broker.state.producers import Producers
 from reput.formats.wire.bodies import QueueName
+from reput.formats.wire.subscription import Subscription
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -99,6 +100,37 @@ def test_a_lost_connection_takes_its_own_members_only() -> None:
     assert not producers.all()
     assert not consumers._of_connections
     assert not producers._of_connections
+
+
+def test_the_characters_of_subscriptions_are_counted() -> None:
+    """The count is that of the subscriptions that are kept, after each way to replace or lose one."""
+    consumers, channel = Consumers(lambda _: None), object()
+
+    def take(number: int, *wanted: Subscription) -> int:
+        consumers.register(member(number, channel), "g", ConsumerKind(), wanted)
+        return consumers.subscribed
+
+    assert take(1, Subscription("t", "a", "TAG", 1), Subscription("u", "b", "TAG", 1)) == 10
+    assert take(1, Subscription("t", "longer", "TAG", 1)) == 5
+    assert take(2, Subscription("t", "longer", "TAG", 2)) == 10
+    consumers.unregister("c1", "g")
+    assert consumers.subscribed == 10
+    consumers.connection_lost(cast("Channel", channel))
+    assert consumers.subscribed == 0
+
+
+def test_a_group_has_locks_while_its_newest_lives() -> None:
+    """A lock that is renewed keeps its group one that consumes in order, whichever was taken first."""
+    now = 0.0
+    locks = QueueLocks(lambda: now)
+    first, second = (QueueName("b", number, "t") for number in range(2))
+    locks.lock("g", "c", [first, second])
+    now = 50.0
+    locks.lock("g", "c", [first])
+    now = 100.0
+    assert locks.has_locks("g")
+    now = 111.0
+    assert not locks.has_locks("g")
 
 
 def test_locks_of_other_groups_are_not_looked_at() -> None:

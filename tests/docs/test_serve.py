@@ -28,6 +28,7 @@ from reput.broker.state import (
     statistics,
 )
 from reput.broker.wire import client_calls, connection, listener, pages, requests
+from reput.formats.topics import topic_names
 from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.remoting import MAX_FRAME_SIZE
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE, DEFAULT_SYNC_FLUSH_TIMEOUT_MS
@@ -78,12 +79,16 @@ def test_the_page_names_the_limits() -> None:
     limits = [
         size(MAX_FRAME_SIZE),
         size(MAX_FRAME_SIZE),
+        size(connection.MAX_HEADER),
         f"`maxMessageSize`, {size(DEFAULT_MAX_MESSAGE_SIZE)}",
         size(requests.MAX_JSON),
         f"{consumers.MAX_EXPRESSION:,} characters",
+        f"{consumers.MAX_CLIENT_ID:,} characters",
+        f"{topic_names.LONGEST_NAME} characters",
         f"{server.MAX_CONNECTIONS:,}",
         f"all but {spare} files, or a quarter of fewer than {4 * spare:,}",
         f"{members.MAX_MEMBERS:,}",
+        f"{consumers.MAX_SUBSCRIBED:,} characters",
         f"{locks.MAX_LOCKS:,}",
         size(server.MAX_INPUT),
         f"{state.MAX_WORK:,}, and {size(state.MAX_WORK_BYTES)} of requests",
@@ -103,7 +108,7 @@ def test_the_page_names_the_limits() -> None:
         f"{polls.MAX_WATCHED:,}",
         f"{leases.MAX_LEASED:,}",
         f"{client_calls.MAX_WAITING:,}",
-        f"{queries.MAX_FOUND}",
+        f"{queries.MAX_FOUND}, and {size(queries.MAX_FOUND_BYTES)}",
         f"{BROKER_PULL_MESSAGES} messages, {size(BROKER_PULL_BYTES)}",
         f"{configuration.MAX_QUEUES:,}",
         f"{configuration.MAX_TOPICS:,}",

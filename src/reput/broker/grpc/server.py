@@ -28,7 +28,7 @@ from reput.broker.grpc.sends import end_transaction, recall_message, send_messag
 from reput.broker.grpc.settings import LONGEST_POLL_MS
 from reput.broker.grpc.statuses import RefusedCallError, code_of, refuse_call, status_of
 from reput.broker.grpc.telemetry import Telemetry
-from reput.broker.state.consumers import LONGEST_CLIENT_ID
+from reput.broker.state.consumers import MAX_CLIENT_ID
 from reput.broker.wire.answers import answer_of_error
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ConfigError, ReputError
@@ -205,8 +205,8 @@ class GrpcServer:
         """Return the client of a call; refuse one that does not say who it is, or may not be served."""
         metadata = {name: text for name, text in context.invocation_metadata() or () if isinstance(text, str)}
         client_id = metadata.get("x-mq-client-id", "")
-        if not client_id.strip() or len(client_id) > LONGEST_CLIENT_ID:
-            words = f"client id cannot be empty, or longer than {LONGEST_CLIENT_ID} characters"
+        if not client_id.strip() or len(client_id) > MAX_CLIENT_ID:
+            words = f"client id cannot be empty, or longer than {MAX_CLIENT_ID} characters"
             refuse_call(Code.CLIENT_ID_REQUIRED, words)
         refusal = None if self._access_keys is None else self._access_keys.refusal_of_call(metadata)
         if refusal is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_FOUND: Final = 64
 """The most messages of an answer; RocketMQ's store has the same bound (maxMsgsNumBatch)."""
-_MAX_BYTES: Final = 12 << 20
+MAX_FOUND_BYTES: Final = 12 << 20
 """An answer is one frame: the messages after these bytes are left out."""
 _UNIQUE_KEY_FOUND = 32
 _OF_REAL_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, GIVEN_UP_TOPIC})
@@ -49,7 +49,7 @@ def query_message(broker: Broker, request: Request) -> None:
             if is_unique and message.unique_key != key:
                 continue
             size += len(message.raw)
-            if pieces and size > _MAX_BYTES:
+            if pieces and size > MAX_FOUND_BYTES:
                 break
             pieces.append(message.raw)
         fields = {

@@ -6,7 +6,8 @@ Source: `SendMessageRequestHeaderV2`, `AbstractSendMessageProcessor.msgCheck`, `
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.state.configuration import NOT_FOR_SENDERS, check_topic, queue_count
 from reput.broker.state.known_headers import SendHeader, send_key
@@ -14,7 +15,7 @@ from reput.broker.wire.refusals import refuse
 from reput.formats.log.properties import properties_text, with_further
 from reput.formats.log.property_names import DELAY
 from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_MULTI_TAGS
-from reput.formats.topics.permissions import WRITE
+from reput.formats.topics.permissions import INHERIT, READ, WRITE
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.headers import LONG_NAMES, MOST_TRIES, SHORT_NAMES
@@ -68,7 +69,7 @@ def _admit_anew(broker: Broker, request: Request) -> SendHeader:
     if queue_id >= queues:
         refuse(
             ResponseCode.INVALID_PARAMETER,
-            f"request queueId[{queue_id}] is illegal, {config} Producer: {request.connection.peer}",
+            f"request queueId[{queue_id}] is illegal, {_words_of(topic, config)} Producer: {request.connection.peer}",
         )
     if queue_id < 0:
         queue_id = random.randrange(queues)
@@ -89,6 +90,24 @@ def _admit_anew(broker: Broker, request: Request) -> SendHeader:
         refuse(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
     most_tries = names["maxReconsumeTimes"]
     return _place_retry(broker, header, request.int32(most_tries) if most_tries in request.fields else None)
+
+
+def _words_of(topic: str, config: Mapping[str, Any]) -> str:
+    """Return the configuration of a topic as RocketMQ prints it (`TopicConfig.toString`)."""
+    perm = config.get("perm", 0)
+    rights = "".join(letter if perm & bit else "-" for letter, bit in (("R", READ), ("W", WRITE), ("X", INHERIT)))
+    attributes = ", ".join(f"{name}={value}" for name, value in (config.get("attributes") or {}).items())
+    values = {
+        "topicName": topic,
+        "readQueueNums": config.get("readQueueNums"),
+        "writeQueueNums": config.get("writeQueueNums"),
+        "perm": rights,
+        "topicFilterType": config.get("topicFilterType", "SINGLE_TAG"),
+        "topicSysFlag": config.get("topicSysFlag", 0),
+        "order": str(config.get("order", False)).lower(),
+        "attributes": f"{{{attributes}}}",
+    }
+    return f"TopicConfig [{', '.join(f'{name}={value}' for name, value in values.items())}]"
 
 
 def _place_retry(broker: Broker, header: SendHeader, most_tries: int | None) -> SendHeader:

@@ -96,6 +96,8 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     if broker.store.is_tail_full:
         broker.ask_for_indexes()
         refuse_as_busy()
+    if not request.body:
+        refuse(ResponseCode.SYSTEM_ERROR, "the message has no body")
     header = admit_send(broker, request)
     if not header.is_batch:
         text = header.properties

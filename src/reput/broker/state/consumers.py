@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from reput.broker.state.of_connections import MembersOfConnections
 from reput.errors import ConfigError
 from reput.formats.config.consumer_filter import SQL92, TAG
+from reput.formats.topics.topic_names import LONGEST_NAME
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import TagFilter
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 BROADCASTING = "BROADCASTING"
 MAX_EXPRESSION: Final = 1 << 16
 """The longest filter, by tags or SQL92 (characters)."""
-LONGEST_CLIENT_ID: Final = 1024
+MAX_CLIENT_ID: Final = 1024
 """The longest id of a client (characters)."""
+MAX_SUBSCRIBED: Final = 1 << 26
+"""The most characters of all subscriptions."""
 
 
 class ClientInfo(NamedTuple):
@@ -54,7 +57,7 @@ class ConsumerKind(NamedTuple):
                 ("message_model", "messageModel"),
                 ("consume_from_where", "consumeFromWhere"),
             )
-            if isinstance(values.get(key), str)
+            if isinstance(values.get(key), str) and len(values[key]) <= LONGEST_NAME
         }
         return cls(**named)
 
@@ -81,10 +84,16 @@ class Consumers:
         self._groups: dict[str, ConsumerGroup] = {}
         self._notify = notify
         self._members = 0
+        self._subscribed = 0
         self._of_connections = MembersOfConnections()
 
     def __len__(self) -> int:
         return self._members
+
+    @property
+    def subscribed(self) -> int:
+        """The characters of all subscriptions."""
+        return self._subscribed
 
     def find(self, group: str) -> ConsumerGroup | None:
         """Return a group; None if nobody of it is online."""
@@ -137,8 +146,9 @@ class Consumers:
             if before is None or before.version < one.version:
                 is_changed = is_changed or before is None or before.expression != one.expression
                 found.subscriptions[topic] = one
+                self._subscribed += one.size - (0 if before is None else before.size)
         for topic in found.subscriptions.keys() - by_topic.keys():
-            del found.subscriptions[topic]
+            self._subscribed -= found.subscriptions.pop(topic).size
             is_changed = True
         if is_changed and notifies:
             self._notify(group)
@@ -161,6 +171,7 @@ class Consumers:
         del found.members[member.client_id]
         self._members -= 1
         if not found.members:
+            self._subscribed -= sum(one.size for one in found.subscriptions.values())
             del self._groups[group]
         elif notifies:
             self._notify(group)

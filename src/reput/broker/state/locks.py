@@ -23,6 +23,7 @@ class QueueLocks:
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
+        # The locks of a group are in the order in which they were renewed.
         self._groups: dict[str, dict[QueueName, tuple[str, float]]] = {}
         self._locks = 0
 
@@ -36,7 +37,10 @@ class QueueLocks:
             else:
                 is_free = known[0] == client_id or now - known[1] > LOCK_LIFE_S
             if is_free:
-                self._groups.setdefault(group, {})[queue] = client_id, now
+                locks = self._groups.setdefault(group, {})
+                # A lock that is renewed becomes the last one.
+                locks.pop(queue, None)
+                locks[queue] = client_id, now
                 self._locks += known is None
                 held.append(queue)
         return held
@@ -48,8 +52,11 @@ class QueueLocks:
 
     def has_locks(self, group: str) -> bool:
         """Return True if a client of a group holds a queue: the group consumes in order."""
-        now = self._clock_s()
-        return any(now - locked_at <= LOCK_LIFE_S for _, locked_at in self._groups.get(group, {}).values())
+        held = self._groups.get(group)
+        if not held:
+            return False
+        _, newest = next(reversed(held.values()))
+        return self._clock_s() - newest <= LOCK_LIFE_S
 
     def forget_expired(self) -> None:
         """Drop locks that are free by their age."""

@@ -14,6 +14,8 @@ from reput.formats.wire.remoting import IS_ANSWER, FrameError, FrameReader, Remo
 if TYPE_CHECKING:
     from reput.broker.wire.answers import Answer
 
+MAX_HEADER = 512 << 10
+"""The longest header of a request (bytes): JSON of 16 MiB would keep the other connections waiting for 2 s."""
 MAX_OUTPUT = 32 << 20
 """Bytes of answers that may wait for a client that does not read; then its connection is closed."""
 NO_FRAME, FULL_INPUT, SLOW_READER, FULL_OUTPUT = "no_frame", "full_input", "slow_reader", "full_output"
@@ -65,7 +67,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: FrameServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
-        self._reader = FrameReader()
+        self._reader = FrameReader(MAX_HEADER)
         self._out: list[bytes | memoryview] | None = None
         self._out_size = 0
         # Requests that wait until the client has read answers. Meanwhile nothing more is read from it.

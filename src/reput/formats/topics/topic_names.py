@@ -16,7 +16,9 @@ from typing import Final
 
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
-_MAX_TOPIC, _MAX_GROUPS_TOPIC, _MAX_GROUP = 127, 255, 120
+_MAX_TOPIC, _MAX_GROUP = 127, 120
+LONGEST_NAME: Final = 255
+"""The most characters of a name of any kind: that of a topic that belongs to a group."""
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -32,7 +34,7 @@ def topic_fault(topic: str) -> str | None:
     if not _NAME.fullmatch(topic):
         return f"The specified topic: {topic}, contains illegal characters, allowing only ^{_NAME.pattern}$"
     if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
-        what, most = "topic is DLQ or Retry topic: {}, and it's", _MAX_GROUPS_TOPIC
+        what, most = "topic is DLQ or Retry topic: {}, and it's", LONGEST_NAME
     else:
         what, most = "topic: {}, is", _MAX_TOPIC
     return f"The specified {what.format(topic)} longer than topic max length: {most}" if len(topic) > most else None

@@ -230,10 +230,15 @@ def _binary_header(frame: RemotingFrame) -> bytes:
 
 
 class FrameReader:
-    """Cuts what a connection receives into frames. It keeps at most one unfinished frame."""
+    """Cuts what a connection receives into frames. It keeps at most one unfinished frame.
 
-    def __init__(self) -> None:
+    Args:
+        max_header: the longest header that is taken (bytes).
+    """
+
+    def __init__(self, max_header: int = MAX_FRAME_SIZE) -> None:
         self._rest = bytearray()
+        self._max_header = max_header
 
     def feed(self, data: bytes | memoryview) -> list[RemotingFrame]:
         """Return the frames that are complete with these bytes; nothing of `data` itself is kept.
@@ -275,6 +280,8 @@ class FrameReader:
             raise FrameError(_why_no_frame(data, at, length))
         if (kind & _HEADER_MASK) > length - _LENGTH_SIZE:
             raise FrameError(f"a header of {kind & _HEADER_MASK} bytes in a frame of {length}")
+        if (kind & _HEADER_MASK) > self._max_header:
+            raise FrameError(f"a header of {kind & _HEADER_MASK} bytes: the most is {self._max_header}")
         if kind >> 24 not in {JSON_HEADER, BINARY_HEADER}:
             raise FrameError(f"header type {kind >> 24}: there are 0 (JSON) and 1 (binary)")
         return at + _LENGTH_SIZE + length

@@ -25,6 +25,11 @@ class Subscription(NamedTuple):
     version: int
 
     @property
+    def size(self) -> int:
+        """Its characters."""
+        return len(self.topic) + len(self.expression) + len(self.kind)
+
+    @property
     def wants_all(self) -> bool:
         """True for a filter by tags that all messages pass."""
         return self.kind == TAG and self.expression.strip() in {"", ALL_TAGS}
