@@ -56,7 +56,7 @@ def test_names_are_the_peers() -> None:
             "messageIndexEnable": "true", "indexRocksDBEnable": "true", "indexFileWriteEnable": "true",
             "indexFileReadEnable": "true", "forceVerifyPropCRC": "false", "checkCRCOnRecover": "TRUE", "storeType": "x",
             "enableConsumeQueueExt": "false", "rocksdbCQDoubleWriteEnable": "false", "enableLmq": "false",
-            "enableMultiDispatch": "false", "enableDLegerCommitLog": "false", "brokerName": "left alone",
+            "enableMultiDispatch": "false", "enableDLegerCommitLog": "false", "brokerName": "broker-a",
             "maxMessageSize": "5", "enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH",
             "flushIntervalCommitLog": "6", "flushCommitLogLeastPages": "7", "flushCommitLogThoroughInterval": "8",
             "syncFlushTimeout": "9", "transientStorePoolEnable": "true", "commitIntervalCommitLog": "10",
@@ -74,7 +74,8 @@ def test_names_are_the_peers() -> None:
             "combineCQPreferCQType": "default", "combineAssignOffsetCQType": "default",
             "combineCQUseRocksdbForLmq": "true", "rocksdbCQSelectiveDoubleWriteEnable": "true", "minLiteTTl": "27",
             "transactionTimeOut": "28", "transactionCheckInterval": "29", "transactionCheckMax": "30",
-            "timerMaxDelaySec": "31", "recallMessageEnable": "true",
+            "timerMaxDelaySec": "31", "recallMessageEnable": "true", "brokerClusterName": "prod",
+            "autoCreateTopicEnable": "false", "autoCreateSubscriptionGroup": "false",
         }
     )  # fmt: skip
     assert [field.name for field in fields(found) if getattr(found, field.name) is None] == []

@@ -107,6 +107,14 @@ class StoreConfig:
     enable_dledger_commit_log: bool | None = None
     """The log is a DLedger log, which reput refuses. RocketMQ spells the name this way."""
 
+    broker_name: str | None = None
+    """`reput serve`: the broker's name in routes."""
+    broker_cluster_name: str | None = None
+    """`reput serve`: the name of its cluster."""
+    auto_create_topic_enable: bool | None = None
+    """`reput serve`: let a send make a topic that is not there."""
+    auto_create_subscription_group: bool | None = None
+    """`reput serve`: let a consumer make its group."""
     broker_ip1: str | None = None
     """The broker's address in records (IPv4 or IPv6)."""
     listen_port: int | None = None

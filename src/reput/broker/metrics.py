@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.state.configuration import CLUSTER, is_system_topic, queue_count
+from reput.broker.state.configuration import queue_count
 from reput.broker.state.statistics import OTHER_CODE, Histogram
 from reput.files import fs
 from reput.formats.topics.permissions import READ, WRITE
@@ -65,15 +65,18 @@ class Metrics:
             return await loop.run_in_executor(None, self._write, metrics, readings)
 
     def _write(self, metrics: list[Metric], readings: list[_GroupReading]) -> bytes:
-        labels = {"cluster": CLUSTER, "node_type": "broker", "node_id": self._broker.name}
+        labels = {"cluster": self._broker.identity.cluster, "node_type": "broker", "node_id": self._broker.name}
         return encode([*metrics, *self._lags(readings), *self._stored()], labels)
+
+    def _is_system(self, topic: str, group: str) -> str:
+        return _word(self._broker.topics.is_system(topic) or _is_system_group(group))
 
     # --- counters ------------------------------------------------------------------------------
 
     def _counted(self) -> Iterator[Metric]:
-        counts = self._broker.statistics
+        counts, is_system = self._broker.statistics, self._broker.topics.is_system
         taken = [
-            ({"topic": topic, "message_type": kind.value, "is_system": _word(is_system_topic(topic))}, volume)
+            ({"topic": topic, "message_type": kind.value, "is_system": _word(is_system(topic))}, volume)
             for (topic, kind), volume in sorted(counts.taken.items())
             if not topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
         ]
@@ -84,7 +87,7 @@ class Metrics:
         sizes = [Series(one, _buckets(got.sizes)) for one, got in taken]
         yield Metric("rocketmq_message_size", HISTOGRAM, "Bytes of a record, the mean of each put", sizes)
         given = [
-            ({"topic": topic, "consumer_group": group, "is_system": _is_system(topic, group)}, volume)
+            ({"topic": topic, "consumer_group": group, "is_system": self._is_system(topic, group)}, volume)
             for (topic, group), volume in sorted(counts.given.items())
             if not topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
         ]
@@ -93,7 +96,7 @@ class Metrics:
             "rocketmq_throughput_out_total", "Bytes of their records", [(one, got.size) for one, got in given]
         )
         dead = [
-            ({"consumer_group": group, "topic": topic, "is_system": _is_system(topic, group)}, count)
+            ({"consumer_group": group, "topic": topic, "is_system": self._is_system(topic, group)}, count)
             for (group, topic), count in counts.dead_letters.items()
         ]
         yield _counter("rocketmq_send_to_dlq_messages_total", "Messages that became dead letters", dead)
@@ -157,7 +160,7 @@ class Metrics:
                 first_lagging = min(first_lagging, self._stored_ms(topic, queue, read_to, at_ms))
                 first_waiting = min(first_waiting, self._stored_ms(topic, queue, max(pull_offset, 0), at_ms))
             labels = {"consumer_group": group, "topic": topic, "is_retry": "false"}
-            labels["is_system"] = _is_system(topic, group)
+            labels["is_system"] = self._is_system(topic, group)
             values = (lag, at_ms - first_lagging, in_flight, at_ms - first_waiting, ready)
             for name, value in zip(_LAGS, values, strict=True):
                 samples[name].append(Series(labels, value))
@@ -221,10 +224,6 @@ def _answer_labels(request: int, response: int, is_held: bool, is_one_way: bool)
 
 def _is_system_group(group: str) -> bool:
     return group.lower().startswith(_SYSTEM_GROUPS)
-
-
-def _is_system(topic: str, group: str) -> str:
-    return _word(is_system_topic(topic) or _is_system_group(group))
 
 
 def _word(value: bool) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reput.broker.state.configuration import CLUSTER, is_system_topic
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.formats.java.fastjson import write_fastjson
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def _broker_data(broker: Broker, request: Request) -> dict[str, Any]:
-    """Return the broker's data. Its address is the one that this client has dialled: that one it can reach."""
+    """Return the broker's data. Its address is one that this client reaches."""
     return {
         "brokerAddrs": {"0": request.connection.own_address},
         "brokerName": broker.name,
-        "cluster": CLUSTER,
+        "cluster": broker.identity.cluster,
         "enableActingMaster": False,
     }
 
@@ -53,7 +52,7 @@ def cluster_info(broker: Broker, request: Request) -> Answer:
     """Answer the brokers of all clusters: this one."""
     info = {
         "brokerAddrTable": {broker.name: _broker_data(broker, request)},
-        "clusterAddrTable": {CLUSTER: [broker.name]},
+        "clusterAddrTable": {broker.identity.cluster: [broker.name]},
     }
     return Answer(pieces=(write_fastjson(info),))
 
@@ -65,13 +64,13 @@ def all_topics(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as
 
 def system_topics(broker: Broker, request: Request) -> Answer:
     """Answer the names of the topics that are RocketMQ's own."""
-    names = [name for name in broker.topics.names() if is_system_topic(name)]
+    names = [name for name in broker.topics.names() if broker.topics.is_system(name)]
     return Answer(pieces=(write_fastjson({"brokerAddr": request.connection.own_address, "topicList": names}),))
 
 
 def cluster_topics(broker: Broker, request: Request) -> Answer:
     """Answer the names of the topics of a cluster: this broker's."""
-    names = broker.topics.names() if request.text("cluster") == CLUSTER else []
+    names = broker.topics.names() if request.text("cluster") == broker.identity.cluster else []
     return Answer(pieces=(write_fastjson({"topicList": names}),))
 
 

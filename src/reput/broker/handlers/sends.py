@@ -8,7 +8,7 @@ Source: `SendMessageProcessor`, `AbstractSendMessageProcessor`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,7 +16,6 @@ from reput.broker.handlers.send_header import admit_send
 from reput.broker.services.lite import light_queue
 from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
-from reput.broker.state.configuration import CLUSTER
 from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer, unavailable
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 SEND_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 REGION: Final = "DefaultRegion"
 _NOT_IN_A_BATCH: Final = frozenset({DELAY, *TIMES})
-_ADDED: Final = {names.REGION: REGION, names.TRACE_ON: "true", names.CLUSTER: CLUSTER}
-_ADDED_TEXT: Final = properties_text(_ADDED)
 _LITE: Final = LITE_TOPIC.decode()
 _PLACED: Final = frozenset({DELAY, *TIMES, names.TRANSACTION_PREPARED, _LITE})
 """Properties with which a message may be stored in another topic first, or in a light queue as well."""
@@ -101,13 +98,13 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     header = admit_send(broker, request)
     if not header.is_batch:
         text = header.properties
-        properties = EncodedProperties.of(with_further(text, _ADDED_TEXT))
+        properties = EncodedProperties.of(with_further(text, _added_text(broker.identity.cluster)))
         if properties is not None and UNIQUE_KEY in properties and _PLACED.isdisjoint(properties):
             message = _message(request, header, request.body, header.flag, properties)
             kind = MessageKind.FIFO if SHARDING_KEY in properties else MessageKind.NORMAL
             further = {"transactionId": properties[UNIQUE_KEY]}
             return Send(request, message, header.queue_id, header.queue_id, kind, further)
-        given = {**text_properties(text.encode("utf-8", "replace")), **_ADDED}
+        given = {**text_properties(text.encode("utf-8", "replace")), **_added(broker.identity.cluster)}
         if UNIQUE_KEY not in given:
             given[UNIQUE_KEY] = broker.unique_keys.make()
         if given.get(_LITE):
@@ -119,6 +116,16 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
         refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {words}")
     _store_batch(broker, request, header)
     return None
+
+
+def _added(cluster: str) -> dict[str, str]:
+    """Return the properties that the broker gives each message."""
+    return {names.REGION: REGION, names.TRACE_ON: "true", names.CLUSTER: cluster}
+
+
+@cache
+def _added_text(cluster: str) -> str:
+    return properties_text(_added(cluster))
 
 
 def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> Send:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.broker.state.attributes import OF_TOPICS, changed_attributes
-from reput.broker.state.configuration import check_topic, is_system_topic, queue_count
+from reput.broker.state.configuration import check_topic, queue_count
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
@@ -30,7 +30,7 @@ def update_topic(broker: Broker, request: Request) -> Answer:
     filter_type = request.text("topicFilterType")
     if filter_type not in _FILTER_TYPES:
         refuse(ResponseCode.SYSTEM_ERROR, f"topicFilterType = [{filter_type:.40}] value invalid")
-    if is_system_topic(topic):
+    if broker.topics.is_system(topic):
         refuse(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
     read, write, permission = request.int32("readQueueNums"), request.int32("writeQueueNums"), request.int32("perm")
     if not 0 <= permission <= 7:
@@ -60,7 +60,7 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
     topic = request.text("topic")
     if not topic.strip():
         refuse(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
-    if is_system_topic(topic):
+    if broker.topics.is_system(topic):
         refuse(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
     broker.refuse_work(request)
     # From now on nobody may put to it, pull from it or make it again.

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from reput.broker.services.delivery import copy_of, deliver
 from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook, rest_of_wait
 from reput.broker.services.timers import DEFAULT_MAX_DELAY_S
-from reput.broker.state.configuration import CLUSTER
 from reput.broker.wire.refusals import RefusedError, refuse, refuse_as_busy
 from reput.errors import DamagedLogError
 from reput.files.names import is_database
@@ -128,7 +127,7 @@ class Leases:
         self._leased = 0
         self._heap: list[tuple[float, int, Lease]] = []
         self._numbers = itertools.count()
-        self._revive_topic = f"{REVIVE_TOPIC_PREFIX}{CLUSTER}"
+        self._revive_topic = state.identity.revive_topic
         self._revive_topics: list[str] = []
         # The next message of each queue of the revive topics that may not be done.
         self._positions: dict[tuple[str, int], int] = {}

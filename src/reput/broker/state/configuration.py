@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from reput.broker.state.attributes import OF_GROUPS, changed_attributes
 from reput.broker.state.config_writes import ConfigWrites
+from reput.broker.state.identity import BrokerIdentity
 from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError
 from reput.formats.config import data_version
@@ -26,12 +27,11 @@ from reput.formats.topics.system_topics import (
     DATABASE_OP_TOPIC,
     GIVEN_UP_TOPIC,
     HALF_TOPIC,
-    MEMBER_TOPIC_PREFIX,
     OFFSET_MOVED_TOPIC,
     OP_TOPIC,
-    REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    SYSTEM_GROUP_PREFIX,
     SYSTEM_PREFIX,
     TIMER_TOPIC,
 )
@@ -40,7 +40,6 @@ from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import MOST_TRIES
 from reput.store.metadata.configurations import Configurations
 
-CLUSTER: Final = "DefaultCluster"
 _READ_WRITE: Final = READ | WRITE
 MAX_QUEUES: Final = 1024
 """The most queues of a topic that a client may ask for. RocketMQ has no bound."""
@@ -65,6 +64,8 @@ _SYSTEM_TOPICS: Final = {
     TIMER_TOPIC: (1, _READ_WRITE),
 }
 """Queues and permissions of the topics that RocketMQ's broker makes at its first start."""
+_TOOL_GROUPS: Final = frozenset({"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP"})
+"""Groups that RocketMQ's broker has from its first start on (`SubscriptionGroupManager.init`)."""
 NOT_FOR_SENDERS: Final = frozenset(
     {
         SCHEDULE_TOPIC,
@@ -83,14 +84,12 @@ _FURTHER_SYSTEM_TOPICS = frozenset(
     {
         GIVEN_UP_TOPIC,
         "RMQ_SYS_TRACE_TOPIC",
-        f"{CLUSTER}_REPLY_TOPIC",
-        CLUSTER,
     }
 )
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return True for a topic of RocketMQ's own, which administrators do not change (`TopicValidator`)."""
+    """Return True for a topic that RocketMQ's brokers have under one name (`TopicValidator`)."""
     return topic in _SYSTEM_TOPICS or topic in _FURTHER_SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
 
 
@@ -130,27 +129,32 @@ class TopicConfigs(_KeptConfigs):
     Args:
         configurations: the topics of the store.
         place: where they are, for errors.
-        broker_name: the name of the broker, which is a topic too.
+        identity: the names of the broker, which are topics, too.
         writes: makes changes durable.
+        makes: a send makes a topic that is not there (`autoCreateTopicEnable`).
 
     Raises:
         DamagedStoreError: a configuration cannot be one.
     """
 
-    def __init__(self, configurations: Configurations, place: Path, broker_name: str, writes: ConfigWrites) -> None:
+    def __init__(
+        self,
+        configurations: Configurations,
+        place: Path,
+        identity: BrokerIdentity,
+        writes: ConfigWrites,
+        *,
+        makes: bool = True,
+    ) -> None:
         _refuse_damaged(place, configurations, _topic_config("", 1, 1, 0))
         super().__init__(configurations, writes)
         self._deleting: set[str] = set()
-        own = {
-            **_SYSTEM_TOPICS,
-            CLUSTER: (16, _READ_WRITE | INHERIT),
-            broker_name: (1, _READ_WRITE | INHERIT),
-            f"{CLUSTER}_REPLY_TOPIC": (1, _READ_WRITE),
-            f"{REVIVE_TOPIC_PREFIX}{CLUSTER}": (8, _READ_WRITE),
-            f"{MEMBER_TOPIC_PREFIX}{broker_name}": (1, INHERIT),
-        }
-        for topic, (queues, permission) in own.items():
-            if topic not in self._configurations.values:
+        self._makes = makes
+        self._named = identity.topics()
+        for topic, (queues, permission) in {**_SYSTEM_TOPICS, **self._named}.items():
+            # Without this topic no client sends to a topic that is not there.
+            is_basis = topic == CREATE_TOPIC and not makes
+            if topic not in self._configurations.values and not is_basis:
                 self._configurations.put(topic, _topic_config(topic, queues, queues, permission))
         self._configurations.persist()
 
@@ -174,6 +178,10 @@ class TopicConfigs(_KeptConfigs):
         if self._writes.is_unwritten(self._configurations, topic):
             return (object(),)
         return (self.find(topic),)
+
+    def is_system(self, topic: str) -> bool:
+        """Return True for a topic of RocketMQ's own, or of this broker's, which administrators do not change."""
+        return is_system_topic(topic) or topic in self._named
 
     def names(self) -> list[str]:
         """Return the names of all topics."""
@@ -225,7 +233,7 @@ class TopicConfigs(_KeptConfigs):
         check_topic(topic)
         self._refuse_deleting(topic)
         values = self._configurations.values
-        if topic not in values and not is_system_topic(topic):
+        if topic not in values and not self.is_system(topic):
             _refuse_further(len(values), MAX_TOPICS, "topics")
 
     def _refuse_deleting(self, topic: str) -> None:
@@ -241,7 +249,8 @@ class TopicConfigs(_KeptConfigs):
         if found is not None:
             return found
         default = self.find(default_topic)
-        if default is None or not default.get("perm", 0) & INHERIT:
+        may_make = self._makes or default_topic != CREATE_TOPIC
+        if default is None or not may_make or not default.get("perm", 0) & INHERIT:
             refuse(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{topic}] not exist, apply first please! There is no topic {default_topic!r:.130}, "
@@ -259,14 +268,18 @@ class GroupConfigs(_KeptConfigs):
         configurations: the groups of the store.
         place: where they are, for errors.
         writes: makes changes durable.
+        makes: a request of a client makes a group that is not there (`autoCreateSubscriptionGroup`).
 
     Raises:
         DamagedStoreError: a configuration cannot be one.
     """
 
-    def __init__(self, configurations: Configurations, place: Path, writes: ConfigWrites) -> None:
+    def __init__(
+        self, configurations: Configurations, place: Path, writes: ConfigWrites, *, makes: bool = True
+    ) -> None:
         _refuse_damaged(place, configurations, _group_config(""))
         super().__init__(configurations, writes)
+        self._makes = makes
 
     def __len__(self) -> int:
         return len(self._configurations.values)
@@ -306,15 +319,18 @@ class GroupConfigs(_KeptConfigs):
         return self._configurations.find(group)
 
     def may_be(self, group: str) -> bool:
-        """Return True if there is a group of this name, or one may be made."""
-        return self.find(group) is not None or is_group_name(group)
+        """Return True if there is a group of this name, or a client may make one."""
+        return self.find(group) is not None or (is_group_name(group) and self._may_make(group))
+
+    def _may_make(self, group: str) -> bool:
+        return self._makes or group in _TOOL_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
     def find_or_create(self, group: str) -> dict[str, Any]:
-        """Return the configuration of a group; make it if its name may be one."""
+        """Return the configuration of a group; make it if a client may."""
         found = self.find_to_use(group)
         if found is not None:
             return found
-        if not is_group_name(group):
+        if not self.may_be(group):
             refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group:.130}] does not exist")
         _refuse_further(len(self), MAX_GROUPS, "groups")
         made = _group_config(group)

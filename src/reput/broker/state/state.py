@@ -16,6 +16,7 @@ import numpy as np
 from reput.broker.state.config_writes import ConfigWrites
 from reput.broker.state.configuration import GroupConfigs, TopicConfigs
 from reput.broker.state.consumers import Consumers
+from reput.broker.state.identity import BrokerIdentity
 from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeader
 from reput.broker.state.locks import QueueLocks
 from reput.broker.state.notices import GroupNotices
@@ -49,8 +50,6 @@ MAX_WORK: Final = 1000
 """The most requests that wait for the thread that waits for the disk; a further one is refused."""
 MAX_WORK_BYTES: Final = 256 << 20
 """The most bytes of these requests; requests above them are refused."""
-NAME: Final = "reput"
-"""The name of the broker in routes."""
 
 
 class BrokerState:
@@ -62,19 +61,30 @@ class BrokerState:
         loop: the loop that serves connections.
 
     Attributes:
+        identity: The names of the broker and of its cluster.
         wants_indexes: True if the durable indexes are to be built soon: the store takes no messages without them.
         has_kernels: True once the compiled kernels are loaded; to load them takes longer than clients should wait.
     """
 
     def __init__(self, store: MessageStore, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self.store = store
-        self.name = NAME
+        self.identity = BrokerIdentity.of(store.config)
+        self.name = self.identity.name
         homes = store.metadata_homes
         place = homes.metadata.place
         self.config_writes = ConfigWrites(loop)
         topics, groups = homes.configurations(Table.TOPICS), homes.configurations(Table.GROUPS)
-        self.topics = TopicConfigs(topics, place(Table.TOPICS), NAME, self.config_writes)
-        self.groups = GroupConfigs(groups, place(Table.GROUPS), self.config_writes)
+        config = store.config
+        self.topics = TopicConfigs(
+            topics,
+            place(Table.TOPICS),
+            self.identity,
+            self.config_writes,
+            makes=config.auto_create_topic_enable is not False,
+        )
+        self.groups = GroupConfigs(
+            groups, place(Table.GROUPS), self.config_writes, makes=config.auto_create_subscription_group is not False
+        )
         self.request_modes = RequestModes(store.layout.root / paths.CONFIG)
         self.consumers = Consumers(GroupNotices(loop, self._notify).changed)
         self.producers = Producers()
@@ -86,8 +96,8 @@ class BrokerState:
         self.known_pulls: KnownHeaders[PullHeader] = KnownHeaders(self._basis_of_pull)
         self.statistics = Statistics(lambda topic: self.topics.find(topic) is not None)
         self.unique_keys = UniqueKeys(host.address[:4])
-        self.max_message_size = store.config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
-        self.is_sync_flush = store.config.flush_disk_type == "SYNC_FLUSH"
+        self.max_message_size = config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
+        self.is_sync_flush = config.flush_disk_type == "SYNC_FLUSH"
         self.wants_indexes = False
         self.has_kernels = False
         self._host = host.encode()
