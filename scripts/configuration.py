@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reput.broker.services import timers, transactions
+from reput.broker.state.identity import DEFAULT_CLUSTER, DEFAULT_NAME
 from reput.config import StoreConfig, rocketmq_names
 from reput.dispatch import bloom
 from reput.formats.index import index_file
@@ -65,6 +66,10 @@ DEFAULTS = {
     "min_lite_ttl": str(lite_topics.DEFAULT_MIN_TTL_MS),
     "enable_multi_dispatch": "true",
     "enable_dledger_commit_log": "false",
+    "broker_name": DEFAULT_NAME,
+    "broker_cluster_name": DEFAULT_CLUSTER,
+    "auto_create_topic_enable": "true",
+    "auto_create_subscription_group": "true",
     "broker_ip1": ".".join(map(str, LOCALHOST.address)),
     "listen_port": str(LOCALHOST.port),
     "flush_consumer_offset_interval": str(progress.PERSIST_INTERVAL_MS),
@@ -227,6 +232,7 @@ OUTPUT_ARGUMENTS = (
     Argument("metrics_port", "--metrics-port", "", "none", "`serve`: the port of /metrics; 0 takes any"),
     Argument("", "--log-format", "", "text", "`serve`: the form of the log: text or json"),
     Argument("", "--until-stdin-ends", "", "off", "`follow`: end when stdin ends, as it does when the parent ends"),
+    Argument("advertise", "--advertise", "", "none", "`serve`: the address that routes name, `host:port`"),
     Argument("allow_remote", "--allow-remote", "", "off", "`serve`: allow an address that other machines reach"),
     Argument("", "--json", "", "off", "JSON instead of text"),
     Argument("", "--long", "", "off", "`get`: more columns"),

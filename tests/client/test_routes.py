@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.client.connections import host_and_port
 from reput.client.routes import parse_route
-from reput.errors import ConfigError
 from reput.formats.wire.bodies import QueueName
 
 BROKERS: list[dict[str, Any]] = [
@@ -72,13 +69,6 @@ def test_any_answer_is_a_route(data: bytes) -> None:
     """Bytes that are no route give one without queues or with those that can be read, and no error."""
     route = parse_route("t", data)
     assert {queue.broker_name for queue in route.to_read} <= route.brokers.keys()
-
-
-@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:x", "host:0", "host:65536"])
-def test_an_address_is_host_and_port(address: str) -> None:
-    """Everything else is refused with an example."""
-    with pytest.raises(ConfigError, match="give host:port"):
-        host_and_port(address)
 
 
 def test_a_broker_id_of_thousands_of_digits() -> None:

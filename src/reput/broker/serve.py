@@ -25,6 +25,7 @@ from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
 from reput.broker.state.attributes import MESSAGE_TYPES
 from reput.broker.state.configuration import MAX_QUEUES
+from reput.broker.state.identity import BrokerIdentity
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server, stop_server
 from reput.broker.wire.pages import PageServer
@@ -37,6 +38,7 @@ from reput.files.scratch import ScratchFolder
 from reput.formats.log.record import Host
 from reput.formats.topics.lite_topics import MESSAGE_TYPE
 from reput.formats.topics.topic_names import topic_fault
+from reput.formats.wire.addresses import host_and_port
 from reput.formats.wire.prometheus import CONTENT_TYPE
 from reput.kernels import PlainMeanwhile, small_work
 from reput.kernels.compiled.cache import are_cached
@@ -80,6 +82,7 @@ class RunningBroker(Closing):
         metrics_listener: socket.socket | None,
         grpc_listener: socket.socket | None,
         certificate: Certificate | None,
+        advertised: str | None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self.address = f"{host}:{port}"
@@ -113,10 +116,13 @@ class RunningBroker(Closing):
             self._resources.callback(self._loop.close)
             assert config.broker_ip1 is not None
             # As its records have it, so that a message has one id.
-            own_host = Host(ipaddress.ip_address(config.broker_ip1).packed, port)
+            assert config.listen_port is not None
+            own_host = Host(ipaddress.ip_address(config.broker_ip1).packed, config.listen_port)
             self._broker = Broker(self._store, own_host, self._loop)
             counts = metrics_listener is not None
-            self._server = BrokerServer(self._broker, self._loop, access_keys, counts_answers=counts)
+            self._server = BrokerServer(
+                self._broker, self._loop, access_keys, counts_answers=counts, advertised=advertised
+            )
             self._resources.callback(self._server.end_builds)
             self._stop = asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="reput-broker", daemon=True)
@@ -305,6 +311,7 @@ def serve(
     *,
     host: str = LOCALHOST,
     allow_remote: bool = False,
+    advertise: str | None = None,
     config: StoreConfig | str | Path | None = None,
     access_keys: Mapping[str, str] | str | Path | None = None,
     metrics_port: int | None = None,
@@ -329,6 +336,8 @@ def serve(
             `(4, "FIFO")` has the type of messages, too (`RunningBroker.create_topic`).
         host: The address to listen on: an IPv4 address of this machine, 0.0.0.0 for all, or localhost.
         allow_remote: Allow a `host` other than this machine's loopback.
+        advertise: The address that routes and message ids name, `host:port`, where clients come through a port mapping
+            or a proxy. Without it routes name the address that each client has dialled.
         config: A StoreConfig, or the path of a broker.conf.
         access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
             Clients sign their requests with one of them, as with RocketMQ's access control; others are refused.
@@ -352,14 +361,15 @@ def serve(
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
     # Before a store is made.
-    _refuse_wrong(path, allow_remote, grpc_port)
+    _refuse_wrong(path, allow_remote, grpc_port, advertise)
     wanted, keys = _topics(topics), _access_keys(access_keys)
     given = config_from(config)
+    BrokerIdentity.of(given)
     certificate = _certificate(grpc_port, grpc_tls, (host, given.broker_ip1))
     options = _follow_options(given, follow, spark, master)
     at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
     _compile_kernels()
-    broker = _open(path, given, keys, certificate, at_host, (port, metrics_port, grpc_port))
+    broker = _open(path, given, keys, certificate, at_host, (port, metrics_port, grpc_port), advertise)
     broker.start(wanted)
     if follow:
         broker.follow(options)
@@ -392,6 +402,7 @@ def _open(
     certificate: Certificate | None,
     at_host: Callable[[int], socket.socket],
     ports: tuple[int, int | None, int | None],
+    advertised: str | None,
 ) -> RunningBroker:
     """Listen, and open the store. `at_host`: listens at a port; `ports`: of the broker, of `/metrics`, of gRPC."""
     with contextlib.ExitStack() as started:
@@ -407,31 +418,40 @@ def _open(
         broker = RunningBroker(
             root,
             listener,
-            _at_address(config, listener),
+            _at_address(config, listener, advertised),
             scratch,
             access_keys=access_keys,
             metrics_listener=metrics_listener,
             grpc_listener=grpc_listener,
             certificate=certificate,
+            advertised=advertised,
         )
         started.pop_all()
     return broker
 
 
-def _at_address(config: StoreConfig, listener: socket.socket) -> StoreConfig:
-    """Return the settings of a broker that listens at an address."""
-    host, port = listener.getsockname()[:2]
-    address = host if host != "0.0.0.0" else LOCALHOST  # noqa: S104 - it is what the caller has allowed
+def _at_address(config: StoreConfig, listener: socket.socket, advertised: str | None) -> StoreConfig:
+    """Return the settings of a broker that clients reach at an address. Records and message ids have it."""
+    host, port = listener.getsockname()[:2] if advertised is None else host_and_port(advertised)
+    try:
+        address = str(ipaddress.IPv4Address(host if host != "0.0.0.0" else LOCALHOST))  # noqa: S104 - the caller allows it
+    except ValueError:
+        # Records have no names of machines.
+        address = LOCALHOST
     return replace(config, broker_ip1=config.broker_ip1 or address, listen_port=port)
 
 
-def _refuse_wrong(path: object, allow_remote: object, grpc_port: object) -> None:
+def _refuse_wrong(path: object, allow_remote: object, grpc_port: object, advertise: object) -> None:
     if grpc_port is not None:
         _refuse_without_grpc()
     if path is not None and not (isinstance(path, str | os.PathLike) and os.fspath(path)):
         raise ConfigError(f"path={path!r:.80}: give the store's folder, or None for a temporary store")
     if type(allow_remote) is not bool:
         raise ConfigError(f"allow_remote={allow_remote!r:.80}: give True or False")
+    if advertise is not None:
+        if not isinstance(advertise, str):
+            raise ConfigError(f"advertise={advertise!r:.80}: give host:port, such as 192.0.2.1:9876")
+        host_and_port(advertise)
 
 
 def _refuse_without_grpc() -> None:

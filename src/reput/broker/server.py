@@ -63,6 +63,7 @@ class BrokerServer:
         loop: the loop that serves connections.
         access_keys: the keys with which clients sign; None to check nothing.
         counts_answers: count each answer with its time, for metrics.
+        advertised: the address that routes name, `host:port`; None for the one that each client has dialled.
 
     Attributes:
         input_bytes: The bytes of unfinished frames, of all connections.
@@ -76,10 +77,12 @@ class BrokerServer:
         access_keys: AccessKeys | None = None,
         *,
         counts_answers: bool = False,
+        advertised: str | None = None,
     ) -> None:
         self._broker = broker
         self._loop = loop
         self._access_keys = access_keys
+        self._advertised = advertised
         self._count_answer = self._count if counts_answers else None
         self._connections: set[Connection] = set()
         self._unknown: set[int] = set()
@@ -109,6 +112,8 @@ class BrokerServer:
             words = f"{number} connections are open, and the process may open few files more: raise `ulimit -n`"
             self.ending(connection, NO_HANDLES, words)
             return False
+        if self._advertised is not None:
+            connection.own_address = self._advertised
         self._connections.add(connection)
         return True
 

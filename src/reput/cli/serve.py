@@ -32,6 +32,11 @@ _PORT = 9876
     help="Allow a --host that other machines reach. Only --access-keys checks who comes.",
 )
 @click.option(
+    "--advertise",
+    metavar="HOST:PORT",
+    help="The address that routes name, if clients come through a port mapping.  [default: the one each has dialled]",
+)
+@click.option(
     "--access-keys",
     type=options.FILE_PATH,
     help="Serve only clients that sign with a key of this file: a key and its secret in each line.",
@@ -92,6 +97,7 @@ def serve(
     port: int,
     host: str,
     allow_remote: bool,
+    advertise: str | None,
     access_keys: str | None,
     metrics_port: int | None,
     grpc_port: int | None,
@@ -139,6 +145,7 @@ def serve(
                 _topics(topics),
                 host=host,
                 allow_remote=allow_remote,
+                advertise=advertise,
                 config=options.config_of(config_path, assignments),
                 access_keys=access_keys,
                 metrics_port=metrics_port,

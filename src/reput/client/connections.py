@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from reput.client.connection import ClientConnection
 from reput.client.refusals import closed
 from reput.errors import ConfigError, TimedOutError, UnreachableError
+from reput.formats.wire.addresses import host_and_port
 from reput.formats.wire.signature import ACCESS_KEY, SIGNATURE, signature_of
 
 if TYPE_CHECKING:
@@ -42,18 +43,6 @@ class Credentials(NamedTuple):
         with_key = {**fields, ACCESS_KEY: self.access_key}
         signature = signature_of(with_key, body, self.secret_key.encode())
         return {**with_key, SIGNATURE: signature.decode()}
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Return the host and the port of an address.
-
-    Raises:
-        ConfigError: the text is no address.
-    """
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise ConfigError(f"address {address!r:.80}: give host:port, such as 127.0.0.1:9876")
-    return host.strip("[]"), int(port)
 
 
 class Connections:

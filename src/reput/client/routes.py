@@ -10,13 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reput.client.connections import host_and_port
 from reput.client.refusals import refusal
 from reput.errors import ClientError, ConfigError, NoRouteError, TimedOutError, UnreachableError
 from reput.formats.java.fastjson import parse_fastjson
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.topics.permissions import READ, WRITE
 from reput.formats.topics.system_topics import CREATE_TOPIC
+from reput.formats.wire.addresses import host_and_port
 from reput.formats.wire.bodies import QueueName
 from reput.formats.wire.codes import RequestCode, ResponseCode
 

@@ -28,7 +28,7 @@ class Channel(Protocol):
 
     @property
     def own_address(self) -> str:
-        """The address that the client has dialled, `host:port`."""
+        """The address at which the client reaches the broker, `host:port`."""
 
     @property
     def is_open(self) -> bool:

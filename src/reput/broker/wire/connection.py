@@ -59,7 +59,8 @@ class Connection(asyncio.BufferedProtocol):
     Attributes:
         number: Its number, from 1 on.
         received_s: The loop's time when bytes came last.
-        own_address: The address that the client has dialled, `host:port`.
+        own_address: The address that routes name to the client, `host:port`: the one that it has dialled, until the
+            server sets another one.
         peer: The client's address.
         is_refused: True once a request of it was refused for its signature.
     """
