@@ -176,7 +176,7 @@ def test_many_refused_connections_have_few_lines(
         with pytest.raises(ConnectionResetError), Client(broker.address) as client:
             client.receive()
     closed = Page.of(broker).value("reput_connections_closed_total", reason="too_many")
-    wait_until(lambda: "further connections" in caplog.text)
+    wait_until(lambda: "further lines" in caplog.text)
     assert (closed, len(caplog.records) < 100) == (200, True)
 
 

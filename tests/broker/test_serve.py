@@ -78,7 +78,7 @@ def test_a_busy_broker_leaves_indexes_for_idle_time(monkeypatch: pytest.MonkeyPa
     for then, value in (("_BUSY", 1.0), ("MOST_INDEX_BYTES", 0)):
         with monkeypatch.context() as patched, reput.serve(topics=["orders"]) as broker:
             looks: list[float] = []
-            patched.setattr(server.BrokerServer, "_note_closed", lambda _, looks=looks: looks.append(0))
+            patched.setattr(server.LineBound, "end_second", lambda _, looks=looks, **__: looks.append(0))
             patched.setattr(server, "_BUSY", -1.0)
             with Client(broker.address) as client:
                 assert client.put("orders").code == ResponseCode.SUCCESS

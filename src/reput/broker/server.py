@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.channel import about
 from reput.broker.wire.connection import SLOW_READER, Connection
+from reput.broker.wire.line_bound import LineBound
 from reput.broker.wire.listener import leaves_handles
 from reput.broker.wire.requests import Request
 from reput.errors import ReputError
@@ -47,7 +47,8 @@ _BUSY = 0.25
 """The share of its time that the loop of an idle broker works at most."""
 _RESPONSES = frozenset(ResponseCode)
 _CODES_LOGGED = 1000
-_LINES_A_SECOND = 10
+_LINES: Final = LineBound(log)
+log.addFilter(_LINES)
 TOO_MANY, NO_HANDLES, IDLE = "too_many", "no_handles", "idle"
 """Reasons to close a connection, beside those of `Connection`."""
 _SWEEP_S = 1.0
@@ -86,8 +87,6 @@ class BrokerServer:
         self._count_answer = self._count if counts_answers else None
         self._connections: set[Connection] = set()
         self._unknown: set[int] = set()
-        self._closed_lately: Counter[str] = Counter()
-        self._refused_lately = 0
         self._is_stopping = False
         self.input_bytes = 0
         self.received = memoryview(bytearray(READ_SIZE))
@@ -120,19 +119,7 @@ class BrokerServer:
     def ending(self, connection: Connection, reason: str, words: str) -> None:
         """Note that a connection is being closed: the reason in a word, and what has happened."""
         self._broker.statistics.closed[reason] += 1
-        self._closed_lately[reason] += 1
-        if self._closed_lately[reason] <= _LINES_A_SECOND:
-            log.warning("%s: closed: %s", connection.peer, words, extra=about(connection))
-
-    def _note_closed(self) -> None:
-        """Log the connections that were closed, or refused, in the last second and have no line."""
-        for reason, count in self._closed_lately.items():
-            if count > _LINES_A_SECOND:
-                log.warning("closed (%s): %d further connections", reason, count - _LINES_A_SECOND)
-        self._closed_lately.clear()
-        if self._refused_lately > _LINES_A_SECOND:
-            log.warning("requests of %d further connections are refused", self._refused_lately - _LINES_A_SECOND)
-        self._refused_lately = 0
+        log.warning("%s: closed: %s", connection.peer, words, extra={**about(connection), "kind": reason})
 
     def took(self, connection: Connection, unread: int) -> bool:  # noqa: ARG002 - as connections call it
         """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
@@ -224,10 +211,8 @@ class BrokerServer:
         if connection.is_refused:
             return
         connection.is_refused = True
-        self._refused_lately += 1
-        if self._refused_lately <= _LINES_A_SECOND:
-            words = "%s: request %d is refused: %s. Further requests of the connection are not logged"
-            log.warning(words, connection.peer, frame.code, refusal, extra=about(connection, frame.code))
+        words = "%s: request %d is refused: %s. Further requests of the connection are not logged"
+        log.warning(words, connection.peer, frame.code, refusal, extra=about(connection, frame.code))
 
     def _count(self, request: Request, code: int) -> None:
         """Count an answer. Codes that nobody knows count as one, or clients could make any number of them."""
@@ -260,7 +245,7 @@ class BrokerServer:
             words = f"it has read nothing for {STALLED_S:.0f} s, and {connection.waiting} bytes of answers wait"
             self.ending(connection, SLOW_READER, words)
             connection.abort()
-        self._note_closed()
+        _LINES.end_second()
         broker.locks.forget_expired()
         broker.statistics.sample()
         broker.config_writes.retry()
@@ -306,5 +291,6 @@ class BrokerServer:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.abort()
+        _LINES.end_second(at_once=True)
         # The loop closes the sockets in its next turn.
         await asyncio.sleep(0)
