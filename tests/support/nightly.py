@@ -28,6 +28,8 @@ STEPS = {
     "mutations": (),
     "damage": (),
     "test-clients": (),
+    "serve-rounds": ("ROUNDS=100",),
+    "peer-rounds": ("ROUNDS=20",),
     "fuzz": (),
     "fuzz-decoders": ("SECONDS=600",),
 }
