@@ -158,10 +158,11 @@ def test_a_topic_hid_the_damage_of_a_database(tmp_path: Path, capsys: pytest.Cap
     """`info -t` of a topic in a database that cannot be read shows the damage and exits 1, as without -t."""
     store = golden.unpack("rocksdb", tmp_path)
     (manifest,) = (store / "consumequeue").glob("MANIFEST*")
-    manifest.write_bytes(manifest.read_bytes()[:350])
+    # Within its first record, whatever the store has.
+    manifest.write_bytes(manifest.read_bytes()[:20])
     assert run(["info", str(store), "-t", topic]) == 1
     shown = capsys.readouterr()
-    assert "log         3 files" in shown.out
+    assert f"log         {len(list(golden.log_files(store)))} files" in shown.out
     assert f"damage: {store}/consumequeue: cannot open" in shown.err
     assert f"note: no queue that can be read is of topic {topic}" in shown.err
 

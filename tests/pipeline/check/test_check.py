@@ -147,7 +147,6 @@ DAMAGE: list[tuple[str, str, int, Callable[[Path], Path]]] = [
     ("index-item-without-record", "an item's offset", item_at(77) + 8, second_index_file),
     ("index-item-time", "an item's time", item_at(77) + 15, second_index_file),
     ("index-chain", "an item's link", item_at(77) + 19, second_index_file),
-    ("index-slot", "a slot", HEADER_SIZE + 4 * 33 + 3, second_index_file),
     ("index-header", "the count of items", 39, second_index_file),
     ("index-header", "the count of slots", 35, second_index_file),
     ("index-header", "the end", 31, second_index_file),
@@ -174,6 +173,20 @@ def test_one_changed_byte_is_found(
     assert found.file == str(path)
     assert found.offset is not None
     assert found.offset <= offset or rule == "index-header"
+
+
+@pytest.mark.golden
+def test_a_slot_that_names_an_older_item_is_found(tmp_path: Path) -> None:
+    """A slot names the newest item of its keys: the number of the item before that one is damage."""
+    path = second_index_file(golden.unpack("basic", tmp_path))
+    slots = memoryview(path.read_bytes())[HEADER_SIZE:][: golden.INDEX_SLOTS * SLOT_SIZE]
+    places = range(0, len(slots), SLOT_SIZE)
+    place = next(at for at in places if (item := int.from_bytes(slots[at : at + SLOT_SIZE])) > 2 and item % 2)
+    change(path, HEADER_SIZE + place + SLOT_SIZE - 1, flip=1)
+
+    report = check(path.parents[1])
+    found = only(report, "index-slot")
+    assert (found.severity, found.file, report.exit_code) == ("damage", str(path), 1)
 
 
 @pytest.mark.golden
