@@ -113,6 +113,20 @@ class MessageStore(message_store.LocalStore):
         """Delete one queue as `delete_topic` does; return True if it existed."""
         return bool(self._delete_queues(topic, queue_id))
 
+    def delete_queues_of(self, topic: str, queue_id: int | None = None) -> list[int]:
+        """Delete the queues of a topic, or one of them: the old name of `delete_topic` and `delete_queue`.
+
+        It gives a DeprecationWarning, and goes with the next version.
+
+        Returns:
+            The ids of the deleted queues.
+        """
+        words = (
+            "MessageStore.delete_queues_of(): call delete_topic() or delete_queue(); the next version takes only these"
+        )
+        warnings.warn(words, DeprecationWarning, stacklevel=2)
+        return self._delete_queues(topic, queue_id)
+
     def _delete_queues(self, topic: str, queue_id: int | None = None) -> list[int]:
         from reput.pipeline.follow.catch_up import SparkIndexer
         from reput.pipeline.spark.engine import LoopEngine

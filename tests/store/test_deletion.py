@@ -103,6 +103,25 @@ def test_one_queue(name: str, tmp_path: Path) -> None:
     assert_sound(path, stores.GOLDEN)
 
 
+def test_the_old_name_of_a_deletion_works(tmp_path: Path) -> None:
+    """`delete_queues_of` deletes, returns the ids and gives a DeprecationWarning that names the present methods."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        ids = sorted(queue_id for topic, queue_id in spans(store) if topic == "orders")
+        with pytest.warns(DeprecationWarning, match="delete_topic"):
+            assert sorted(store.delete_queues_of("orders")) == ids
+    drop_from_topics(path, "orders")
+    assert_sound(path, stores.GOLDEN)
+
+
+def test_the_earliest_time_of_a_queue_was_gone() -> None:
+    """It is the store time of the first message that a queue has; -1 without one."""
+    with reput.MessageStore.open(golden.shared("basic"), stores.GOLDEN, read_only=True) as store:
+        first = store.get_message("orders", 0, store.min_offset("orders", 0), 1)[0]
+        assert store.earliest_time("orders", 0) == first.store_timestamp
+        assert store.earliest_time("nothing", 0) == -1
+
+
 def test_batches(tmp_path: Path) -> None:
     """Queues of batches go as the others do."""
     path = golden.unpack("batch", tmp_path)

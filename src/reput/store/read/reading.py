@@ -386,6 +386,10 @@ class Reading(NotPickled):
         """Return the store time (ms) of a queue's message; -1 if there is none."""
         return self._open_view().store_time(topic, queue_id, number_of("offset", offset))
 
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Return the store time (ms) of a queue's first message; -1 if there is none."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
     def estimate(
         self,
         topic: str,
