@@ -30,6 +30,7 @@ SETTINGS = {
     "transactionTimeOut": "2000",
     "transactionCheckInterval": "1000",
     "flushConsumerOffsetInterval": "1000",
+    "recallMessageEnable": "true",
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",
     "maxHashSlotNum": "5000",

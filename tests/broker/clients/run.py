@@ -35,6 +35,7 @@ TOPICS = {
     "rebalance": 4,
     "delay": 2,
     "timer": 2,
+    "recall": 2,
     "transaction": 2,
     "admin": 2,
 }
@@ -58,11 +59,13 @@ SEEN: dict[str, Callable[[Any], bool]] = {
     "rebalance": lambda outcome: outcome["after 2"] == "[2, 2]" and all(map(outcome.get, _LIVES)),
     "delay": lambda outcome: len(outcome["got"]) == 8 and outcome["late"],
     "timer": lambda outcome: len(outcome["got"]) == 4 and outcome["late"],
+    "recall": lambda outcome: (outcome["recalled"], len(outcome["got"])) == (3, 3),
     "transaction": lambda outcome: len(outcome["got"]) == 3 and len(outcome["checked"]) == 2,
 }
 """The scenarios of `Scenario.java`, and what must be so in each: two brokers that both do nothing agree, too."""
-SCENARIOS = {version: tuple(name for name in SEEN if name != "pop" or version != "4.9.7") for version in PROGRAMS}
-"""The scenarios of each version; 4.9.7 has no consumers that pop."""
+_NEWER = frozenset({"pop", "recall"})
+SCENARIOS = {version: tuple(name for name in SEEN if name not in _NEWER or version != "4.9.7") for version in PROGRAMS}
+"""The scenarios of each version; 4.9.7 has no consumers that pop, and recalls no messages."""
 RUN_TIMEOUT_S = 300
 
 
@@ -91,12 +94,15 @@ class Compared(NamedTuple):
     ours: Ran
 
 
-def java_words(program: str, home: Path) -> list[str]:
-    """Return the command of Java for a program of `peer`, without its class; its logs and offsets go to `home`."""
+def java_words(program: str, home: Path, jvm: Sequence[str] = ()) -> list[str]:
+    """Return the command of Java for a program of `peer`, without its class; its logs and offsets go to `home`.
+
+    `jvm`: further options of Java.
+    """
     home.mkdir(parents=True, exist_ok=True)
     words = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m", f"-Duser.home={home}"]
     words += [f"-Drocketmq.client.logRoot={home}", f"-Drocketmq.client.localOffsetStoreDir={home}"]
-    return [*words, "-cp", peer.PROGRAMS[program].classpath]
+    return [*words, *jvm, "-cp", peer.PROGRAMS[program].classpath]
 
 
 def prefix_of(version: str) -> str:
@@ -111,6 +117,8 @@ def run(
     names: Sequence[str],
     home: Path,
     commands: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    *,
+    jvm: Sequence[str] = (),
 ) -> Ran:
     """Run scenarios of `Scenario.java` at the same time, then commands of mqadmin.
 
@@ -121,15 +129,39 @@ def run(
         names: the scenarios.
         home: a folder for the client's logs and local offsets; mqadmin writes a file of each consumer below its own.
         commands: the words of each command, by a name for it; `{namesrv}` and `{broker}` are the addresses.
+        jvm: further options of Java.
 
     Raises:
         PeerError: Java failed, or took too long.
     """
-    make_topics(serving, {f"{prefix}{topic}": queues for topic, queues in TOPICS.items()})
+    make_topics(serving, topics_of(prefix))
     if "pop" in names:
         set_to_pop(serving, f"{prefix}pop", f"{prefix}pop-group")
+    return run_on_topics(version, serving, prefix, names, home, commands, jvm=jvm)
+
+
+def topics_of(prefix: str) -> dict[str, int]:
+    """Return the topics of the scenarios under a prefix, with their queues."""
+    return {f"{prefix}{topic}": queues for topic, queues in TOPICS.items()}
+
+
+def run_on_topics(
+    version: str,
+    serving: Serving,
+    prefix: str,
+    names: Sequence[str],
+    home: Path,
+    commands: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    *,
+    jvm: Sequence[str] = (),
+) -> Ran:
+    """Do as `run` does, on a broker that has the topics.
+
+    Raises:
+        PeerError: Java failed, or took too long.
+    """
     program = peer.PROGRAMS[PROGRAMS[version]]
-    words = [*java_words(PROGRAMS[version], home), *program.words, serving.namesrv, prefix, *names]
+    words = [*java_words(PROGRAMS[version], home, jvm), *program.words, serving.namesrv, prefix, *names]
     addresses = {"namesrv": serving.namesrv, "broker": serving.broker}
     lines_in = ["\t".join([name, *(word.format(**addresses) for word in line)]) for name, line in commands.items()]
     stdin = "".join(f"{line}\n" for line in lines_in).encode()

@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.BooleanSupplier;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -37,7 +38,7 @@ final class Clients {
     }
 
     DefaultMQProducer producer(String group) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(name(group));
+        DefaultMQProducer producer = new DefaultMQProducer(name(group), Signing.hook());
         producer.setNamesrvAddr(address);
         producer.setSendMsgTimeout(20_000);
         producer.setPollNameServerInterval(POLL_MS);
@@ -46,7 +47,8 @@ final class Clients {
     }
 
     DefaultMQPushConsumer pusher(String group) {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(name(group));
+        DefaultMQPushConsumer consumer =
+            new DefaultMQPushConsumer(name(group), Signing.hook(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(address);
         consumer.setPollNameServerInterval(POLL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

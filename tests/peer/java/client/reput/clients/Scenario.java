@@ -38,6 +38,7 @@ public final class Scenario {
         RUNS.put("rebalance", Rebalancing::rebalance);
         RUNS.put("delay", Later::delay);
         RUNS.put("timer", Later::timer);
+        RUNS.put("recall", Recalling::recall);
         RUNS.put("transaction", Later::transaction);
     }
 
