@@ -70,7 +70,7 @@ def test_old_names_of_a_store_s_reads_work(path: Path) -> None:
     """`begin_ms` and `end_ms` bound messages and look-ups by key as `since` and `until` do."""
     last = last_ms(path)
     with reput.MessageStore.open(path, read_only=True) as store:
-        with pytest.warns(DeprecationWarning, match="'begin_ms' is now 'since'"):
+        with pytest.warns(DeprecationWarning, match=r"^MessageStore\.messages\(\): .*'begin_ms' is now 'since'"):
             assert list(store.messages("orders", begin_ms=last + 1)) == []  # type: ignore[call-arg]
         with pytest.warns(DeprecationWarning, match="'end_ms' is now 'until'") as warned:
             assert len(store.query_message("orders", "k1", end_ms=last)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -36,16 +36,19 @@ def named_arguments(**renamed: str | Renamed) -> Callable[[Callable[_P, _R]], Ca
         code = function.__code__
         known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
+        def name_of(args: Sequence[object]) -> str:
+            # The class that a program uses, and not one of its bases.
+            is_method = "self" in known[:1] and args
+            return f"{type(args[0]).__name__}.{function.__name__}" if is_method else function.__qualname__
+
         @functools.wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
             for name in [name for name in kwargs if name not in known]:
                 if name not in renamed:
                     names = [one for one in known if one not in ("cls", "self", *kwargs)]
-                    raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {near(name, names)}")
+                    raise TypeError(f"{name_of(args)}() has no argument {name!r}. {near(name, names)}")
                 present = renamed[name]
-                take_renamed(
-                    function.__qualname__, kwargs, name, Renamed(present) if isinstance(present, str) else present
-                )
+                take_renamed(name_of(args), kwargs, name, Renamed(present) if isinstance(present, str) else present)
             return function(*args, **kwargs)
 
         return call
