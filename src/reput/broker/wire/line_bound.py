@@ -13,7 +13,7 @@ _SECOND_S = 1.0
 _PASSES: Final = {"passes_bound": True}
 
 
-class _LeftOut(NamedTuple):
+class _UnwrittenLines(NamedTuple):
     """Lines that were not written: their number, and the last one of them."""
 
     lines: int
@@ -43,7 +43,7 @@ class LineBound(logging.Filter):
         self._logger = logger
         self._lock = threading.Lock()
         self._seconds: dict[tuple[str, str], _Second] = {}
-        self._left_out: list[_LeftOut] = []
+        self._left_out: list[_UnwrittenLines] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if a line is to be written; logging calls it."""
@@ -65,7 +65,7 @@ class LineBound(logging.Filter):
     def _end(self, kind: tuple[str, str]) -> None:
         second = self._seconds.pop(kind, None)
         if second is not None and second.last is not None:
-            self._left_out.append(_LeftOut(second.count - LINES_A_SECOND, second.last))
+            self._left_out.append(_UnwrittenLines(second.count - LINES_A_SECOND, second.last))
 
     def end_second(self, *, at_once: bool = False) -> None:
         """Write the number of the lines that were left out in seconds that are over; `at_once`: in all."""
