@@ -23,6 +23,7 @@ KINDS_LISTED = {
     "connect/cut/disk_queues.py": "what Spark's plans and tasks ask of each",
     "pipeline/build/kinds.py": "what the driver of a job that builds does for each",
     "pipeline/check/kinds.py": "what a check does for each",
+    "pipeline/check/rules.py": "the findings about each",
     "pipeline/split/sinks.py": "what a job's tasks do for each",
     "pipeline/spark/worker_parent.py": "loads what tasks need before workers are forked",
 }
@@ -39,7 +40,8 @@ INDEX_KINDS_LISTED = {
     "pipeline/build/rebuild/dry_run.py": "estimates the items of one kind and the entries of the other",
     "pipeline/check/index_kinds.py": "what a check does for each",
 }
-LISTS_OF_KINDS = [name for name in KINDS_LISTED if name != "pipeline/spark/worker_parent.py"]
+NO_LISTS_OF_KINDS = {"pipeline/check/rules.py", "pipeline/spark/worker_parent.py"}
+LISTS_OF_KINDS = [name for name in KINDS_LISTED if name not in NO_LISTS_OF_KINDS]
 INDEX_KIND_NAMES = {"INDEX_FILES", "INDEX_DATABASE", "FileIndex", "DatabaseIndex"}
 # What is about one kind says so in its name.
 OF_ONE_KIND = re.compile(r"rocksdb|_files\.py$|/batch\w*\.py$")

@@ -11,11 +11,7 @@ from reput.cli.shared import options, output
 if TYPE_CHECKING:
     from reput.pipeline.check.report import CheckReport
 
-DAMAGE = "damage"
-_WRONG_TYPES = {
-    "not-a-folder": "a file is where a folder belongs",
-    "not-a-file": "a folder is where a file belongs",
-}
+_WRONG_TYPES = ("not-a-folder", "not-a-file")
 
 
 @click.command()
@@ -84,17 +80,19 @@ def _verdict(report: CheckReport) -> str:
 def _verdict_on_files(report: CheckReport) -> str:
     if report.sound:
         return "sound" if report.indexes_to is None else "sound up to here; the store is in use"
-    damage = [one for one in report.findings if one.severity == DAMAGE]
-    in_log = [one for one in damage if one.rule.startswith("log-")]
-    if not report.messages and any(one.rule.endswith(("-without-record", "-past-end")) for one in damage):
+    from reput.pipeline.check.rules import DAMAGE, RULES, Group
+
+    damage = [RULES[one.rule] for one in report.findings if one.severity == DAMAGE]
+    in_log = [rule for rule in damage if rule.group is Group.LOG]
+    if not report.messages and any(rule.lacks_record for rule in damage):
         return (
             "not sound: the log has no record, and the indexes have. Is its disk mounted, and does storePathCommitLog "
             "name another folder? Where it is meant, `reput rebuild --empty-log` makes the indexes empty, too"
         )
-    for rule, words in _WRONG_TYPES.items():
-        if any(one.rule == rule for one in damage):
-            return f"not sound: {words}. Move it away, and check again"
-    if all(one.rule.startswith("metadata-") for one in damage):
+    for name in _WRONG_TYPES:
+        if RULES[name] in damage:
+            return f"not sound: {RULES[name].meaning}. Move it away, and check again"
+    if all(rule.group is Group.METADATA for rule in damage):
         return "not sound: topics, groups or offsets cannot be read; the log and its indexes agree, so do not rebuild"
     if not in_log:
         return "not sound: `reput rebuild` builds the indexes again from the log"

@@ -16,7 +16,7 @@ import reput
 from reput.cli.main import run
 from reput.formats import paths
 from reput.formats.own import files as own
-from reput.pipeline.check.report import NOTE
+from reput.pipeline.check.rules import NOTE
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener

@@ -20,7 +20,7 @@ from reput.pipeline.check.findings import log_place, note_out_of_order, outside_
 from reput.pipeline.check.judge import JudgeOfFiles, LackingQueue
 from reput.pipeline.check.queue_file_tasks import Mismatch, file_findings, not_file_findings
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.report import NOTE
+from reput.pipeline.check.rules import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues

@@ -37,7 +37,8 @@ from reput.pipeline.check.index_kinds import INDEX_CHECKS
 from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.metadata import metadata_findings
 from reput.pipeline.check.queue_file_tasks import Mismatch
-from reput.pipeline.check.report import NOTE, SETTING, CheckReport
+from reput.pipeline.check.report import CheckReport
+from reput.pipeline.check.rules import NOTE, SETTING
 from reput.pipeline.check.state import Check
 from reput.pipeline.spark.engine import Engine, Progress
 from reput.pipeline.spark.listener import ProgressListener

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import QueueKey
-from reput.pipeline.check.report import LEFTOVER, NOTE
+from reput.pipeline.check.rules import LEFTOVER, NOTE
 from reput.pipeline.check.state import Check
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.deletion import how_to_bring_back, named, present_keys, read_deleted, still_deleted

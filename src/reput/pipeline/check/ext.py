@@ -38,13 +38,13 @@ from reput.queue.ext import ExtReader, list_ext_files
 from reput.store.read.sql_filter import plain_entries
 from reput.store.recover.ext_end import end_of_units
 
-ORPHANS, STRAY_BITS, WITHOUT_UNIT = "ext-orphans", "ext-bitmap-stray", "ext-without-unit"
-_MISSING = "ext-missing"
-_MISSING_BITS = "ext-bitmap-missing"
+_MISSING, _WITHOUT_UNIT = "ext-missing", "ext-without-unit"
+_MISSING_BITS, _STRAY_BITS = "ext-bitmap-missing", "ext-bitmap-stray"
+_ORPHANS = "ext-orphans"
 _ENTRIES_AT_ONCE = 1 << 16
 _BITS_IN_WORDS = {
     _MISSING_BITS: "bitmaps without the bits of a registered filter that matches: its group does not get the message",
-    STRAY_BITS: "bitmaps with bits that no registered filter gives: an earlier filter, or damage",
+    _STRAY_BITS: "bitmaps with bits that no registered filter gives: an earlier filter, or damage",
 }
 
 
@@ -141,7 +141,7 @@ class _UnitWalk:
             start = address // self.reader.file_size * self.reader.file_size
             path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
             found.append(QueueFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
-        is_whole = first < end and not self.wrong.keys() - {WITHOUT_UNIT}
+        is_whole = first < end and not self.wrong.keys() - {_WITHOUT_UNIT}
         return [*found, *self._after_last()] if is_whole and self.job.judged_to is None else found
 
     def _piece(self, first: int, count: int) -> None:
@@ -169,7 +169,7 @@ class _UnitWalk:
         )
         back, ahead = self._out_of_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
         self._note("ext-order", first, rows[back], "units that begin before the end of the unit before, first at")
-        self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first before")
+        self._note(_ORPHANS, first, rows[ahead], "places between units that no entry leads to, first before")
 
     def _judge_bitmaps(
         self,
@@ -187,7 +187,7 @@ class _UnitWalk:
             inside = positions[mine] - start
             bitmaps = self.reader.bitmaps(self.key, addresses[mine], self.bitmaps.size)
             judged = self.bitmaps.judge(bitmaps, store_times(array, inside), RecordProperties(array, inside))
-            for rule, wrong in zip((_MISSING_BITS, STRAY_BITS), judged, strict=True):
+            for rule, wrong in zip((_MISSING_BITS, _STRAY_BITS), judged, strict=True):
                 if wrong.any():
                     first = int((addresses[mine[wrong]] - np.int64(MIN_ADDRESS))[0])
                     times, place = self.wrong_bits.get(rule, (0, first))
@@ -213,7 +213,7 @@ class _UnitWalk:
     def _note_bare(self) -> None:
         self.bare.end()
         if self.bare.count:
-            rule, what = WITHOUT_UNIT, "entries without an address, and without a unit"
+            rule, what = _WITHOUT_UNIT, "entries without an address, and without a unit"
             if self.bare.has_lost:
                 rule, what = _MISSING, "entries without an address, although their units exist"
             self.wrong[rule] = self.bare.count, self.bare.first, f"{what}, first at queue offset {self.bare.first}"
@@ -256,5 +256,5 @@ class _UnitWalk:
                 detail = "units after that of the queue's last entry: the next ones overwrite them"
                 if self.expected < 0:
                     detail = "units of a queue whose entries lead to none"
-                return [QueueFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
+                return [QueueFinding(_ORPHANS, str(file.path), begin, 1, -1, detail)]
         return []

@@ -13,10 +13,9 @@ from reput.log.read.files import LogFiles
 from reput.log.read.reader import confirmed_damage, file_of, good_record, written_bytes
 from reput.nearest import FEW, some
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome
-from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.index_file_tasks import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.report import LEFTOVER, NOTE
+from reput.pipeline.check.rules import LEFTOVER, NOTE, RULES
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.stitch import Stitched, time_regressions
 from reput.store.disk.checkpoint import read_checkpoint
@@ -25,6 +24,13 @@ from reput.store.disk.frontier import Frontiers, marks_of
 from reput.store.disk.placement import placement_settings
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
+
+_OF_FOLDERS = {
+    "queue": ("queue-out-of-date", "queue-folder-missing"),
+    "index": ("index-out-of-date", "index-folder-missing"),
+    "index-database": ("index-database-out-of-date", "index-database-folder-missing"),
+}
+"""The rules about an index that is not there: its records wait for it, or it is lost."""
 
 
 def folder_findings(check: Check) -> None:
@@ -36,7 +42,8 @@ def folder_findings(check: Check) -> None:
     for one in check.store.wrong_types:
         if one.is_of_queue:
             continue
-        check.report.damage(one.rule, str(one.path), None, 1, one.text)
+        rule = "not-a-file" if one.is_of_file else "not-a-folder"
+        check.report.damage(rule, str(one.path), None, 1, one.text)
     if why := misplaced_database(layout):
         check.report.damage("two-databases", str(layout.other_queue_database), None, 1, why)
     if why := check.store.partial_database:
@@ -125,10 +132,11 @@ def note_unused(check: Check, place: str, unused: Sequence[QueueKey]) -> None:
 
 def folder_missing(check: Check, index: str, folder: str, what: str, first: int) -> None:
     """Report that an index (`queue`, `index` ...) is missing, though it has records from log offset `first` on."""
+    out_of_date, missing = _OF_FOLDERS[index]
     if is_unindexed(check, first):
-        check.report.after_crash(f"{index}-out-of-date", folder, None, 1, f"{what} yet, and none was promised")
+        check.report.after_crash(out_of_date, folder, None, 1, f"{what} yet, and none was promised")
     else:
-        check.report.damage(f"{index}-folder-missing", folder, None, 1, what)
+        check.report.damage(missing, folder, None, 1, what)
 
 
 def is_unindexed(check: Check, offset: int) -> bool:
@@ -159,12 +167,12 @@ def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
 
 def outside_finding(check: Check, one: QueueFinding, log_end: int) -> None:
     """Report entries before a queue's first record or after its last."""
-    report = check.report
-    if one.rule in ("queue-empty-file", ORPHANS):
+    report, rule = check.report, RULES[one.rule]
+    if rule.severities == (LEFTOVER,):
         report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
-    elif one.rule in (STRAY_BITS, WITHOUT_UNIT):
+    elif rule.severities == (NOTE,):
         report.remark(NOTE, one.rule, one.file, one.times, f"{one.detail} (first at byte {one.offset})")
-    elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
+    elif rule.may_be_of_crash and one.physical_offset >= log_end:
         report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")
     else:
         report.damage(one.rule, one.file, one.offset, one.times, one.detail)
@@ -184,7 +192,7 @@ def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[In
 
 def _may_be_of_crash(rule: str, file: IndexFileToCheck) -> bool:
     """Return True for what a power cut may leave, which the next items mend: a new file has lost its whole header."""
-    return rule in {"index-slot-ahead", "index-item-past-end"} or (rule == "index-header" and not any(file.header))
+    return RULES[rule].may_be_of_crash and (rule != "index-header" or not any(file.header))
 
 
 def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: Sequence[Uncovered]) -> None:

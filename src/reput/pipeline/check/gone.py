@@ -11,7 +11,7 @@ from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.formats.topics.lite_topics import NEVER, decode_lite_topic, is_light
 from reput.formats.topics.system_topics import SYSTEM_PREFIX
 from reput.log.read.reader import good_record
-from reput.pipeline.check.report import NOTE
+from reput.pipeline.check.rules import NOTE
 from reput.pipeline.check.state import Check
 from reput.times import now_ms
 

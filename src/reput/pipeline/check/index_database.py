@@ -24,7 +24,7 @@ from reput.formats.own.part_file import PartKind
 from reput.index.database import REMEDY, open_index_database
 from reput.index.kinds import AnyIndex
 from reput.pipeline.check.findings import folder_missing
-from reput.pipeline.check.report import NOTE
+from reput.pipeline.check.rules import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.index_keys import KeyRange, keys_in, load_runs, plan_key_ranges
 from reput.pipeline.split.job import Job, SplitResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reput.errors import DamagedStoreError
-from reput.pipeline.check.report import LEFTOVER
+from reput.pipeline.check.rules import LEFTOVER
 from reput.pipeline.check.state import Check
 from reput.store.metadata.tables import Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-SETTING, DAMAGE, LEFTOVER, NOTE = "setting", "damage", "leftover", "note"
+from reput.pipeline.check.rules import DAMAGE, LEFTOVER, RULES, SETTING
 
 
 @dataclass(slots=True)
@@ -76,16 +76,20 @@ class CheckReport:
 
     def after_crash(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
         """Add remains of a crash of RocketMQ: a leftover, or damage in a store that was closed cleanly."""
-        severity = DAMAGE if self.closed_cleanly else LEFTOVER
-        self.findings.append(Finding(rule, severity, file, offset, count, detail))
+        self._add(DAMAGE if self.closed_cleanly else LEFTOVER, rule, file, offset, count, detail)
 
     def damage(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
         """Add damage."""
-        self.findings.append(Finding(rule, DAMAGE, file, offset, count, detail))
+        self._add(DAMAGE, rule, file, offset, count, detail)
 
     def remark(self, severity: str, rule: str, file: str, count: int, detail: str) -> None:
         """Add a finding that is not damage."""
-        self.findings.append(Finding(rule, severity, file, None, count, detail))
+        self._add(severity, rule, file, None, count, detail)
+
+    def _add(self, severity: str, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        if severity not in RULES[rule].severities:
+            raise ValueError(f"{rule} is {severity}, which the table of rules does not have")
+        self.findings.append(Finding(rule, severity, file, offset, count, detail))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as values for JSON."""

@@ -15,7 +15,7 @@ from reput.pipeline.check.findings import note_out_of_order, note_unused, outsid
 from reput.pipeline.check.judge import LackingQueue, Place, QueueJudge
 from reput.pipeline.check.queue_file_tasks import Mismatch
 from reput.pipeline.check.queue_finding import QueueFinding
-from reput.pipeline.check.report import NOTE
+from reput.pipeline.check.rules import NOTE
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues

@@ -71,11 +71,6 @@ class WrongType(NamedTuple):
         """Return a sentence on it, with what helps."""
         return not_a_file(self.path) if self.is_of_file else not_a_folder(self.path)
 
-    @property
-    def rule(self) -> str:
-        """Return the name of the finding."""
-        return "not-a-file" if self.is_of_file else "not-a-folder"
-
 
 def wrong_types(layout: StoreLayout) -> list[WrongType]:
     """Return what is in the place of a folder or a file, and is of another type."""
