@@ -141,6 +141,7 @@ format: setup  ## bring the code into its format
 docs: setup  ## make the generated pages of docs/ from the code, and the site in site/
 	$(PYTHON) scripts/formats.py
 	$(PYTHON) scripts/configuration.py
+	$(PYTHON) scripts/findings.py
 	$(PYTHON) scripts/behaviours.py
 	$(WITH_JAVA) $(PYTHON) scripts/pages.py
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
