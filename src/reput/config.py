@@ -105,7 +105,7 @@ class StoreConfig:
     min_lite_ttl: int | None = None
     """Age below which no lite topic expires (ms)."""
     enable_dledger_commit_log: bool | None = None
-    """The log is a DLedger log, which reput refuses. RocketMQ spells the name this way."""
+    """True: the log is DLedger's, which reput refuses. False: a DLedger folder is out of use. RocketMQ spells it so."""
 
     broker_name: str | None = None
     """`reput serve`: the broker's name in routes."""

@@ -105,7 +105,6 @@ def show_info(found: StoreInfo, with_queues: bool) -> None:
     else:
         _show_topics(found)
     _show_index_files(found)
-    output.say_lines("unsupported", found.unsupported)
     output.say_lines("note", found.notes)
     output.say_lines("out of date", found.out_of_date)
     output.say_lines("damage", found.damage)

@@ -178,7 +178,7 @@ class _Planner:
 
     def _by_queues(self) -> ScanPlan:
         """Return the plan by queues; the plan by log if queues do not serve or would cost more."""
-        kind = other_queues(self.snapshot, self.options.config)
+        kind = other_queues(self.snapshot)
         if kind is not None:
             return self._by_log(f"{kind}: only plain queues are read")
         found = queue_cuts(self.snapshot, self.queues, self.selection)

@@ -124,7 +124,6 @@ def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, 
     """
     from reput.errors import ConfigError
     from reput.queue.combined import kind_to_read
-    from reput.store.disk.layout import refuse_what_we_cannot_build
 
     layout, kinds = store.layout, store.present
     wanted = None if topic is None else stored_bytes(topic)
@@ -135,8 +134,6 @@ def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, 
     if kinds:
         chosen[:0] = [kinds[names.index(kind)] if kind is not None else kind_to_read(kinds, store.placement)]
     if not chosen:
-        # The store may have queues of another kind.
-        refuse_what_we_cannot_build(layout, store.config)
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
     seen, found = set(), False
     for queue in (queue for one in chosen for queue in one.queues(wanted)):
@@ -147,7 +144,6 @@ def _chosen_queues(store: StoreOnDisk, topic: str | None, queue_id: int | None, 
     if found:
         return
     if topic is not None and not seen:
-        refuse_what_we_cannot_build(layout, store.config)
         topics = {shown_text(queue.key.topic): None for one in chosen for queue in one.queues()}
         if not topics:
             raise ConfigError(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from reput.config import StoreConfig
 from reput.connect.cut.disk_queue import DiskQueue
 from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.snapshot import Snapshot
@@ -25,7 +24,6 @@ from reput.index.kinds import IndexQuestion, IndexSizes, OpenIndex
 from reput.log.read.reader import CLOCK_SLACK_MS
 from reput.log.read.scan import LogWalk, checking
 from reput.queue.by_time import Boundary, offset_by_time
-from reput.store.disk.layout import unsupported_kinds
 from reput.store.disk.queue_types import kind_without_batches
 
 _FIRST_RECORDS = 1000
@@ -76,12 +74,12 @@ class QueueCuts:
         return sum(cut.size for cut in self.cuts)
 
 
-def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
+def other_queues(snapshot: Snapshot) -> str | None:
     """Return a kind of queue that the queue plan does not read, with its place; None if it reads all."""
     alone = kind_without_batches(snapshot.settings.types, snapshot.kinds)
     if alone:
         return f"{snapshot.layout.consume_queue}: topics of batches beside {alone} queues"
-    return next(iter(unsupported_kinds(snapshot.layout, config)), None)
+    return None
 
 
 def missing_topics(selection: Selection, topics: set[str]) -> list[str]:

@@ -15,6 +15,7 @@ from reput.files.folders import make_durable_dir
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.nearest import similar
+from reput.store.disk.dledger import refuse_dledger
 from reput.store.disk.log_paths import linked_log, log_folders
 
 _SWAPPED_BY_RENAMES = (
@@ -135,6 +136,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
     Raises:
         NotAStoreError: there is no folder, or no commitlog in it.
         DamagedStoreError: the log has several paths, and two of them have one file.
+        UnsupportedStoreError: the messages are in a DLedger log.
     """
     root = _path_of(root).absolute()
     folders = log_folders(config)
@@ -148,6 +150,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
     if not fs.is_dir(root):
         what = "not a folder" if root.exists() else f"a link to {root.readlink()}, which does not exist"
         raise NotAStoreError(f"{root}: {what}. Give a store's root (storePathRootDir, often ~/store)")
+    refuse_dledger(root, commit_log, config)
     if folders:
         if not any(fs.is_dir(folder) for folder in folders):
             raise NotAStoreError(
@@ -155,9 +158,6 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
                 "their disks mounted?"
             )
         return StoreLayout(root, linked_log(folders), folders, config.use_separate_store_path_for_rocksdb_cq)
-    if names.is_empty_dir(commit_log):
-        # A broker with DLedger makes the other folder, too, and leaves it empty.
-        _refuse_dledger_folder(root)
     if not fs.is_dir(commit_log):
         hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
         raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
@@ -171,22 +171,6 @@ def _near(root: Path) -> str:
         found = [str(root.parent / name) for name in beside if fs.is_dir(root.parent / name / paths.COMMIT_LOG)]
         return f"There is a store in {' and in '.join(found)}. " if found else ""
     return ""
-
-
-def _refuse_dledger_folder(root: Path) -> None:
-    for entry in fs.list_dir(root):
-        if not entry.is_file and entry.name.startswith("dledger-"):
-            raise UnsupportedStoreError(f"{root / entry.name}: a DLedger log, which reput does not read yet")
-
-
-def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> None:
-    """Refuse, by name, stores whose indexes reput does not build yet.
-
-    Raises:
-        UnsupportedStoreError: a DLedger log.
-    """
-    for why in unsupported_kinds(layout, config):
-        raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
 
 
 def refuse_several_log_paths(layout: StoreLayout) -> None:
@@ -238,14 +222,6 @@ def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
             yield folder
             continue
         yield from (folder / queue.name for queue in fs.list_dir(folder) if queue.is_file)
-
-
-def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
-    """List the kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
-    found = []
-    if config.enable_dledger_commit_log:
-        found.append(f"{layout.commit_log}: enableDLegerCommitLog=true, a DLedger log")
-    return found
 
 
 def _path_of(root: object) -> Path:

@@ -19,7 +19,6 @@ from reput.store.disk.layout import (
     refuse_linked_indexes,
     refuse_others_links,
     refuse_several_log_paths,
-    refuse_what_we_cannot_build,
 )
 from reput.store.disk.placement import unseen_queues
 from reput.store.disk.purpose import BUILDS, CHANGES, Purpose
@@ -76,10 +75,6 @@ _LOOKS_FOR_KINDS = frozenset({Purpose.SCAN, Purpose.DELETE})
 _READS_OR_EXTENDS = frozenset({Purpose.READ, Purpose.WRITE, Purpose.FOLLOW})
 
 _EARLY = (
-    _Refusal(
-        _READS_OR_EXTENDS | BUILDS | {Purpose.CHECK},
-        lambda store: refuse_what_we_cannot_build(store.layout, store.config),
-    ),
     _Refusal(CHANGES, lambda store: refuse_wrong_types(store.layout)),
     _Refusal(CHANGES, lambda store: refuse_others_links(store.layout)),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),

@@ -325,7 +325,7 @@ def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -
 
 def _say_what_is_missing(walked: _WalkToEnd, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
     queues = index = ""
-    if ends.queue is None and not info.unsupported and not ends.astray and not ends.is_partial:
+    if ends.queue is None and not ends.astray and not ends.is_partial:
         # Of the kinds only a database can be there without a queue.
         none = "the database of queues is empty, as after a kill before its first flush"
         queues = "no queue has an entry" if info.topics else none if info.queue_kinds else "no queues"

@@ -31,7 +31,7 @@ from reput.queue.placement import QueuePlacement
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.kinds import kinds_beside
-from reput.store.disk.layout import StoreLayout, unsupported_kinds
+from reput.store.disk.layout import StoreLayout
 from reput.store.disk.placement import placement_settings
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import known_index_sizes
@@ -77,7 +77,6 @@ def store_info(
     info.follower_pid = use.follower_pid
     info.damage += [note for note in log.notes if "ignored" not in note]
     info.notes += [note for note in log.notes if "ignored" in note]
-    info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(store, info)
     info.damage += [text for text in (misplaced_database(layout), store.partial_database) if text]
     info.damage += [one.text for one in store.wrong_types if not one.is_of_queue]

@@ -122,7 +122,7 @@ class OwnInfo:
 class StoreInfo:
     """The answer of `reput info`. Offsets and sizes are bytes, times milliseconds.
 
-    `out_of_date` lists what indexes lack, `damage` what is wrong, `unsupported` the kinds that reput does not build.
+    `out_of_date` lists what indexes lack, `damage` what is wrong. `unsupported` is empty: such a store is refused.
     `queue_kinds` are the kinds of queues in the store, `queue_folders` the folder of each, below the store; `topics`
     has the queues of the first one. `placement`: the settings of broker.conf with which a kind holds less than all
     queues. `unread_topics` counts the topics whose queues were not read. `metadata` says where topics, groups and
@@ -159,7 +159,7 @@ class StoreInfo:
     waiting_is_exact: bool = True
     own: OwnInfo = field(default_factory=OwnInfo)
     metadata: MetadataState = field(default_factory=MetadataState)
-    unsupported: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)  # for one version
     out_of_date: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
