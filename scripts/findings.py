@@ -28,6 +28,8 @@ OF_GROUPS = {
 REMEDIES = {
     "setting-contradicted": "correct or remove the setting; see "
     "[Configuration](configuration.md#settings-that-contradict-the-files)",
+    "log-path-missing": "mount its disk, or correct the setting; see "
+    "[Limits](tasks/limits.md#a-log-over-several-paths)",
     "log-times": "nothing if a clock was set back; else the records after that place may be stale ones, which a "
     "truncation left: see [the museum](museum.md#10666-a-truncation-that-left-good-records)",
     "log-torn-properties": "nothing if nobody misses its tags and keys: the producer had no acknowledgement of it with "

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 import reput
+from reput.cli.main import cli
 from reput.config import StoreConfig, parse_properties
-from reput.errors import DamagedStoreError, NotAStoreError, UnsupportedStoreError
+from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, UnsupportedStoreError
 from reput.formats import paths
 from support import golden, stores
 from support.checked import assert_sound
@@ -105,7 +108,7 @@ def test_a_path_that_is_missing(tmp_path: Path) -> None:
     store, config = spread(tmp_path)
     (tmp_path / "disk2").rename(tmp_path / "unmounted")
     with pytest.raises(DamagedStoreError, match=rf"disk1/{paths.offset_name(0)}: ends at .* bytes of log are missing"):
-        reput.rebuild(store, spark=False, config=config)
+        reput.rebuild(store, spark=False, config=config, force_setting=True)
     assert not reput.check(store, spark=False, config=config).sound
     (tmp_path / "disk1").rename(tmp_path / "gone")
     with pytest.raises(NotAStoreError, match="none of these folders is there"):
@@ -141,3 +144,80 @@ def test_links_to_log_files_are_found_by_look_ups(tmp_path: Path) -> None:
         first = next(one for one in golden.records(golden.shared("basic")) if one.offset >= start)
         assert found is not None
         assert opened.message_at(first.offset) is not None
+
+
+# --- a path that is missing, or no folder ---------------------------------------------------------
+
+
+def lacking_end(tmp_path: Path) -> tuple[Path, StoreConfig, Path]:
+    """Return a store whose log's last file is in a folder that is not there, its settings and that folder."""
+    store = golden.unpack("basic", tmp_path)
+    log, gone = store / paths.COMMIT_LOG, tmp_path / "l2"
+    newest = max(log.iterdir())
+    gone.mkdir()
+    shutil.move(newest, gone / newest.name)
+    shutil.move(log, tmp_path / "l1")
+    gone.rename(tmp_path / "unmounted")
+    names = {"storePathCommitLog": f"{tmp_path / 'l1'},{gone}"}
+    return store, StoreConfig.from_properties({**parse_properties(golden.CONFIG), **names}), gone
+
+
+def missing(folder: Path) -> str:
+    """Return the sentence that names the folder."""
+    return f"storePathCommitLog: {folder} is not there. Is its disk mounted?"
+
+
+@pytest.mark.golden
+def test_a_rebuild_without_a_path_dropped_its_entries(tmp_path: Path) -> None:
+    """Every job that builds indexes refuses while a folder of the log is missing, and changes nothing."""
+    store, config, gone = lacking_end(tmp_path)
+    before = stores.digest(store)
+    for change in (
+        lambda: reput.rebuild(store, spark=False, config=config),
+        lambda: reput.rebuild(store, spark=False, config=config, salvage=True, empty_log=True),
+        lambda: reput.convert(store, to="rocksdb", spark=False, config=config),
+        lambda: reput.follow(store, spark=False, config=config, until_caught_up=True),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(missing(gone)) + ".* Nothing was changed.* --force-setting"):
+            change()
+    assert stores.digest(store) == before
+    report = reput.rebuild(store, spark=False, config=config, force_setting=True)
+    assert missing(gone) in report.notes
+    (tmp_path / "unmounted").rename(gone)
+    reput.rebuild(store, spark=False, config=config)
+    assert_sound(store, config)
+
+
+@pytest.mark.golden
+def test_a_missing_path_is_named(tmp_path: Path) -> None:
+    """Info and check call a missing folder damage, with no advice to rebuild, and reads have a note."""
+    store, config, gone = lacking_end(tmp_path)
+    assert missing(gone) in reput.info(store, config=config).damage
+    report = reput.check(store, spark=False, config=config)
+    assert [one.detail for one in report.findings if one.rule == "log-path-missing"] == [missing(gone)]
+    with reput.MessageStore.open(store, config, read_only=True) as opened:
+        assert missing(gone) in opened.notes
+    report = reput.export(store, tmp_path / "exported", spark=False, config=config)
+    assert missing(gone) in report.notes
+    given = ["--set", f"storePathCommitLog={config.store_path_commit_log}"]
+    for verb in (["check"], ["info"], ["dump", "log"], ["dump", "queue"], ["progress"], ["pending", "transactions"]):
+        done = CliRunner().invoke(cli, [*verb, str(store), *given], standalone_mode=False)
+        assert missing(gone) in done.output, verb
+        assert "`reput rebuild` builds" not in done.output
+
+
+@pytest.mark.golden
+def test_a_missing_path_in_the_middle_is_named_before_the_hole(tmp_path: Path) -> None:
+    """A reader that refuses the hole says which folder is missing."""
+    store, config = spread(tmp_path)
+    (tmp_path / "disk2").rename(tmp_path / "unmounted")
+    with pytest.raises(DamagedStoreError, match=re.escape(missing(tmp_path / "disk2")) + ".*bytes of log are missing"):
+        reput.MessageStore.open(store, config, read_only=True)
+
+
+def test_a_missing_path_to_read_is_named_by_its_setting(tmp_path: Path) -> None:
+    """A folder of readOnlyCommitLogStorePaths that is missing is refused by that name."""
+    store, config = spread(tmp_path, read_only=True)
+    (tmp_path / "old").rename(tmp_path / "unmounted")
+    with pytest.raises(ConfigError, match=f"readOnlyCommitLogStorePaths: {tmp_path / 'old'} is not there"):
+        reput.rebuild(store, spark=False, config=config)

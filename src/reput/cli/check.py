@@ -83,6 +83,8 @@ def _verdict_on_files(report: CheckReport) -> str:
     from reput.pipeline.check.rules import DAMAGE, RULES, Group
 
     damage = [RULES[one.rule] for one in report.findings if one.severity == DAMAGE]
+    if RULES["log-path-missing"] in damage:
+        return "not sound: a folder of the log is not there. Mount its disk, or correct the setting, and check again"
     in_log = [rule for rule in damage if rule.group is Group.LOG]
     if not report.messages and any(rule.lacks_record for rule in damage):
         return (

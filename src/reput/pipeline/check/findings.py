@@ -53,8 +53,11 @@ def folder_findings(check: Check) -> None:
 def log_findings(check: Check, stitched: Stitched) -> None:
     """Report faults in the log itself, and remains of a crash or of RocketMQ at its end."""
     report, log = check.report, check.log
+    missing = {one.missing_text: one.folder for one in check.store.missing_log_folders}
     for note in log.notes:
-        if "empty last file" in note:
+        if note in missing:
+            report.damage("log-path-missing", str(missing[note]), None, 1, note)
+        elif "empty last file" in note:
             report.remark(LEFTOVER, "log-empty-file", str(log.folder), 1, note)
         else:
             report.damage("log-file", str(log.folder), None, 1, note)

@@ -49,6 +49,7 @@ _SETTINGS = (
     CheckRule("setting-contradicted", Group.SETTINGS, (SETTING,), "a given setting contradicts the files of the store"),
 )
 _LOG = (
+    CheckRule("log-path-missing", Group.LOG, (DAMAGE,), "a folder that the setting names for the log is not there"),
     CheckRule(
         "log-file", Group.LOG, (DAMAGE,), "a file of the log has a wrong size, or one is missing between two others"
     ),

@@ -19,6 +19,7 @@ from reput.queue.placement import EVERYWHERE, QueuePlacement
 from reput.store.compare.queue_diff import QueueDifference, queue_differences
 from reput.store.disk.kinds import kinds_beside, kinds_named
 from reput.store.disk.layout import find_store
+from reput.store.disk.log_paths import missing_folders
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
 from reput.store.disk.wrong_types import wrong_types
@@ -103,12 +104,13 @@ def _are_in_both(left: DiffSide, right: DiffSide, key: QueueKey) -> bool:
 def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:
     """Name the processes that hold the stores of these sides, and count the messages that no queue has yet.
 
-    Files in the place of folders and the reverse are named, too.
+    Files in the place of folders and the reverse are named, too, and missing folders of the log.
     """
     notes: list[str] = []
     for store in dict.fromkeys(side.store for side in sides):
         layout = find_store(store, config or StoreConfig())
         notes += [one.text for one in wrong_types(layout)]
+        notes += [one.missing_text for one in missing_folders(config or StoreConfig())]
         holder = look_at_use(layout).holder
         if holder.who is Who.NOBODY:
             continue

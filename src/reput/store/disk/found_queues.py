@@ -19,6 +19,7 @@ from reput.store.disk.database_folder import partial_database
 from reput.store.disk.frontier import decoded_frontier, frontier_bytes, marks_of
 from reput.store.disk.kinds import kinds_beside, present_kinds
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.log_paths import GivenFolder, missing_folders
 from reput.store.disk.purpose import NEEDS_PRESENT_KINDS_ONLY, Purpose
 from reput.store.disk.queue_refusals import missing_kinds
 
@@ -40,7 +41,19 @@ class FoundQueues:
     def log(self) -> LogFiles:
         """The files of the log."""
         size = self.config.mapped_file_size_commit_log
-        return list_log_files(self.layout.commit_log, size, self.tolerant, self.below)
+        missing = [one.missing_text for one in self.missing_log_folders]
+        try:
+            files = list_log_files(self.layout.commit_log, size, self.tolerant, self.below)
+        except DamagedStoreError as error:
+            if not missing:
+                raise
+            raise type(error)(f"{' '.join(missing)} {error}") from error
+        return replace(files, notes=(*missing, *files.notes))
+
+    @cached_property
+    def missing_log_folders(self) -> list[GivenFolder]:
+        """The folders of a log over several paths that are not there; `log` has a note on each."""
+        return missing_folders(self.config)
 
     @cached_property
     def present(self) -> list[QueueKind]:

@@ -3,19 +3,23 @@
 RocketMQ takes storePathCommitLog for several folders if it has a comma (the Java property
 `rocketmq.broker.multiPathSplitter` names another text). Only then it also loads the files in the folders of
 readOnlyCommitLogStorePaths. It loads all files by their names, wherever they are, and passes over a folder that is not
-there. A new file goes to the folder number `offset / file size % folders`, in the order of their names, among those
-that are not full. A file that two folders have is loaded twice, and offsets then lead to the wrong file: here that is
-refused.
+there. At its start it makes those of storePathCommitLog, so one that is missing is most likely on a disk that is not
+mounted: readers name it, and whatever changes the store refuses. A new file goes to the folder number
+`offset / file size % folders`, in the order of their names, among those that are not full. A file that two folders have
+is loaded twice, and offsets then lead to the wrong file: here that is refused.
 
-Source: `CommitLog()`, `MultiPathMappedFileQueue.load`, `tryCreateMappedFile`, `MixAll.MULTI_PATH_SPLITTER`.
+Source: `CommitLog()`, `MultiPathMappedFileQueue.load`, `tryCreateMappedFile`, `MixAll.MULTI_PATH_SPLITTER`,
+`DefaultMessageStore()` with `UtilAll.ensureDirOK`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from reput.config import StoreConfig
-from reput.errors import DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
 from reput.formats import paths
@@ -24,19 +28,57 @@ _links: dict[tuple[Path, ...], ScratchFolder] = {}
 """The folders of links of this process: each is one log, and is removed when the process ends."""
 
 
+class GivenFolder(NamedTuple):
+    """A folder of a log over several paths, and the setting that names it."""
+
+    setting: str
+    folder: Path
+
+    @property
+    def missing_text(self) -> str:
+        """Return a sentence on the folder if it is not there."""
+        return f"{self.setting}: {self.folder} is not there. Is its disk mounted?"
+
+
 def log_folders(config: StoreConfig) -> tuple[Path, ...]:
     """Return the folders of a log over several paths, each once; none if the log has one folder."""
+    found: dict[Path, Path] = {}
+    for _, folder in _given(config):
+        # RocketMQ knows a folder by its text, and loads its files twice if two texts lead there.
+        found.setdefault(folder.resolve(), folder)
+    return tuple(found.values())
+
+
+def missing_folders(config: StoreConfig) -> list[GivenFolder]:
+    """Return the folders of a log over several paths that are not there, which RocketMQ passes over."""
+    return [one for one in dict.fromkeys(_given(config)) if not fs.is_dir(one.folder)]
+
+
+def refuse_missing_folders(config: StoreConfig) -> None:
+    """Refuse to change a store while a folder of its log is not there, unless `force_setting` allows it.
+
+    New indexes would lack the entries of its messages.
+
+    Raises:
+        ConfigError: names each such folder; nothing was changed.
+    """
+    if not config.force_setting and (missing := missing_folders(config)):
+        texts = " ".join(one.missing_text for one in missing)
+        raise ConfigError(
+            f"{texts} Without it the indexes would lose the entries of its messages. Nothing was changed. Leave out of "
+            "the setting what is gone for good; to continue without that part of the log, use --force-setting"
+        )
+
+
+def _given(config: StoreConfig) -> Iterator[GivenFolder]:
+    """Yield the folders that are given for a log over several paths."""
     text = (config.store_path_commit_log or "").strip()
     if paths.MULTI_PATH_SEPARATOR not in text:
-        return ()
-    names = [*text.split(paths.MULTI_PATH_SEPARATOR)]
-    names += (config.read_only_commit_log_store_paths or "").strip().split(paths.MULTI_PATH_SEPARATOR)
-    found: dict[Path, Path] = {}
-    for name in names:
-        if name:
-            # RocketMQ knows a folder by its text, and loads its files twice if two texts lead there.
-            found.setdefault(Path(name).resolve(), Path(name).absolute())
-    return tuple(found.values())
+        return
+    read_only = (config.read_only_commit_log_store_paths or "").strip()
+    for setting, given in (("storePathCommitLog", text), ("readOnlyCommitLogStorePaths", read_only)):
+        for name in filter(None, given.split(paths.MULTI_PATH_SEPARATOR)):
+            yield GivenFolder(setting, Path(name).absolute())
 
 
 def linked_log(folders: tuple[Path, ...]) -> Path:

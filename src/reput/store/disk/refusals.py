@@ -20,6 +20,7 @@ from reput.store.disk.layout import (
     refuse_others_links,
     refuse_several_log_paths,
 )
+from reput.store.disk.log_paths import refuse_missing_folders
 from reput.store.disk.placement import unseen_queues
 from reput.store.disk.purpose import BUILDS, CHANGES, Purpose
 from reput.store.disk.queue_refusals import (
@@ -78,6 +79,7 @@ _EARLY = (
     _Refusal(CHANGES, lambda store: refuse_wrong_types(store.layout)),
     _Refusal(CHANGES, lambda store: refuse_others_links(store.layout)),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),
+    _Refusal(CHANGES, lambda store: refuse_missing_folders(store.config)),
     _Refusal(BUILDS | {Purpose.DELETE}, lambda store: refuse_linked_indexes(store.layout)),
     _Refusal(_LOOKS_FOR_KINDS, _refuse_other_kinds),
     # A follower asks once: a writer that comes and goes meanwhile has settings of its own.
