@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -221,3 +222,13 @@ def test_a_missing_path_to_read_is_named_by_its_setting(tmp_path: Path) -> None:
     (tmp_path / "old").rename(tmp_path / "unmounted")
     with pytest.raises(ConfigError, match=f"readOnlyCommitLogStorePaths: {tmp_path / 'old'} is not there"):
         reput.rebuild(store, spark=False, config=config)
+
+
+def test_a_path_that_is_a_file_was_passed_over(tmp_path: Path) -> None:
+    """A given path that is a file is refused by name, whatever is asked."""
+    store, config = spread(tmp_path)
+    file = store / paths.CHECKPOINT
+    wrong = replace(config, store_path_commit_log=f"{config.store_path_commit_log},{file}")
+    for ask in (lambda: reput.info(store, config=wrong), lambda: reput.rebuild(store, spark=False, config=wrong)):
+        with pytest.raises(ConfigError, match=f"storePathCommitLog: {file} is not a folder"):
+            ask()

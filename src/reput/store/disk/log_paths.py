@@ -21,6 +21,7 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
+from reput.files import names as folder_names
 from reput.files.scratch import ScratchFolder
 from reput.formats import paths
 
@@ -41,9 +42,15 @@ class GivenFolder(NamedTuple):
 
 
 def log_folders(config: StoreConfig) -> tuple[Path, ...]:
-    """Return the folders of a log over several paths, each once; none if the log has one folder."""
+    """Return the folders of a log over several paths, each once; none if the log has one folder.
+
+    Raises:
+        ConfigError: One of them is a file.
+    """
     found: dict[Path, Path] = {}
-    for _, folder in _given(config):
+    for setting, folder in _given(config):
+        if folder_names.is_no_folder(folder):
+            raise ConfigError(f"{setting}: {folder} is not a folder. Name the folders of the log alone")
         # RocketMQ knows a folder by its text, and loads its files twice if two texts lead there.
         found.setdefault(folder.resolve(), folder)
     return tuple(found.values())
