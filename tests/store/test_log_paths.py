@@ -232,3 +232,18 @@ def test_a_path_that_is_a_file_was_passed_over(tmp_path: Path) -> None:
     for ask in (lambda: reput.info(store, config=wrong), lambda: reput.rebuild(store, spark=False, config=wrong)):
         with pytest.raises(ConfigError, match=f"storePathCommitLog: {file} is not a folder"):
             ask()
+
+
+def test_colons_between_paths_are_named(tmp_path: Path) -> None:
+    """Folders with colons between them are refused with the commas that RocketMQ has, unless a path has that name."""
+    store, config = spread(tmp_path)
+    first, second = tmp_path / "disk1", tmp_path / "disk2"
+    wrong = replace(config, store_path_commit_log=f"{first}:{second}")
+    with pytest.raises(ConfigError, match=f"Commas separate the paths of a log, not colons: give {first},{second}"):
+        reput.info(store, config=wrong)
+    log = tmp_path / "a:b"
+    log.mkdir()
+    for folder in (first, second):
+        for file in folder.iterdir():
+            shutil.move(file, log / file.name)
+    assert_sound(store, replace(config, store_path_commit_log=str(log)))

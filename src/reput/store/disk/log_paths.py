@@ -29,6 +29,9 @@ _links: dict[tuple[Path, ...], ScratchFolder] = {}
 """The folders of links of this process: each is one log, and is removed when the process ends."""
 
 
+_COLON = ":"
+
+
 class GivenFolder(NamedTuple):
     """A folder of a log over several paths, and the setting that names it."""
 
@@ -45,8 +48,9 @@ def log_folders(config: StoreConfig) -> tuple[Path, ...]:
     """Return the folders of a log over several paths, each once; none if the log has one folder.
 
     Raises:
-        ConfigError: One of them is a file.
+        ConfigError: One of them is a file, or there are colons where RocketMQ has commas.
     """
+    _refuse_colons(config)
     found: dict[Path, Path] = {}
     for setting, folder in _given(config):
         if folder_names.is_no_folder(folder):
@@ -86,6 +90,18 @@ def _given(config: StoreConfig) -> Iterator[GivenFolder]:
     for setting, given in (("storePathCommitLog", text), ("readOnlyCommitLogStorePaths", read_only)):
         for name in filter(None, given.split(paths.MULTI_PATH_SEPARATOR)):
             yield GivenFolder(setting, Path(name).absolute())
+
+
+def _refuse_colons(config: StoreConfig) -> None:
+    """Refuse folders with colons between them: a path may have a colon, but then it is there itself."""
+    for field in ("store_path_commit_log", "read_only_commit_log_store_paths"):
+        for name in (getattr(config, field) or "").strip().split(paths.MULTI_PATH_SEPARATOR):
+            parts = name.split(_COLON)
+            if len(parts) > 1 and not fs.exists(name) and all(part and fs.is_dir(part) for part in parts):
+                raise ConfigError(
+                    f"{config.given(field)}: {name} is not there, and its parts are folders. Commas separate the paths "
+                    f"of a log, not colons: give {paths.MULTI_PATH_SEPARATOR.join(parts)}"
+                )
 
 
 def linked_log(folders: tuple[Path, ...]) -> Path:
