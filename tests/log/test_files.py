@@ -67,6 +67,32 @@ def test_missing_file(tmp_path: Path) -> None:
     assert list_log_files(tmp_path, 100, tolerant=True).gaps == ((100, 200),)
 
 
+def test_the_remedy_of_a_file_of_odd_length_went_in_a_circle(tmp_path: Path) -> None:
+    """The error names `rebuild --salvage` and what it cannot do, as that of a missing file does: never an option."""
+    make(tmp_path, (0, 100), (100, 77), (200, 100))
+    with pytest.raises(DamagedStoreError, match="77 bytes") as odd:
+        list_log_files(tmp_path)
+    (tmp_path / paths.offset_name(100)).unlink()
+    with pytest.raises(DamagedStoreError, match="are missing") as missing:
+        list_log_files(tmp_path)
+    for error in (odd, missing):
+        assert "add --salvage" not in str(error.value)
+        assert "`reput rebuild --salvage` builds the indexes of all other records" in str(error.value)
+        assert "`reput convert --salvage`" in str(error.value)
+        assert str(error.value).endswith("but `get` and other readers refuse the store")
+
+
+def test_a_log_is_whole_if_readers_take_it(tmp_path: Path) -> None:
+    """A log is whole without gaps and odd lengths; an empty last file, which RocketMQ removes, changes nothing."""
+    make(tmp_path, (0, 100), (100, 100), (200, 0))
+    assert list_log_files(tmp_path).is_whole
+    make(tmp_path, (200, 60))
+    assert not list_log_files(tmp_path, tolerant=True).is_whole
+    make(tmp_path, (200, 100))
+    (tmp_path / paths.offset_name(100)).unlink()
+    assert not list_log_files(tmp_path, tolerant=True).is_whole
+
+
 def test_only_the_last_file_may_be_empty(tmp_path: Path) -> None:
     """A zero-length last file is what RocketMQ removes; elsewhere it is damage."""
     make(tmp_path, (0, 100), (100, 100), (200, 0))

@@ -22,6 +22,10 @@ from reput.formats.log import record
 
 _DLEDGER_MAGICS = {1, 2}
 _SCAN_BYTES = 1 << 20
+_WITHOUT_THAT = (
+    "Without that `reput rebuild --salvage` builds the indexes of all other records (`reput convert --salvage` does "
+    "so, too) and `reput dump log` shows them, but `get` and other readers refuse the store"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,16 @@ class LogFiles:
         """Log offset after the last file."""
         return self.files[-1].end if self.files else 0
 
+    @property
+    def has_odd_size(self) -> bool:
+        """True if a file has not the length of the others: RocketMQ would not load this log."""
+        return any(file.size != self.file_size for file in self.files)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if no file is missing or of odd length: only then readers take the store."""
+        return not self.gaps and not self.has_odd_size
+
 
 def list_log_files(
     folder: Path, configured_size: int | None = None, tolerant: bool = False, below: int | None = None
@@ -114,8 +128,8 @@ def list_log_files(
         if size != file_size:
             _odd(
                 f"{path}: {size} bytes, the log's files have {file_size}; RocketMQ would not load this log",
-                f"Restore the file to {file_size} bytes, name the size with --set mappedFileSizeCommitLog=N, "
-                "or add --salvage",
+                f"Restore the file to {file_size} bytes, or name another size of the log's files with --set "
+                f"mappedFileSizeCommitLog=N. {_WITHOUT_THAT}",
                 tolerant,
                 notes,
             )
@@ -176,8 +190,7 @@ def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple
             _odd(
                 f"{before.path}: ends at {before.end} and the next file starts at {after.start}: "
                 f"{after.start - before.end} bytes of log are missing{why}",
-                "Restore the missing file. Without it `reput rebuild --salvage` builds the indexes of all other "
-                "records and `reput dump log` shows them, but `get` and other readers refuse the store",
+                f"Restore the missing file. {_WITHOUT_THAT}",
                 tolerant,
                 notes,
             )

@@ -335,6 +335,24 @@ def test_short_log_file(victim: int, size: int, tmp_path: Path) -> None:
     assert all(a.end <= b.begin for a, b in zip(report.gaps, report.gaps[1:], strict=False))
 
 
+@pytest.mark.parametrize("victim", [1, 2])
+def test_a_salvage_of_a_short_file_promised_that_the_store_can_be_opened(victim: int, tmp_path: Path) -> None:
+    """Readers refuse a log with a short file after a salvage, too: the report says so, and that nothing is cut off."""
+    log = some_log()
+    store = stores.with_log(tmp_path, log)
+    path = sorted((store / paths.COMMIT_LOG).iterdir())[victim]
+    size = log.placed[-1].offset % 2048 + 50
+    path.write_bytes(path.read_bytes()[:size])
+    report = stores.rebuild(store, salvage=True)
+    assert (report.torn_tail_bytes > 0) == (victim == 2)
+    said = "\n".join(report.notes + report.warnings)
+    assert f"{path.parent}: files of the log are missing or have a wrong length" in said
+    assert "`get` and other readers still refuse the store" in said
+    assert "opens the store to write" not in said
+    with pytest.raises(DamagedStoreError, match=f"{path.name}: {size} bytes"):
+        reput.MessageStore.open(store, read_only=True, config=stores.SMALL)
+
+
 def test_long_log_file(tmp_path: Path) -> None:
     """A log file that reaches into the next one is an error, salvage or not: nobody knows which bytes count."""
     store = stores.with_log(tmp_path, some_log())
@@ -384,7 +402,7 @@ def test_missing_middle_file(split_mb: float, tmp_path: Path) -> None:
     report = stores.rebuild(store, split_mb=split_mb, salvage=True)
     assert [(gap.begin, gap.end, gap.why) for gap in report.gaps] == [(2048, 4096, "missing log file")]
     assert stores.positions(store) == [p.offset if p.offset // 2048 != 1 else None for p in log.placed]
-    assert len(report.warnings) == 1
+    assert [("still refuse the store" in one, "keep a copy" in one) for one in report.warnings] == [(1, 0), (0, 1)]
 
 
 @pytest.mark.parametrize("files", [0, 1])

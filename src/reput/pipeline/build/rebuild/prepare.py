@@ -106,6 +106,11 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     log, settings = store.log, store.settings
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += log.notes
+    if not log.is_whole:
+        report.warnings.append(
+            f"{log.folder}: files of the log are missing or have a wrong length, so `get` and other readers still "
+            "refuse the store. Restore these files"
+        )
     unreadable = store.unreadable_metadata
     report.warnings += texts_of(unreadable)
     report.notes += [note for note in settings.notes if not any(note.startswith(str(one)) for one in unreadable)]

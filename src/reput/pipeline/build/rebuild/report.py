@@ -89,7 +89,11 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
     found = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record after it"
     with run.store.maps() as log:
         known = why_known_good(run.layout, log, stitched.end, size)
-    if not known:
+    if not run.log.is_whole:
+        # reput does not open this log to write, and RocketMQ does so only if no length is odd.
+        given_up = f", though {known}: these messages are given up" if known else ""
+        run.report.warnings.append(f"{found}{given_up}. It was left out of the indexes and stays in the log")
+    elif not known:
         run.report.notes.append(
             f"{found}: what a crash leaves of its last writes. It was left out of the indexes and stays in the log, "
             "until RocketMQ or reput opens the store to write and cuts it off"
