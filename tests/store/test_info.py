@@ -197,6 +197,19 @@ def test_a_torn_tail_is_behind_and_no_damage(tmp_path: Path) -> None:
     assert any("torn tail" in text and f"log offset {last.offset}" in text for text in info.out_of_date)
 
 
+@pytest.mark.golden
+def test_a_short_last_file_was_said_to_be_cut_and_not_to_be_loaded(tmp_path: Path) -> None:
+    """Nobody opens a log with a short file, so nobody cuts its torn tail off, or removes entries behind it."""
+    store = golden.unpack("basic", tmp_path)
+    last = max((store / paths.COMMIT_LOG).iterdir())
+    os.truncate(last, 767540)
+    info = store_info(store)
+    assert any("RocketMQ would not load this log" in one for one in info.damage)
+    assert any("torn tail, 481 bytes" in one for one in info.out_of_date)
+    assert any("1 queue names a record after the log's end" in one for one in info.out_of_date)
+    assert not any("when it opens the store" in one for one in info.out_of_date)
+
+
 def test_damage_near_the_end_is_told(tmp_path: Path) -> None:
     """Bytes that are no record, before good records, are damage with file, place and remedy."""
     log = LogBuilder(1 << 16)

@@ -279,9 +279,10 @@ def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
         )
     elif end.is_torn:
         info.log.tail = TORN
+        cut = "" if log.has_odd_size else "; RocketMQ cuts it off when it opens the store"
         info.out_of_date.append(
             f"{place(log, end.offset)}: torn tail, {end.written} bytes that are not a whole record "
-            f"({end.verdict.meaning}); RocketMQ cuts it off when it opens the store"
+            f"({end.verdict.meaning}){cut}"
         )
 
 
@@ -290,9 +291,10 @@ def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: Ends) -> None:
     ahead = [entry for entry in ends.astray if entry.physical_offset >= cut]
     if ahead:
         many = "at least " if len(ends.astray) == _ENTRIES_TRIED else ""
+        queues = f"{len(ahead)} queues name records" if len(ahead) > 1 else "1 queue names a record"
+        removed = "" if log.has_odd_size else "; RocketMQ removes such entries when it opens the store"
         info.out_of_date.append(
-            f"consumequeue: {many}{len(ahead)} queues name records after the log's end, from log offset "
-            f"{ahead[-1].physical_offset} on; RocketMQ removes such entries when it opens the store"
+            f"consumequeue: {many}{queues} after the log's end, from log offset {ahead[-1].physical_offset} on{removed}"
         )
     for entry in ends.astray[len(ahead) :]:
         info.damage.append(
