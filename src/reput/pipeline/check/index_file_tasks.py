@@ -32,8 +32,9 @@ _ITEMS_AT_ONCE = 1 << 18
 class IndexFileToCheck(NamedTuple):
     """An IndexFile, the header of the file before (None without one to trust), and the log's limits.
 
-    Items below `log_min` have expired, and none may point past `log_max`. If the file `grows`, items of records from
-    `log_max` on, and values that depend on them, are not checked.
+    Items below `log_min` have expired, and none may name a record from `log_max` on, which is just after the begin of
+    the last record; the log itself goes to `log_end`. If the file `grows`, items of records from `log_max` on, and
+    values that depend on them, are not checked.
     """
 
     path: str
@@ -41,6 +42,7 @@ class IndexFileToCheck(NamedTuple):
     before: Header | None
     log_min: int
     log_max: int
+    log_end: int
     grows: bool = False
 
 
@@ -145,7 +147,7 @@ class _IndexFileRead:
                 break
         if self.past:
             first, times = self.past[0], len(self.past)
-            detail = f"items after the log's end at {self.file.log_max}"
+            detail = f"items after the log's end at {self.file.log_end}"
             self._found("index-item-past-end", self._at(first), times, detail)
         return True
 

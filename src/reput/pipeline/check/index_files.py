@@ -60,7 +60,8 @@ def _compare(check: Check, results: Sequence[SplitResult]) -> None:
             log_max = index_parts[-1].end if index_parts else log_min
             grows = job.judged_to is not None
             log_max = job.judged_to if job.judged_to is not None else log_max
-            files.append(IndexFileToCheck(str(file.path), file.header, before, log_min, log_max, grows))
+            log_end = report.log_max_offset
+            files.append(IndexFileToCheck(str(file.path), file.header, before, log_min, log_max, log_end, grows))
             before = file.header
     with check.stage("index"):
         task = partial(check_index_file, job, index_parts)
