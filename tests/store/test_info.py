@@ -199,7 +199,7 @@ def test_a_torn_tail_is_behind_and_no_damage(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_a_short_last_file_was_said_to_be_cut_and_not_to_be_loaded(tmp_path: Path) -> None:
-    """Nobody opens a log with a short file, so nobody cuts its torn tail off, or removes entries behind it."""
+    """Nobody opens a log with a short file, so nobody cuts its torn tail off, or removes entries after it."""
     store = golden.unpack("basic", tmp_path)
     last = max((store / paths.COMMIT_LOG).iterdir())
     os.truncate(last, 767540)
@@ -350,6 +350,29 @@ def test_a_live_broker_is_seen_and_left_alone(tmp_path: Path) -> None:
         with lock.open("r+b") as other, pytest.raises(OSError):
             fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         holder.communicate(b"\n")
+
+
+@pytest.mark.parametrize("indexes", [(), (paths.INDEX,), (paths.CONSUME_QUEUE, paths.INDEX)])
+@pytest.mark.parametrize("kind", ["missing", "file", "link"])
+def test_a_store_without_its_log_was_said_to_be_none(kind: str, indexes: tuple[str, ...], tmp_path: Path) -> None:
+    """The error names what is in the place of the log; beside indexes it asks where the log is."""
+    for name in indexes:
+        (tmp_path / name).mkdir()
+    log = tmp_path / paths.COMMIT_LOG
+    if kind == "file":
+        log.touch()
+    elif kind == "link":
+        log.symlink_to("/nowhere")
+    what = {"missing": "no such folder", "file": "not a folder", "link": "a link to /nowhere, which does not exist"}
+    with pytest.raises(NotAStoreError) as refused:
+        store_info(tmp_path)
+    if indexes:
+        there = " and ".join(f"{name}/" for name in indexes)
+        text = f"{log}: {what[kind]}, though {tmp_path} has {there}. Is its disk mounted, "
+    else:
+        text = f"{log}: {what[kind]}, so {tmp_path} is no RocketMQ store"
+    assert str(refused.value).startswith(text)
+    assert ("--set storePathCommitLog=FOLDER" in str(refused.value)) == bool(indexes)
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -148,8 +148,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
             f"{root}: no such folder. {_near(root)}Give a store's root (storePathRootDir, often ~/store)"
         )
     if not fs.is_dir(root):
-        what = "not a folder" if root.exists() else f"a link to {root.readlink()}, which does not exist"
-        raise NotAStoreError(f"{root}: {what}. Give a store's root (storePathRootDir, often ~/store)")
+        raise NotAStoreError(f"{root}: {_no_folder(root)}. Give a store's root (storePathRootDir, often ~/store)")
     refuse_dledger(root, commit_log, config)
     if folders:
         if not any(fs.is_dir(folder) for folder in folders):
@@ -159,9 +158,26 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
             )
         return StoreLayout(root, linked_log(folders), folders, config.use_separate_store_path_for_rocksdb_cq)
     if not fs.is_dir(commit_log):
-        hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
-        raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
+        raise NotAStoreError(f"{commit_log}: {_no_folder(commit_log)}, {_without_log(root)}")
     return StoreLayout(root, commit_log, separate_database=config.use_separate_store_path_for_rocksdb_cq)
+
+
+def _no_folder(path: Path) -> str:
+    """Return what a path is that leads to no folder."""
+    if path.is_symlink() and not path.exists():
+        return f"a link to {path.readlink()}, which does not exist"
+    return "not a folder" if path.exists() else "no such folder"
+
+
+def _without_log(root: Path) -> str:
+    """Return what `root` is without the folder of its log: another folder, or a store whose log is elsewhere."""
+    if there := [f"{name}/" for name in (paths.CONSUME_QUEUE, paths.INDEX) if fs.is_dir(root / name)]:
+        return (
+            f"though {root} has {' and '.join(there)}. Is its disk mounted, and does storePathCommitLog name another "
+            "folder? --set storePathCommitLog=FOLDER names it"
+        )
+    hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
+    return f"so {root} is no RocketMQ store{hint}"
 
 
 def _near(root: Path) -> str:
