@@ -510,6 +510,17 @@ def test_nothing_is_never_silent(arguments: list[Any], said: str) -> None:
     assert said in result.stderr
 
 
+@pytest.mark.golden
+def test_a_place_in_the_last_record_was_said_to_have_a_next_one() -> None:
+    """Inside the last record of a log no next record is promised: the note says where the records end."""
+    store = golden.shared("basic")
+    *_, last = golden.records(store)
+    result = call("log", store, "--physical-offset", last.offset + 1)
+    assert result.return_value == 0
+    assert "the next one begins" not in result.stderr
+    assert f"no record at log offset {golden.facts('basic').log_end} or after it" in result.stderr
+
+
 # --- all ------------------------------------------------------------------------------------------
 
 

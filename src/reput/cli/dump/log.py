@@ -226,11 +226,17 @@ def _begin(files: LogFiles, offset: int | None, choice: _RecordChoice, crc_check
 
 
 def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
-    """Note that output begins at another offset: the next record may be far away if bytes are damaged."""
+    """Note that output begins at another offset: the next record may be far away if bytes are damaged.
+
+    At the log's end there is no next record, which `_say_none` says.
+    """
+    from reput.formats.log.record import CHECK_NONE
+    from reput.log.read.scan import LogWalk, checking
+
     if offset < files.min_offset:
         output.say(f"note: the log starts at {files.min_offset}; earlier records have expired")
-    elif begin > offset:
-        output.say(f"note: no record begins at log offset {offset}; the next one begins at {begin}")
+    elif begin > offset and (found := next(iter(LogWalk(files, begin, checking(CHECK_NONE))), None)):
+        output.say(f"note: no record begins at log offset {offset}; the next one begins at {found.offset}")
 
 
 def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
