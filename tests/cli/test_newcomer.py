@@ -73,6 +73,10 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
         ("serve STORE --set foo=1", "no setting of this name is used here; docs/configuration.md lists them"),
         ("serve STORE/commitlog/00000000000000000000 --port 0", "not a folder. Give a store's root"),
         ("serve STORE/consumequeue --port 0", "A new store needs a folder that is empty or not there yet"),
+        (
+            "rebuild STORE --only queue --index-tags on",
+            "--index-tags is about the IndexFiles, and --only queue builds none: give one of them",
+        ),
         ("dump index STORE -k x", "Usage: reput dump index [OPTIONS] STORE\nerror: -k and -t go together"),
         ("lite STORE -t order", "no topic order. Near it: orders"),
         ("lite STORE -t orders", "topic orders is not of type LITE. No topic of this store is"),

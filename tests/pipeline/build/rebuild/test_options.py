@@ -272,6 +272,8 @@ def test_frontiers_are_kept_apart(tmp_path: Path) -> None:
         {"topics": ["../x"]},
         {"skip_topics": [""]},
         {"topics": ["a"], "only": "index"},
+        {"index_tags": "on", "only": "queue"},
+        {"index_tags": "off", "only": "queue"},
     ],
 )
 def test_wrong_options(options: dict[str, Any], store: Path) -> None:

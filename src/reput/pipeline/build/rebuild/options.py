@@ -53,6 +53,8 @@ class RebuildOptions:
                 raise ConfigError(f"topic {topic!r}: not a valid name of a topic")
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
+        if self.index_tags != AUTO and self.only == QUEUE:
+            raise ConfigError("--index-tags is about the IndexFiles, and --only queue builds none: give one of them")
         if self.topics and {*self.topics} <= {*self.skip_topics}:
             names = ", ".join(self.topics)
             raise ConfigError(f"{names}: in --topic and in --skip-topic, which leaves no queue to build")
