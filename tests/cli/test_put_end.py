@@ -401,6 +401,7 @@ def test_more_than_there_are(tmp_path: Path) -> None:
     assert isinstance(done.exception, ConfigError)
     assert "--skip-lines 3: stdin has only 2 lines" in reported(done)
     assert "no line of stdin is taken" in reported(done)
+    assert "stdin has only 1 line\n" in reported(call("a", path, "--skip-lines", 3))
     assert call("a\nb", path, "--skip-lines", 2).return_value == 0
 
 

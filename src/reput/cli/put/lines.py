@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
+from reput.cli.shared.output import counted
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats.log.properties import keys_of
@@ -93,7 +94,7 @@ def skip_lines(stream: IO[bytes], count: int) -> bytes:
             if rest:
                 left, rest = left - 1, b""
             if left:
-                raise ConfigError(f"--skip-lines {count}: stdin has only {count - left} lines")
+                raise ConfigError(f"--skip-lines {count}: stdin has only {counted(count - left, 'line')}")
             break
         pieces = chunk.split(b"\n", left)
         left -= len(pieces) - 1

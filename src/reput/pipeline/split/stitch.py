@@ -44,9 +44,10 @@ class TimeRegressions(NamedTuple):
     @property
     def text(self) -> str:
         """One sentence for people."""
+        times = f"{self.times} times, first" if self.times > 1 else "once,"
         return (
-            f"store times run backwards {self.times} times, first at log offset {self.first}: a clock was set back, or "
-            "stale records follow a shorter new tail"
+            f"store times run backwards {times} at log offset {self.first}: a clock was set back, or stale records "
+            "follow a shorter new tail"
         )
 
 
