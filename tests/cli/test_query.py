@@ -76,8 +76,16 @@ def test_by_several_keys(path: Path) -> None:
     assert bodies(lines(path, "-t", "t", "--key", "Aa", "--key", "U4")) == [f"b{n}" for n in range(0, 12, 2)]
     done = call(path, "-t", "t", "--key", "Aa", "--key", "nobody's", "-c", 2, "--json")
     assert bodies([json.loads(line) for line in done.stdout.splitlines()]) == ["b8", "b10"]
-    assert "no message of topic t with key nobody's" in done.stderr
+    assert 'no message of topic t with key "nobody\'s"' in done.stderr
     assert "the newest 2 with key Aa; ask for it alone to see older ones" in done.stderr
+
+
+def test_an_empty_key_was_no_word_of_the_note(path: Path) -> None:
+    """A key that cannot be seen, or has blanks, is in quotes: RocketMQ can store an empty unique key."""
+    for key, shown in (("", "''"), ("a b", "'a b'"), ("nobody", "nobody")):
+        done = call(path, "-t", "t", "--key", key)
+        assert done.return_value == 0
+        assert f"no message of topic t with key {shown}\n" in done.stderr
 
 
 def test_by_unique_key(path: Path) -> None:

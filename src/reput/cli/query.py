@@ -10,6 +10,7 @@ import click
 from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
+from reput.nearest import quoted
 from reput.texts import time_text
 
 if TYPE_CHECKING:
@@ -181,15 +182,16 @@ def _by_keys(opened: MessageStore, wanted: Sequence[_Wanted], count: int) -> lis
         if not len(answer):
             _say_none(one)
         elif answer.more:
-            output.say(
-                f"note: these are the newest {len(answer)} with key {one.key}; ask for it alone to see older ones"
-            )
+            newest = f"these are the newest {len(answer)} with key {quoted(one.key)}"
+            output.say(f"note: {newest}; ask for it alone to see older ones")
     return [found[offset] for offset in sorted(found)]
 
 
 def _say_none(wanted: _Wanted) -> None:
     """Note that no message matches."""
-    output.say(f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {wanted.key}{_span_text(wanted)}")
+    output.say(
+        f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {quoted(wanted.key)}{_span_text(wanted)}"
+    )
 
 
 def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:
