@@ -117,6 +117,8 @@ def test_files_that_do_not_fit_are_refused_before_anything_listens(
         with pytest.raises(reput.ConfigError, match=words) as caught:
             reput.serve(tmp_path / "store", port, grpc_port=0, grpc_tls=(chain, key))
     assert str(tmp_path) in str(caught.value)
+    # The library's own words lead to its web pages.
+    assert "http" not in str(caught.value)
     assert not (tmp_path / "store").exists()
 
 

@@ -45,14 +45,14 @@ def read_certificate(chain_path: Path | str, key_path: Path | str) -> Certificat
     try:
         first = x509.load_pem_x509_certificates(chain)[0]
     except ValueError as error:
-        raise ConfigError(f"{chain_path}: this is no certificate in PEM: {error}") from error
+        raise ConfigError(f"{chain_path}: this is no certificate in PEM: {_whole('CERTIFICATE')}") from error
     try:
         secret = serialization.load_pem_private_key(key, None)
     except TypeError as error:
         words = "the key has a password, and nobody is there to give it; write it without one: openssl pkey -in"
         raise ConfigError(f"{key_path}: {words} {key_path}") from error
     except ValueError as error:
-        raise ConfigError(f"{key_path}: this is no private key in PEM: {error}") from error
+        raise ConfigError(f"{key_path}: this is no private key in PEM: {_whole('PRIVATE KEY')}") from error
     if secret.public_key() != first.public_key():
         raise ConfigError(f"{key_path}: this key is not the one of the certificate {chain_path}; give the two together")
     is_curve = isinstance(secret, ec.EllipticCurvePrivateKey) and isinstance(secret.curve, _CURVES)
@@ -64,6 +64,10 @@ def read_certificate(chain_path: Path | str, key_path: Path | str) -> Certificat
         times = f"{first.not_valid_before_utc:%Y-%m-%d %H:%M} to {first.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         raise ConfigError(f"{chain_path}: the certificate is valid from {times}, not now; give another one")
     return Certificate(chain, key)
+
+
+def _whole(kind: str) -> str:
+    return f"give a file with the whole text from -----BEGIN {kind}----- to -----END {kind}-----"
 
 
 def own_certificate(hosts: Iterable[str]) -> Certificate:
