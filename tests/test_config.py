@@ -120,8 +120,8 @@ def test_assignments_come_on_top() -> None:
     assert (found.max_index_num, found.max_hash_slot_num, found.message_delay_level) == (7, 6, "1s 2s")
     for bad, said in {
         "maxIndexNum": "give NAME=VALUE",
-        "nothing=1": "no setting of this name is used here; docs/configuration.md lists them",
-        "=1": "no setting of this name is used here; docs/configuration.md lists them",
+        "nothing=1": "no setting of this name is used here; the page Configuration of reput's documentation lists them",
+        "=1": "no setting of this name is used here; the page Configuration of reput's documentation lists them",
         "max_index_num=1": "did you mean maxIndexNum",
         "mapedFileSizeConsumeQueu=6000": "did you mean mappedFileSizeConsumeQueue",
     }.items():

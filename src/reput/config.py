@@ -279,7 +279,9 @@ def _unknown(name: str) -> str:
     """Return a hint for a name that is no setting: similar names, or where all are listed."""
     folded = {known.lower(): known for known in sorted(_FIELDS)}
     near = [folded[found] for found in get_close_matches(name.lower(), folded, n=3, cutoff=0.7)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists them"
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else "the page Configuration of reput's documentation lists them"
+    )
     return f"no setting of this name is used here; {hint}"
 
 

@@ -120,7 +120,7 @@ def serve(
 
     Served: sends (single, batch, one-way), transactions, delayed and timer messages, push and lite pull consumers with
     long polling, filters by tag and SQL92, offsets, messages that consumers send back, locks of orderly consumers,
-    pops with their acks. Refused by their code: request and reply. docs/tasks/serve.md has the table.
+    pops with their acks. Refused by their code: request and reply. The page "Serve RocketMQ clients" has the table.
 
     \b
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
