@@ -167,9 +167,10 @@ def test_a_lost_connection_is_no_output(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_the_help_names_every_exit_code() -> None:
-    """`reput --help` says what 0, 1, 2 and 130 mean, and that `diff` has 1 for what differs."""
+    """`reput --help` says what 0, 1, 2 and 130 mean, and what else `diff` and `check` have 1 for."""
     reported = " ".join(reput("--help").stdout.split())
-    for words in ("0 success", "1 the store's bytes are wrong, or differ (diff)", "2 the store could", "130 Ctrl-C"):
+    wrong = "1 the store's bytes are wrong, differ (diff) or contradict a setting (check)"
+    for words in ("0 success", wrong, "2 the store could", "130 Ctrl-C"):
         assert words in reported
 
 

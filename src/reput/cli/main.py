@@ -93,8 +93,9 @@ def cli() -> None:
     reput info /data/store
     reput check /data/store
 
-    Data goes to stdout, everything else to stderr. Exit codes: 0 success; 1 the store's bytes are wrong, or differ
-    (diff); 2 the store could not be read or changed; 130 Ctrl-C. `reput COMMAND --help` has examples.
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success; 1 the store's bytes are wrong, differ (diff)
+    or contradict a setting (check); 2 the store could not be read or changed; 130 Ctrl-C. `reput COMMAND --help` has
+    examples.
     """  # noqa: D301 - click wants the control character
 
 
