@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("-k", "--key", help="Follow this key's chain in each file, newest first; a tag's key is T#TAG. Needs -t.")
 @stores.topic_option("The topic of -k.")
 @click.option("--file", "file_name", help="Only the IndexFile of this name.")
-@click.option("--item", type=int, help="Begin with this item of each file; a negative one counts from the end.")
+@click.option(
+    "--item", type=options.PlaceNumber(), help="Begin with this item of each file; a negative one counts from the end."
+)
 @options.most_option("The most items of each file.")
 @options.config_options
 @options.json_lines_option

@@ -33,7 +33,7 @@ _MANY_RECORDS = 2000
 @chosen_queue_option
 @click.option(
     "--physical-offset",
-    type=int,
+    type=options.PlaceNumber(),
     help="Begin with the first record at or after this log offset; -10 shows the last ten records.",
 )
 @click.option("--since", type=time_value, metavar="TIME", help=f"Stored at this time or later. {TIME_HELP}")

@@ -42,7 +42,12 @@ class EntryForm(NamedTuple):
 @options.store_argument
 @chosen_topic_option
 @chosen_queue_option
-@click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
+@click.option(
+    "-o",
+    "--offset",
+    type=options.PlaceNumber(),
+    help="Begin with this queue offset; a negative one counts from the end.",
+)
 @options.most_option("The most entries of each queue.")
 @click.option(
     "--kind", type=click.Choice(list(STORE_TYPES.values())), help="Show this kind of queues, if the store has both."

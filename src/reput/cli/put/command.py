@@ -15,6 +15,7 @@ from reput.cli.shared import opened as stores
 from reput.cli.shared import options, output
 from reput.cli.shared.signals import EndingSignals, StoppedError
 from reput.errors import ConfigError, FlushError, NoSpaceError, ReputError
+from reput.formats.paths import MAX_QUEUE_ID
 
 if TYPE_CHECKING:
     from reput.cli.put.lines import Defaults, Line
@@ -29,7 +30,9 @@ _UNINDEXED_MAX = 512 << 20
 @click.command()
 @options.store_argument
 @click.option("-t", "--topic", help="The topic. Lines of JSON may name their own.")
-@click.option("-q", "--queue-id", type=options.WholeNumber(0), default=0, show_default=True, help="The queue.")
+@click.option(
+    "-q", "--queue-id", type=options.WholeNumber(0, MAX_QUEUE_ID), default=0, show_default=True, help="The queue."
+)
 @click.option("--key", "keys", multiple=True, help="A key of each message. May be given again.")
 @click.option("--tags", help="The tag of each message.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property. May be given again.")

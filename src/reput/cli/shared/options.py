@@ -44,6 +44,36 @@ class WholeNumber(click.IntRange):
             self.fail(f"{value!r}: give a whole number {extent}", param, ctx)
 
 
+class PlaceNumber(click.types.IntParamType):
+    """The type of an option that takes a place to begin: a whole number, negative to count from the end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: It is no whole number.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r}: give a whole number; a negative one counts from the end", param, ctx)
+
+
+class Mebibytes(click.FloatRange):
+    """The type of an option that takes a size in MiB."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: It is no number, or it is out of range.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r}: give a number of MiB from {self.min} to {self.max}", param, ctx)
+
+
 FILE_PATH = click.Path(dir_okay=False, readable=False)
 """The type of an option that names a file; who reads it refuses one that is not there."""
 
@@ -132,7 +162,7 @@ verify_crc_option = click.option(
 _split_options = _together(
     click.option(
         "--split-mb",
-        type=click.FloatRange(min=0.001, max=1024),
+        type=Mebibytes(min=0.001, max=1024),
         default=128,
         show_default=True,
         help="Size of the log ranges that tasks decode (MiB). A worker's memory grows with it.",
