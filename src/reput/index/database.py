@@ -12,13 +12,12 @@ Source: `IndexRocksDBStore.queryOffset`, `MessageRocksDBStorage.queryOffsetForIn
 from __future__ import annotations
 
 import heapq
-import struct
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
@@ -28,7 +27,9 @@ from reput.formats.index.index_database import IndexMarks
 from reput.formats.index.index_kinds import INDEX_DATABASE
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import Record
-from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
+from reput.index.database_cut import cut_entries
+from reput.index.database_marks import newest_entry, odd_marks, read_marks, wrong_marks
+from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles, WrongMarks
 
 if TYPE_CHECKING:
     from reput.files.database import DatabaseReader, Family
@@ -41,6 +42,12 @@ _WORDS = "the index in RocksDB"
 _AT_ONCE = 1 << 14
 _DATA = (".sst", ".log", ".blob")
 _MOST_MANIFEST_BYTES = 64 << 10
+
+
+def has_record(family: Family, record: Record) -> bool:
+    """Return True if an open database has all entries of a record."""
+    value = fmt.encode_value(record.store_timestamp)
+    return all(family.get(key) == value for key in fmt.entry_keys(record))
 
 
 def open_index_database(folder: Path) -> DatabaseReader:
@@ -70,17 +77,12 @@ def has_data(folder: Path) -> bool:
     return not never_had_a_table(manifest or b"")
 
 
-def read_marks(family: Family) -> IndexMarks | None:
-    """Return the marks of an open database; None if no message was ever indexed. A damaged mark counts as 0."""
-    offset, time = family.get(fmt.LAST_OFFSET), family.get(fmt.LAST_TIME)
-    return None if offset is None else IndexMarks(_number(offset), _number(time))
+class _Looked(NamedTuple):
+    """The marks (None: it indexes no message) and what is `odd` about them, or why the database cannot be read."""
 
-
-def _number(mark: bytes | None) -> int:
-    try:
-        return max(0, fmt.decode_mark(mark or b""))
-    except struct.error:
-        return 0
+    marks: IndexMarks | None = None
+    odd: str = ""
+    damage: str = ""
 
 
 class DatabaseIndex:
@@ -90,34 +92,56 @@ class DatabaseIndex:
     words: ClassVar[str] = _WORDS
     has_every_message: ClassVar[bool] = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, logs: Path) -> None:
         self.folder = folder
+        self._logs = logs
 
     @cached_property
-    def _looked(self) -> IndexMarks | str | None:
-        """The marks (None: it indexes no message), or why it cannot be read."""
+    def _looked(self) -> _Looked:
         if not has_data(self.folder):
-            return None
+            return _Looked()
         try:
             with open_index_database(self.folder) as reader:
-                return read_marks(reader.families[fmt.FAMILY])
+                family = reader.families[fmt.FAMILY]
+                return _Looked(read_marks(family), odd_marks(family))
         except DamagedStoreError as error:
-            return str(error)
+            return _Looked(damage=str(error))
 
     @property
     def is_present(self) -> bool:
         """See `AnyIndex`."""
-        return self._looked is not None
+        return self.marks is not None or bool(self.damage)
 
     @property
     def damage(self) -> str:
         """See `AnyIndex`."""
-        return self._looked if isinstance(self._looked, str) else ""
+        return self._looked.damage
 
     @property
     def marks(self) -> IndexMarks | None:
         """See `AnyIndex`."""
-        return self._looked if isinstance(self._looked, IndexMarks) else None
+        return self._looked.marks
+
+    def wrong_marks(self, log_end: int | None) -> WrongMarks | None:
+        """See `AnyIndex`."""
+        return wrong_marks(self.folder, self._looked.odd, self.marks, log_end)
+
+    def reaches(self, later: Record | None) -> IndexMarks | None:
+        """See `AnyIndex`."""
+        if self.marks is None or (later is None and self.marks.offset >= 0):
+            return self.marks
+        with open_index_database(self.folder) as reader:
+            family = reader.families[fmt.FAMILY]
+            if self.marks.offset >= 0 and later is not None and not has_record(family, later):
+                return self.marks
+            return max(self.marks, newest_entry(family) or self.marks)
+
+    def cut(self, end: int, last_ms: int, owner: fs.Owner) -> int:
+        """See `AnyIndex`. RocketMQ leaves such entries."""
+        if self.marks is None:
+            return 0
+        with open_index_database(self.folder) as reader:
+            return cut_entries(reader, self._logs, owner, end, last_ms, REMEDY)
 
     @property
     def is_held(self) -> bool:
@@ -174,8 +198,7 @@ class DatabaseIndexSearch:
     def has(self, record: Record) -> bool:
         """See `OpenIndex`."""
         with self._lock:
-            family, value = self._family(), fmt.encode_value(record.store_timestamp)
-            return all(family.get(key) == value for key in fmt.entry_keys(record))
+            return has_record(self._family(), record)
 
     def place(self, below: int) -> tuple[int, int]:  # noqa: ARG002 - an OpenIndex
         """See `OpenIndex`; there are no IndexFiles."""

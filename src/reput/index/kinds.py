@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.files import fs
 from reput.formats.index.index_database import IndexMarks
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import Record
@@ -47,6 +48,13 @@ class MappedIndexFiles(NamedTuple):
 
     sizes: IndexSizes
     maps: tuple[NDArray[np.uint8], ...]
+
+
+class WrongMarks(NamedTuple):
+    """The fault of an index's own marks, with the remedy; `is_of_crash`: a crash may leave the like, too."""
+
+    text: str
+    is_of_crash: bool
 
 
 class OpenIndex(Protocol):
@@ -128,7 +136,34 @@ class AnyIndex(Protocol):
 
     @property
     def marks(self) -> IndexMarks | None:
-        """The last record that it indexes, by its own marks; None if it has none: then the store's frontier says it."""
+        """The last record that it indexes, by its own marks; None if it has none: then the store's frontier says it.
+
+        Offset -1: it indexes messages, and its marks do not say how far.
+        """
+        ...
+
+    def wrong_marks(self, log_end: int | None) -> WrongMarks | None:
+        """Return what is wrong with its own marks, given the log's end, if that is known; None if nothing is."""
+        ...
+
+    def reaches(self, later: Record | None) -> IndexMarks | None:
+        """Return the last record that it indexes, for people: by its marks, or by its entries if these say more.
+
+        `later`: a record above its marks with keys; if the index has them, the marks are too low.
+
+        Raises:
+            DamagedStoreError: it cannot be read.
+        """
+        ...
+
+    def cut(self, end: int, last_ms: int, owner: fs.Owner) -> int:
+        """Remove the entries of records at or above log offset `end`, durably; return how many there were.
+
+        Its marks name no such record then. `last_ms`: the store time of the log's last record, 0 if unknown.
+
+        Raises:
+            DamagedStoreError: it cannot be read.
+        """
         ...
 
     @property

@@ -36,7 +36,7 @@ from reput.formats.java.hashing import index_key_hash
 from reput.formats.log.record import Record
 from reput.halving import first_where
 from reput.index.files import IndexFileOnDisk, chain_damage, list_index_files
-from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles
+from reput.index.kinds import IndexQuestion, IndexSizes, MappedIndexFiles, WrongMarks
 
 _WORDS = "IndexFiles"
 _MOST_MAPS = 256
@@ -70,6 +70,18 @@ class FileIndex:
     def is_present(self) -> bool:
         """See `AnyIndex`."""
         return bool(list_index_files(self.folder) if self._listed is None else self._listed)
+
+    def wrong_marks(self, log_end: int | None) -> WrongMarks | None:  # noqa: ARG002 - an AnyIndex
+        """See `AnyIndex`; IndexFiles have no marks."""
+        return None
+
+    def reaches(self, later: Record | None) -> IndexMarks | None:  # noqa: ARG002 - an AnyIndex
+        """See `AnyIndex`."""
+        return None
+
+    def cut(self, end: int, last_ms: int, owner: fs.Owner) -> int:  # noqa: ARG002 - an AnyIndex
+        """See `AnyIndex`; the next job that extends IndexFiles begins at the frontier, and cuts them there."""
+        return 0
 
     def open(self, sizes: IndexSizes) -> FileIndexSearch:
         """See `AnyIndex`."""

@@ -43,8 +43,9 @@ class _Against(NamedTuple):
 class _RangeCompared(NamedTuple):
     """A range of the database: entries of records that the log has, of later ones, and those that no record gives.
 
-    `missing` counts the keys that are missing or have another time; a part has their records. `first_found`: the lowest
-    log offset of a record with an entry (-1: none), `first_wrong` the first wrong key.
+    `missing` counts the keys that are missing or have another time; a part has their records. `first_found` and
+    `last_found`: the lowest and the highest log offset of a record with an entry (-1: none), `first_wrong` the first
+    wrong key.
     """
 
     number: int
@@ -53,6 +54,7 @@ class _RangeCompared(NamedTuple):
     wrong: int = 0
     missing: int = 0
     first_found: int = -1
+    last_found: int = -1
     first_wrong: bytes = b""
 
 
@@ -73,6 +75,9 @@ class DatabaseIndexCheck:
 
 def _compare(check: Check, index: AnyIndex, results: Sequence[SplitResult]) -> None:
     runs = [load_runs(check.job, one.number) for one in results]
+    if check.job.judged_to is None and (wrong := index.wrong_marks(check.report.log_max_offset)) is not None:
+        report = check.report.after_crash if wrong.is_of_crash else check.report.damage
+        report("index-mark-wrong", str(index.folder), None, 1, wrong.text)
     if index.marks is None:
         with_keys = [one.first_record for one, left in zip(results, runs, strict=True) if left.keys]
         if with_keys:
@@ -105,7 +110,8 @@ def _compare_range(job: Job, against: _Against, wanted: KeyRange) -> _RangeCompa
             offset = fmt.offset_of(key)
             if value == fmt.encode_value(time):
                 first = offset if found.first_found < 0 else min(found.first_found, offset)
-                found = found._replace(entries=found.entries + 1, first_found=first)
+                last = max(offset, found.last_found)
+                found = found._replace(entries=found.entries + 1, first_found=first, last_found=last)
                 continue
             missing.append(offset)
             if value is not None:
@@ -155,7 +161,11 @@ def _missing_findings(check: Check, index: AnyIndex, marks: IndexMarks, compared
     remedy = "`reput rebuild --only index` builds it for the whole log"
     missing = _missing_offsets(check.job, compared)
     begin = min((one.first_found for one in compared if one.first_found >= 0), default=-1)
-    late = missing > marks.offset
+    end = marks.offset
+    if report.closed_cleanly and check.job.judged_to is None:
+        # Marks that are too low, or missing, say less than the entries. A kill may come between entries and marks.
+        end = max(end, *(one.last_found for one in compared))
+    late = missing > end
     early = ~late & (missing < begin)
     holes = missing[~late & ~early]
     if older := int(early.sum()):

@@ -256,6 +256,12 @@ _INDEX_DATABASE = (
     ),
     CheckRule("index-key-wrong", Group.INDEX_DATABASE, (DAMAGE,), "the database has entries that no record gives"),
     CheckRule(
+        "index-mark-wrong",
+        Group.INDEX_DATABASE,
+        _BY_CLOSE,
+        "a mark, which says how far the database goes, is no number, or is above the log's end",
+    ),
+    CheckRule(
         "index-key-past-end",
         Group.INDEX_DATABASE,
         _BY_CLOSE,

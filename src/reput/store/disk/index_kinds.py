@@ -15,6 +15,7 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import StoreLockedError
 from reput.formats.index.index_kinds import DEFAULT_INDEXES, INDEX_DATABASE, INDEX_FILES
+from reput.formats.own import files as own
 from reput.index.database import DatabaseIndex
 from reput.index.files import IndexFileOnDisk
 from reput.index.kinds import AnyIndex
@@ -31,7 +32,8 @@ class IndexChoice(NamedTuple):
 
 def all_indexes(layout: StoreLayout, files: Sequence[IndexFileOnDisk] | None = None) -> dict[str, AnyIndex]:
     """Return every kind of index that reput knows, by name, present or not; `files`: its IndexFiles, if listed."""
-    kinds: tuple[AnyIndex, ...] = (FileIndex(layout.index, files), DatabaseIndex(layout.index_database))
+    database = DatabaseIndex(layout.index_database, layout.own(own.ROCKSDB_LOGS))
+    kinds: tuple[AnyIndex, ...] = (FileIndex(layout.index, files), database)
     return {kind.name: kind for kind in kinds}
 
 

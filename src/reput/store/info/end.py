@@ -229,7 +229,7 @@ def _compare(found: LogRecord, ends: Ends, walked: _WalkToEnd) -> None:
         key = stored_text(record.topic), record.queue_id
         known = walked.waiting.get(key, (first, end))
         walked.waiting[key] = min(first, known[0]), max(end, known[1])
-    if found.offset > ends.index_start and walked.first_not_indexed < 0 and _has_keys(record):
+    if found.offset > ends.index_start and walked.first_not_indexed < 0 and has_keys(record):
         walked.first_not_indexed = found.offset
 
 
@@ -244,7 +244,7 @@ def _numbers_of(record: Record) -> tuple[int, int]:
     return record.queue_offset, record.queue_offset + 1
 
 
-def _has_keys(record: Record) -> bool:
+def has_keys(record: Record) -> bool:
     """Return True if every version of RocketMQ makes index items of a record."""
     if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
         return False
@@ -261,7 +261,7 @@ def _look_between(log: LogFiles, walked: _WalkToEnd, ends: Ends) -> None:
     for number, found in enumerate(LogWalk(log, begin, _UNCHECKED)):
         if found.offset >= walked.begin or (number % 256 == 255 and time.monotonic() > deadline):
             return
-        if found.offset > ends.index_start and _has_keys(found.decode()):
+        if found.offset > ends.index_start and has_keys(found.decode()):
             walked.first_not_indexed = found.offset
             return
 

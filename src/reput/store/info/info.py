@@ -16,7 +16,9 @@ from reput.errors import DamagedStoreError
 from reput.files import fs, locks
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from reput.formats.index.index_database import IndexMarks
 from reput.formats.index.index_file import HEADER_SIZE, file_size
+from reput.formats.log.record import Record
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import Entry
 from reput.formats.queue.queue_types import BATCH
@@ -36,9 +38,19 @@ from reput.store.disk.placement import placement_settings
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import known_index_sizes
 from reput.store.disk.store import StoreOnDisk
-from reput.store.info.end import Ends, read_log_end
+from reput.store.info.end import Ends, has_keys, read_log_end
 from reput.store.info.use import Use, look_at_use
-from reput.store.info.values import IndexDatabaseInfo, IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
+from reput.store.info.values import (
+    CLEAN,
+    TORN,
+    IndexDatabaseInfo,
+    IndexInfo,
+    LogInfo,
+    OwnInfo,
+    QueueInfo,
+    StoreInfo,
+    TopicInfo,
+)
 from reput.store.metadata.state import metadata_state
 from reput.store.owner import swap
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
@@ -88,6 +100,7 @@ def store_info(
         ends.last_entries += _last_below_frontier(log, info)
     _read_indexes(store, info, ends, use, only)
     read_log_end(log, info, ends, config, use)
+    _judge_marks(store, info, use)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
         named = {stored_text(name) for name in store.topics.names}
@@ -311,13 +324,38 @@ def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
         if items:
             ends.index_start = max(ends.index_start, header.end_physical_offset)
     for index in store.indexes.values():
-        if index.damage:
-            info.damage.append(index.damage)
-            info.index_database = IndexDatabaseInfo(str(index.folder), None, None, index.damage)
-        if index.marks is not None:
-            info.index_database = IndexDatabaseInfo(str(index.folder), *index.marks)
-    if store.index_read.marks is not None:
-        ends.index_start = store.index_read.marks.offset
+        damage = index.damage
+        try:
+            reached = index.reaches(_record_above(store.log, index.marks, ends))
+        except DamagedStoreError as error:
+            damage, reached = str(error), None
+        if damage:
+            info.damage.append(damage)
+            info.index_database = IndexDatabaseInfo(str(index.folder), None, None, damage)
+        if reached is not None:
+            info.index_database = IndexDatabaseInfo(str(index.folder), *reached)
+            if index is store.index_read:
+                ends.index_start = reached.offset
+
+
+def _record_above(log: LogFiles, marks: IndexMarks | None, ends: Ends) -> Record | None:
+    """Return the newest record above the marks of an index that a queue's last entry names and that has keys."""
+    for entry in sorted(ends.last_entries, reverse=True) if marks is not None else ():
+        if marks is None or entry.physical_offset <= marks.offset:
+            break
+        found = good_record(log, entry.physical_offset, entry.size)
+        if found is not None and has_keys(record := found.decode()):
+            return record
+    return None
+
+
+def _judge_marks(store: StoreOnDisk, info: StoreInfo, use: Use) -> None:
+    """Report marks of an index that are wrong; while a process extends it, only those that are no numbers."""
+    is_known = use.holder.who is Who.NOBODY and info.log.max_is_exact and info.log.tail in (CLEAN, TORN)
+    for index in store.indexes.values():
+        wrong = index.wrong_marks(info.log.max_offset if is_known else None)
+        if wrong is not None:
+            (info.out_of_date if wrong.is_of_crash and info.abort else info.damage).append(wrong.text)
 
 
 # --- the rest -------------------------------------------------------------------------------------

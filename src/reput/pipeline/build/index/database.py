@@ -31,7 +31,8 @@ from reput.formats.index import index_database as fmt
 from reput.formats.index.index_database import IndexMarks
 from reput.formats.index.index_kinds import INDEX_DATABASE
 from reput.formats.own import files as own
-from reput.index.database import REMEDY, has_data, read_marks
+from reput.index.database import REMEDY, has_data
+from reput.index.database_marks import read_marks
 from reput.log.read.files import list_log_files
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.built import IndexBuilt
