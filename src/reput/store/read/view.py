@@ -74,6 +74,7 @@ class StoreView:
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         sizes = IndexSizes(settings.index_slots, settings.index_items)
+        self.indexes = tuple(store.indexes.values())
         self.index = store.indexes[settings.indexes.read].open(sizes)
         """The index that answers."""
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)

@@ -1,8 +1,9 @@
 """Cutting a store at its log's end: what a crash left after the last good record is removed, durably.
 
-The queues are cut first (`AnyKind.cut`), the log last. As long as there are bytes after the log's end, the next opener
-does again what a killed one did not finish. Queues may reach further than the log even if only zeros follow the log's
-end: a follower makes entries visible before their records are durable, and the power may fail.
+The queues are cut first (`AnyKind.cut`), then the indexes by key (`AnyIndex.cut`), the log last. As long as there are
+bytes after the log's end, the next opener does again what a killed one did not finish. Queues and indexes may reach
+further than the log even if only zeros follow the log's end: a follower makes entries visible before their records are
+durable, and the power may fail.
 
 The cut part is zeroed. Otherwise stale records after a shorter new tail would be at their own offsets with good CRCs,
 and nothing would distinguish them from new ones.
@@ -12,6 +13,7 @@ Source: `MappedFileQueue.truncateDirtyFiles`.
 
 from __future__ import annotations
 
+from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.log.read.maps import LogMaps
@@ -19,7 +21,7 @@ from reput.queue.files import zero
 from reput.store.disk.layout import StoreLayout
 from reput.store.read.view import StoreView
 from reput.store.recover.ext_end import cut_all_units
-from reput.store.recover.recovery import LogTail
+from reput.store.recover.recovery import LogTail, fingerprint_before
 
 
 def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
@@ -30,6 +32,7 @@ def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Own
         units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
         if units:
             notes.append(f"cut ext units after the last entries of their queues: {', '.join(map(str, units))}")
+    notes += cut_indexes(view, tail.end, owner)
     removed = cut_log(view.log, tail.end, tail.written, owner)
     if tail.written:
         notes.append(
@@ -43,6 +46,31 @@ def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Own
         )
     if removed:
         notes.append(f"removed empty log files after the end: {', '.join(removed)}")
+    return notes
+
+
+def names_lost_records(view: StoreView, end: int) -> bool:
+    """Return True if an index says that it has records at or above the log's end."""
+    return any(index.marks is not None and index.marks.offset >= end for index in view.indexes)
+
+
+def cut_indexes(view: StoreView, end: int, owner: fs.Owner) -> list[str]:
+    """Remove from the indexes by key what the log no longer has, and lower their marks; return notes for people."""
+    notes = []
+    last = fingerprint_before(view.log, end)
+    for index in view.indexes:
+        try:
+            removed = index.cut(end, last.store_timestamp if last else 0, owner)
+        except DamagedStoreError as error:
+            # Nothing else needs it; a search in it says so, too.
+            notes.append(str(error))
+            continue
+        if removed or (index.marks is not None and index.marks.offset >= end):
+            notes.append(
+                f"{index.folder}: it named records above the log's end at {end}; {removed} such entries were "
+                "removed, and its marks are not above that any more"
+            )
+    view.index.load()
     return notes
 
 

@@ -30,7 +30,7 @@ from reput.store.owner.owner import Ownership
 from reput.store.owner.strays import refuse_lost_log
 from reput.store.read.lookup import Watched
 from reput.store.recover.known_good import never_durable
-from reput.store.write.cut import cut_store
+from reput.store.write.cut import cut_indexes, cut_store, names_lost_records
 from reput.store.write.expiry import Expiry, keep_settings, with_own_settings
 
 _CHECKPOINT_S = 1.0
@@ -96,6 +96,8 @@ class StoreWriter:
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
         if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
             notes += cut_store(self.layout, view, tail, owner)
+        elif names_lost_records(view, tail.end):
+            notes += cut_indexes(view, tail.end, owner)
         if finished := finish_deletions(self._owned, view.kinds):
             notes += finished
             view.load(view.frontiers)
