@@ -228,3 +228,25 @@ def test_reads_were_silent_about_settings_that_hide_light_queues(call: Callable[
     for command in (("get", store, "-t", topic), ("get", store, "-t", "orders"), ("offset", store, "-t", topic)):
         assert "does not see them" not in call(*command).stderr
         assert call(*command, *hiding).stderr.splitlines().count(note) == 1
+
+
+def test_a_rebuild_was_advised_that_builds_nothing(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Without an index by the settings, info calls none out of date, and a rebuild says that it builds nothing."""
+    store = golden.unpack("json", tmp_path)
+    shutil.rmtree(store / "index")
+    off = ("--set", "indexFileWriteEnable=false")
+    done = call("info", store, *off)
+    assert done.exit_code == 0
+    assert "note: no index by key is kept with these settings" in done.stderr
+    assert "out of date: index" not in done.stderr
+    for dry in ((), ("--dry-run",)):
+        done = call("rebuild", store, "--only", "index", "--no-spark", *off, *dry)
+        assert (done.exit_code, done.stdout) == (0, "would build nothing\n" if dry else "built nothing\n")
+        assert "note: no index by key is kept with these settings" in done.stderr
+        assert "None is built" in done.stderr
+        assert "built by key: \n" not in done.stderr
+    assert not (store / "index").exists()
+    assert not [path for path in (store / "reput").iterdir() if path.name.startswith("staging")]
+    done = call("rebuild", store, "--only", "index", "--no-spark", "--set", "messageIndexEnable=false")
+    assert (done.exit_code, done.stdout) == (0, "built nothing\n")
+    assert call("check", store, "--no-spark", *off).exit_code == 0

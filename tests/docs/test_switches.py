@@ -80,6 +80,21 @@ CASES = [
         "messageIndexEnable", "json", ("messageIndexEnable=false",), "out of date", lost=(paths.INDEX,), is_silent=True
     ),
     Case("indexRocksDBEnable", "index-both", (), "index +in RocksDB, up to the record at log offset"),
+    Case(
+        "indexFileWriteEnable",
+        "json",
+        ("indexFileWriteEnable=false",),
+        "note: no index by key is kept",
+        lost=(paths.INDEX,),
+    ),
+    Case(
+        "indexFileWriteEnable",
+        "json",
+        ("indexFileWriteEnable=false",),
+        "out of date: index",
+        lost=(paths.INDEX,),
+        is_silent=True,
+    ),
     Case("indexFileReadEnable", "index-both", (), "out of date", lost=(paths.INDEX,), is_silent=True),
     Case("indexFileReadEnable", "index-both", ("indexFileReadEnable=true",), "out of date: index", lost=(paths.INDEX,)),
 ]

@@ -119,6 +119,11 @@ def show_dry_run(
         output.emit_json({"ok": True, "dry_run": True, **run.to_dict()})
         return 0
     counted, size = output.counted, size_text
+    if not run.built:
+        output.show("would build nothing")
+        if not job.quiet:
+            output.say_lines("note", run.notes)
+        return 0
     output.show(f"would read {size(run.log_bytes)} of log, about {counted(run.messages, 'message')}")
     parts = {
         "queue": f"about {counted(run.queue_entries, 'entry', 'entries')} ({' and '.join(run.kinds)} queues)",
@@ -180,6 +185,8 @@ def _out_of_order(queue: QueueOddity) -> str:
 
 def _summary(report: RebuildReport) -> list[str]:
     counted = output.counted
+    if not report.built:
+        return ["built nothing"]
     seconds = max(report.seconds["total"], 1e-3)
     stages = ", ".join(f"{name} {took:.1f}" for name, took in report.seconds.items() if name != "total")
     rates = f"{report.messages / seconds:,.0f} messages/s, {size_text(report.log_bytes / seconds)}/s"

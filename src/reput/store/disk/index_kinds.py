@@ -22,6 +22,8 @@ from reput.index.kinds import AnyIndex
 from reput.index.search import FileIndex
 from reput.store.disk.layout import StoreLayout
 
+NO_INDEX_KEPT = "no index by key is kept with these settings: indexFileWriteEnable=false, and there is none in RocksDB"
+
 
 class IndexChoice(NamedTuple):
     """The kinds of index of a store, by name: those that are extended with the log, and the one that answers."""

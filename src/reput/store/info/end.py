@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from reput.config import StoreConfig
 from reput.files import fs
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import properties as props
@@ -43,7 +42,7 @@ class Ends:
     """The ends of the indexes in the log: each queue's last entry, and the last record that an item names (-1: none).
 
     `astray`: last entries that point to no record, newest first. `queue`: the newest that points to one. `is_partial`:
-    not all queues were read, so what they lack is not reported.
+    not all queues were read, so what they lack is not reported. `keeps_index`: the store extends one by key.
     """
 
     last_entries: list[Entry] = field(default_factory=list)
@@ -51,6 +50,7 @@ class Ends:
     astray: list[Entry] = field(default_factory=list)
     index_start: int = -1
     is_partial: bool = False
+    keeps_index: bool = True
 
     @property
     def queue_start(self) -> int:
@@ -76,7 +76,7 @@ class _WalkToEnd:
     waiting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
 
-def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
+def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> None:
     """Find the log's end, and report what is there and what the indexes lack below it."""
     if use.holder.who in (Who.WRITER, Who.BROKER):
         _read_confirmed(log, info, ends, use)
@@ -111,7 +111,7 @@ def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig
     if use.holder.who is Who.NOBODY:
         _say_what_is_astray(log, info, ends)
     if walked.last is not None or info.log.first_store_timestamp is not None:
-        _say_what_is_missing(walked, info, ends, config, use)
+        _say_what_is_missing(walked, info, ends, use)
     # A range that the walk left out has messages too.
     if not walked.jumped and info.log.max_is_exact and walked.begin <= max(queued_to, log.min_offset):
         _add_waiting(walked, info)
@@ -325,7 +325,7 @@ def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -
     return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, adds them"
 
 
-def _say_what_is_missing(walked: _WalkToEnd, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
+def _say_what_is_missing(walked: _WalkToEnd, info: StoreInfo, ends: Ends, use: Use) -> None:
     queues = index = ""
     if ends.queue is None and not ends.astray and not ends.is_partial:
         # Of the kinds only a database can be there without a queue.
@@ -333,7 +333,7 @@ def _say_what_is_missing(walked: _WalkToEnd, info: StoreInfo, ends: Ends, config
         queues = "no queue has an entry" if info.topics else none if info.queue_kinds else "no queues"
     # The damage of a database of the index is reported with its remedy.
     is_unknown = ends.index_start < 0 and info.index_database is not None and bool(info.index_database.damage)
-    may_lack = config.message_index_enable is not False and not is_unknown
+    may_lack = ends.keeps_index and not is_unknown
     if may_lack and ends.index_start < 0 and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:

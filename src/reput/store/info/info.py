@@ -32,6 +32,7 @@ from reput.queue.kinds import AnyKind, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
+from reput.store.disk.index_kinds import NO_INDEX_KEPT
 from reput.store.disk.kinds import kinds_beside
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.placement import placement_settings
@@ -99,7 +100,7 @@ def store_info(
         ends.is_partial = True
         ends.last_entries += _last_below_frontier(log, info)
     _read_indexes(store, info, ends, use, only)
-    read_log_end(log, info, ends, config, use)
+    read_log_end(log, info, ends, use)
     _judge_marks(store, info, use)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
@@ -323,6 +324,9 @@ def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
         )
         if items:
             ends.index_start = max(ends.index_start, header.end_physical_offset)
+    ends.keeps_index = bool(store.index_choice.built)
+    if not ends.keeps_index and store.config.message_index_enable is not False:
+        info.notes.append(NO_INDEX_KEPT)
     for index in store.indexes.values():
         damage = index.damage
         try:

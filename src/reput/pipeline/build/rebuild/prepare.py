@@ -16,7 +16,7 @@ from reput.pipeline.build.rebuild_report import RebuildReport
 from reput.queue.combined import kind_to_read
 from reput.queue.kinds import AnyKind, QueueKind, ReadableQueues
 from reput.queue.placement import EVERYWHERE
-from reput.store.disk.index_kinds import refuse_held_index
+from reput.store.disk.index_kinds import NO_INDEX_KEPT, refuse_held_index
 from reput.store.disk.kinds import kind_named, kinds_named
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
@@ -150,7 +150,9 @@ def _indexes(store: StoreOnDisk, options: RebuildOptions) -> tuple[tuple[str, ..
 def _index_notes(store: StoreOnDisk, indexes: Sequence[str], emptied: Sequence[str]) -> list[str]:
     """Return notes on the kinds of index that are built, if not just IndexFiles, and on the others that there are."""
     notes = []
-    if tuple(indexes) != DEFAULT_INDEXES:
+    if not (indexes or emptied):
+        notes.append(f"{NO_INDEX_KEPT}. None is built")
+    elif tuple(indexes) != DEFAULT_INDEXES:
         notes.append(f"built by key: {' and '.join(store.indexes[name].words for name in indexes)}")
     for name, index in store.indexes.items():
         if name in emptied:

@@ -85,6 +85,9 @@ def rebuild_found(
     begin = time.perf_counter()
     with own_store(layout) as owned:
         run = _begin(layout, owned, engine, config, options, listener)
+        if not run.report.built:
+            run.report.seconds = {"total": round(time.perf_counter() - begin, 4)}
+            return run.report
         try:
             for folder in (run.job.staging, run.job.parts_folder):
                 fs.make_dirs(folder, run.job.owner)
