@@ -250,3 +250,16 @@ def test_a_rebuild_was_advised_that_builds_nothing(call: Callable[..., Done], tm
     done = call("rebuild", store, "--only", "index", "--no-spark", "--set", "messageIndexEnable=false")
     assert (done.exit_code, done.stdout) == (0, "built nothing\n")
     assert call("check", store, "--no-spark", *off).exit_code == 0
+
+
+def test_a_conversion_said_nothing_of_the_size_of_its_files(call: Callable[..., Done], tmp_path: Path) -> None:
+    """IndexFiles of RocketMQ's default sizes are named with their bytes and the settings, where none shows others."""
+    store = golden.unpack("index-rocksdb", tmp_path)
+    done = call("convert", store, "--index", "both", "--no-spark", "--dry-run")
+    assert done.exit_code == 0
+    assert "note: each IndexFile takes 400.5 MiB, with 5000000 slots and 20000000 items" in done.stderr
+    assert "--set maxHashSlotNum" in done.stderr
+    given = ("--set", "maxHashSlotNum=500", "--set", "maxIndexNum=2000")
+    done = call("convert", store, "--index", "both", "--no-spark", *given)
+    assert "each IndexFile takes" not in done.stderr
+    assert call("check", store, "--no-spark").exit_code == 0

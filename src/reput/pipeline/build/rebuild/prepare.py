@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError, texts_of
+from reput.formats.index.index_file import file_size
 from reput.formats.index.index_kinds import DEFAULT_INDEXES
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import AUTO, INDEX, LOG, ON, QUEUE, QUEUES, RebuildOptions
@@ -20,11 +21,12 @@ from reput.store.disk.index_kinds import NO_INDEX_KEPT, refuse_held_index
 from reput.store.disk.kinds import kind_named, kinds_named
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
-from reput.store.disk.settings import StoreSettings
+from reput.store.disk.settings import StoreSettings, known_index_sizes
 from reput.store.disk.store import StoreOnDisk
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 from reput.store.owner.strays import refuse_lost_log
+from reput.texts import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
         refuse_held_index(store.indexes[name])
     has_items = any(store.indexes[name].has_every_message for name in indexes)
     tag_items = _tag_items(store, options, report) if has_items else False
+    if has_items and options.index_kinds and known_index_sizes(store.config, store.index_files) is None:
+        report.notes.append(_sizes_note(settings))
     built = ((QUEUE, options.only != INDEX), (INDEX, bool(indexes or emptied)))
     report.built = [name for name, is_wanted in built if is_wanted]
     return PreparedRebuild(store, indexes, emptied, tag_items, options.source == LOG, report)
@@ -160,6 +164,16 @@ def _index_notes(store: StoreOnDisk, indexes: Sequence[str], emptied: Sequence[s
         elif name not in indexes and index.is_present:
             notes.append(f"{index.folder}: left alone, since the store does not extend {index.words}")
     return notes
+
+
+def _sizes_note(settings: StoreSettings) -> str:
+    """Say how large new IndexFiles are where nothing shows the sizes that the broker has."""
+    slots, items = settings.index_slots, settings.index_items
+    return (
+        f"each IndexFile takes {size_text(file_size(slots, items))}, with {slots} slots and {items} items as RocketMQ "
+        "makes them by default: the store has no IndexFile that shows other sizes. Give those of the broker with "
+        "--config, or --set maxHashSlotNum=... and --set maxIndexNum=..."
+    )
 
 
 def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildReport) -> bool:
