@@ -73,7 +73,7 @@ def test_bad_values_are_null_and_the_query_goes_on(session: SparkSession) -> Non
     )
     values = found.select("body", "error", "region", "customer", "order.id", "order.amount").toArrow().to_pylist()
     assert [value["body"] for value in values] == [order, order, None, None, b"no JSON", b"\xff\xfe", None]
-    assert [(value["error"] or "")[:14] for value in values] == ["", "", "zlib: Error -3", "zlib: expands ", "", "", ""]
+    assert [(value["error"] or "")[:14] for value in values] == ["", "", "zlib: the stre", "zlib: expands ", "", "", ""]
     assert [value["region"] for value in values] == ["eu", None, "us", None, None, None, None]
     assert [value["customer"] for value in values] == ["7", "7", *[None] * 5]
     assert [(value["id"], value["amount"]) for value in values] == [("o-1", 2.5)] * 2 + [(None, None)] * 5

@@ -107,7 +107,7 @@ def bad_log() -> LogBuilder:
 
 REASONS = (
     None,
-    "zlib: Error -3",
+    "zlib: the stream is damaged",
     None,
     "zlib: the stream is cut off",
     "lz4: expands to more than",

@@ -74,6 +74,13 @@ def test_garbage_is_a_reason(flag: int, data: bytes) -> None:
         decode_body(b"\xff" + data, flag)
 
 
+@pytest.mark.parametrize("flag", [LZ4, ZSTD], ids=hex)
+def test_bytes_after_a_frame_were_called_a_truncated_stream(flag: int) -> None:
+    """The reason of a body with bytes after its last frame says that there may be such bytes."""
+    with pytest.raises(BodyError, match="damaged or cut off, or bytes follow it"):
+        decode_body(compressed(MESSAGE, flag) + b"more", flag)
+
+
 @pytest.mark.parametrize("flag", CODECS, ids=hex)
 def test_a_stream_that_is_cut_anywhere_is_refused(flag: int) -> None:
     """No prefix of a compressed body passes for a body."""

@@ -63,7 +63,7 @@ def _of_zlib(stored: bytes | memoryview, max_size: int) -> bytes:
     try:
         body = stream.decompress(stored, max_size + 1)
     except zlib.error as error:
-        raise BodyError(f"zlib: {error}") from None
+        raise BodyError(f"zlib: the stream is damaged ({str(error).rpartition(': ')[2]})") from None
     if not stream.eof and len(body) <= max_size:
         raise BodyError(f"zlib: the stream is cut off after {len(stored)} bytes")
     return body
@@ -82,5 +82,6 @@ def _of_frames(stored: bytes | memoryview, name: str, max_size: int) -> bytes:
                 left -= len(piece)
                 size *= 2
     except OSError as error:
-        raise BodyError(f"{name}: {error}") from None
+        # The library calls bytes after the last frame a frame that is cut off.
+        raise BodyError(f"{name}: the stream is damaged or cut off, or bytes follow it ({error})") from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
