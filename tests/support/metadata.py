@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.config import StoreConfig
+from reput.files.database_owner import DatabaseOwner
+from reput.files.fs import owner_of
 from reput.store.disk.layout import find_store
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
@@ -14,7 +16,7 @@ from reput.store.progress.progress import VERSION_STEP, ConsumerProgress
 from reput.times import now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from reput.store.metadata.metadata import Metadata
@@ -53,3 +55,12 @@ def progress_of(
     progress = StoreProgress.load(homes.home(Table.OFFSETS), clock_ms=clock_ms, version_step=version_step)
     progress.homes = homes
     return progress
+
+
+def database_with(place: Path, values: Mapping[bytes, bytes], logs: Path) -> None:
+    """Put values into the default family of a database, as its broker would, whatever they are."""
+    with DatabaseOwner(place, ["default"], logs, owner_of(place)) as owner:
+        batch = owner.batch()
+        for key, value in values.items():
+            batch.put("default", key, value)
+        owner.write(batch)

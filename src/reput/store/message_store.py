@@ -195,7 +195,10 @@ class LocalStore(ProgressCalls, Putting, Reading):
                     persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
                     version_step=config.consumer_offset_update_version_step or VERSION_STEP,
                 )
-                self.notes += [note for note in self._progress.notes if note not in self.notes]
+                # A writer goes on without them, and they count for it only where they are used.
+                wrong = () if self._reopening is None else self._progress.damage
+                self.damage += [text for text in wrong if text not in self.damage]
+                self.notes += [note for note in self._progress.notes if note not in (*self.notes, *wrong)]
             return self._progress
 
     @property
@@ -374,7 +377,8 @@ class LocalStore(ProgressCalls, Putting, Reading):
 
     def _take_over_view(self, opened: Opened) -> None:
         self.notes += [note for note in opened.notes if note not in self.notes]
-        self.damage = opened.damage
+        progress = self._progress
+        self.damage = opened.damage if progress is None else [*opened.damage, *progress.damage]
         self._read(opened.view)
 
     # --- deletion ------------------------------------------------------------------------------

@@ -90,12 +90,13 @@ def progress(
     asked = what_is_asked(ProgressOptions(group, topic, queue_id, commit, reset_to, clone, clean_group, clean_topic))
     config = options.config_of(config_path, assignments, store)
     if asked is not None:
-        with stores.writing(store, config) as opened:
+        with stores.writing(store, config, with_progress=True) as opened:
             made = _what_is_made(opened)
             changes = change(opened, asked)
             output.say_lines("note", made)
-        _show_changes(changes, as_json)
-        return 0
+            wrong = opened.progress.damage
+        _show_changes(changes, wrong, as_json)
+        return 1 if wrong else 0
     with stores.reading(store, config, with_progress=True) as opened:
         damage: dict[str, str] = {}
         lags = lags_of(opened, group, topic, queue_id, damage)
@@ -285,9 +286,10 @@ def _oddity(lag: QueueLag) -> str | None:
     return None
 
 
-def _show_changes(changes: Sequence[Change], as_json: bool) -> None:
+def _show_changes(changes: Sequence[Change], damage: Sequence[str], as_json: bool) -> None:
     if as_json:
-        output.emit_json({"ok": True, "changes": [change._asdict() for change in changes]})
+        verdict = {"ok": False, "damage": [*damage]} if damage else {"ok": True}
+        output.emit_json({**verdict, "changes": [change._asdict() for change in changes]})
         return
     for change in changes:
         before = "none" if change.before is None else str(change.before)

@@ -52,7 +52,8 @@ def reading(
 ) -> Iterator[MessageStore]:
     """Open the store read-only. Nothing is changed, and another process may write the store.
 
-    `with_progress` and `by_key`: the verb uses the committed offsets, or the index, so what is wrong there counts.
+    `with_progress` and `by_key`: the verb uses the committed offsets, or the index, so what is wrong there counts. What
+    keeps the verb from reading any offsets is not said here, as its error says it.
 
     Raises:
         ReputError: As for `MessageStore.open`.
@@ -62,11 +63,14 @@ def reading(
     from reput.kernels import small_work
 
     with small_work(), MessageStore.open(store, config, read_only=True) as opened:
+        unsaid = ""
         if with_progress:
             # Loading adds its notes to those of the store. If that fails, it fails again where the offsets are used.
-            with contextlib.suppress(DamagedStoreError):
+            try:
                 _ = opened.progress
-        _say_notes(opened, [lacks] if by_key and (lacks := opened.view.index.lacks()) else [])
+            except DamagedStoreError as error:
+                unsaid = str(error)
+        _say_notes(opened, [lacks] if by_key and (lacks := opened.view.index.lacks()) else [], unsaid)
         yield opened
 
 
@@ -78,8 +82,11 @@ def writing(
     create: bool | None = None,
     reput: bool = True,
     delete_expired: bool | None = False,
+    with_progress: bool = False,
 ) -> Iterator[MessageStore]:
     """Open the store to write while the block runs; then its indexes catch up, unless `reput` is False.
+
+    `with_progress`: the verb uses the committed offsets, so what is wrong there counts.
 
     `delete_expired` is that of `MessageStore.open`, and False by default. True also deletes expired log files at once.
     A note names each deleted file.
@@ -105,7 +112,7 @@ def writing(
         opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
         around.enter_context(_saying_what_is_logged())
         try:
-            _say_notes(opened)
+            _say_notes(opened, opened.progress.damage if with_progress else ())
             if delete_expired:
                 opened.delete_expired(manual=True)
             yield opened
@@ -187,10 +194,11 @@ def verdict(opened: MessageStore, damage: Collection[str] = ()) -> dict[str, Any
     return {"ok": False, "damage": found} if found else {"ok": True}
 
 
-def _say_notes(opened: MessageStore, damage: Sequence[str] = ()) -> None:
-    """Write what the open has found; notes that are among `damage` keep the verb from its work."""
+def _say_notes(opened: MessageStore, damage: Sequence[str] = (), unsaid: str = "") -> None:
+    """Write what the open has found; notes that are among `damage` keep the verb from its work. Leave out `unsaid`."""
     for text in opened.damage:
-        output.say(f"damage: {text}")
+        if text != unsaid:
+            output.say(f"damage: {text}")
     for note in opened.notes:
         output.say(f"{'damage' if note in damage else 'note'}: {note}")
     # If there is nothing to decode, the time went into compiling or loading kernels.

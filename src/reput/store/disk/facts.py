@@ -84,20 +84,14 @@ class StoreFacts(FoundQueues):
     @cached_property
     def unreadable_metadata(self) -> list[DamagedStoreError]:
         """The damage of topics and committed offsets, which a job goes on without."""
-        found = filter(None, map(self._why_not_read, (Table.TOPICS, Table.OFFSETS)))
+        found = (error for table in (Table.TOPICS, Table.OFFSETS) for error in self._damage_of(table))
         return list({str(error): error for error in found}.values())
 
-    @cached_property
-    def unreadable_topics(self) -> str:
-        """The damage of the topics, which readers go on without; "" if they can be read."""
-        return str(self._why_not_read(Table.TOPICS) or "")
-
-    def _why_not_read(self, table: Table) -> DamagedStoreError | None:
+    def _damage_of(self, table: Table) -> list[DamagedStoreError]:
         try:
-            self.metadata.read(table)
+            return [DamagedStoreError(text) for text in self.metadata.read(table).damage]
         except DamagedStoreError as error:
-            return error
-        return None
+            return [error]
 
     @cached_property
     def settings(self) -> StoreSettings:

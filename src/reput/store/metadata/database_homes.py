@@ -102,7 +102,7 @@ class DatabaseHome(TableHome):
             held = self._source.read(self._table)
             self._stored = _copied(held.values)
             self._version = held.version or self._version
-        return HomeContent(counting.values, counting.version, False, list(counting.notes))
+        return HomeContent(counting.values, counting.version, False, list(counting.notes), counting.damage)
 
     def write(self, values: Values, version: DataVersion) -> DataVersion:
         """Write what differs from the database, and the data version."""

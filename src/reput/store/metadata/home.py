@@ -14,12 +14,16 @@ Values = Mapping[str, Any]
 
 
 class HomeContent(NamedTuple):
-    """A table as it was loaded. `must_write`: the home holds less than it is, so it is written once more."""
+    """A table as it was loaded. `must_write`: the home holds less than it is, so it is written once more.
+
+    `damage`: those of the notes that name values which are not the broker's, and were left out.
+    """
 
     values: Values
     version: DataVersion | None
     must_write: bool
     notes: list[str]
+    damage: tuple[str, ...] = ()
 
 
 class TableHome(ABC):

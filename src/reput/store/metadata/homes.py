@@ -123,4 +123,4 @@ class MetadataHomes:
 
 def _as_read(metadata: Metadata, table: Table) -> HomeContent:
     content = metadata.read(table)
-    return HomeContent(content.values, content.version, False, list(content.notes))
+    return HomeContent(content.values, content.version, False, list(content.notes), content.damage)

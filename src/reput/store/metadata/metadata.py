@@ -136,14 +136,16 @@ class Metadata:
             values = part.content.values if replaces(part, table) else {**values, **part.content.values}
         notes = [*(note for part in parts for note in part.notes), *self._notes(table, parts)]
         left_out = sum(part.left_out for part in parts)
-        return Content(self.place(table), values, parts[-1].version, tuple(notes), left_out)
+        damage = tuple(text for part in parts for text in part.damage)
+        return Content(self.place(table), values, parts[-1].version, tuple(notes), left_out, damage)
 
     def readable(self, table: Table) -> Content:
         """Return the same, with a note in place of a damaged source."""
         try:
             return self.read(table)
         except DamagedStoreError as error:
-            return Content(self.place(table), {}, None, (f"{error}. Until then {table.value} are unknown",))
+            note = f"{error}. Until then {table.value} are unknown"
+            return Content(self.place(table), {}, None, (note,), damage=(str(error),))
 
     def parts(self, table: Table) -> tuple[MetadataPart, ...]:
         """Return the content of each source that counts, in the order in which a broker takes it in at its start.

@@ -84,10 +84,9 @@ def _places(metadata: Metadata, table: Table, sources: list[MetadataSource], sta
         counting = metadata.read(table)
         shown = _parts_shown(metadata, table)
         # A broker may not start with values that are not its own: `check` reports them as damage, too.
-        wrong = {note for part in metadata.parts(table) if part.content.left_out for note in part.content.notes}
         # One database may have all tables, and say the same of each.
-        state.notes += [note for note in counting.notes if note not in wrong and note not in state.notes]
-        state.damage += [note for note in counting.notes if note in wrong]
+        state.notes += [note for note in counting.notes if note not in (*counting.damage, *state.notes)]
+        state.damage += counting.damage
     except DamagedStoreError as error:
         state.damage += [text for text in [str(error)] if text not in state.damage]
         shown = [_state(metadata.source(table), table, counts=True)]

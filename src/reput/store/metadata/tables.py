@@ -26,7 +26,8 @@ class Table(enum.Enum):
 class Content(NamedTuple):
     """The content of a table in one source. `place` is its file or database; `notes` are about it.
 
-    `left_out`: the number of values that are left out, since they are not the broker's; a note names them.
+    `left_out`: the number of values that are left out, since they are not the broker's. `damage` has those of the notes
+    that name them, or why nothing can be read.
     """
 
     place: Path
@@ -34,6 +35,7 @@ class Content(NamedTuple):
     version: DataVersion | None = None
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    damage: tuple[str, ...] = ()
 
     @property
     def counter(self) -> int:

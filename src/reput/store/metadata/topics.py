@@ -19,7 +19,7 @@ from reput.store.metadata.tables import Table
 class Topics:
     """The topics by name with their configurations, and notes on what cannot be read. `place`: where they are kept.
 
-    `is_whole`: every topic of the broker is here, so a topic that is not was deleted. `changed_ms`: when a topic was
+    `damage`: what cannot be read, each text with which one of the notes begins. `is_whole`: every topic of the broker is here, so a topic that is not was deleted. `changed_ms`: when a topic was
     last made, changed or deleted, by the data version (ms, 0 if that is unknown).
     """
 
@@ -28,6 +28,7 @@ class Topics:
     notes: list[str]
     is_whole: bool = True
     changed_ms: int = 0
+    damage: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> frozenset[bytes]:
@@ -81,4 +82,11 @@ def topics_of(metadata: Metadata) -> Topics:
     content = metadata.readable(Table.TOPICS)
     source = metadata.source(Table.TOPICS)
     changed_ms = (content.version or NO_VERSION).timestamp
-    return Topics(metadata.place(Table.TOPICS), content.values, list(content.notes), source.has_every_topic, changed_ms)
+    return Topics(
+        metadata.place(Table.TOPICS),
+        content.values,
+        list(content.notes),
+        source.has_every_topic,
+        changed_ms,
+        content.damage,
+    )

@@ -95,4 +95,5 @@ class V1Databases(MetadataSource):
                 left_out.passed(lambda key=key, value=value: take(key, value))  # type: ignore[misc]
             stored = found[families.version].get(v1.VERSION_KEY) if families.version in found else None
         version = left_out.version(lambda: decode_version(stored, str(place)))
-        return Content(place, values, version, tuple(left_out.notes()), left_out.number)
+        damage = tuple(left_out.notes())
+        return Content(place, values, version, damage, left_out.number, damage)

@@ -53,7 +53,8 @@ class V2Database(MetadataSource):
             values, left_out = _data(family, place, table)
             stored = family.get(v2.version_key(TABLE_IDS[table]))
         version = left_out.version(lambda: v2.decode_version(stored, str(place)))
-        return Content(place, values, version, (*unknown, *left_out.notes()), left_out.number)
+        damage = tuple(left_out.notes())
+        return Content(place, values, version, (*unknown, *damage), left_out.number, damage)
 
 
 def _unknown(family: Family, place: Path) -> Iterator[str]:

@@ -91,8 +91,8 @@ def open_view(
     seconds = time.perf_counter() - begin
     # Records may show batches that neither configuration nor folders show.
     refuse_batches_beside(view.follower.types, kinds)
-    damage += [store.unreadable_topics] if beside and store.unreadable_topics else []
-    lacking = [note for note in (*settings.notes, view.index.lacks()) if note and note not in damage]
+    damage += store.topics.damage if beside else ()
+    lacking = [note for note in (*settings.notes, view.index.lacks()) if note and not note.startswith(tuple(damage))]
     notes = [*store.log.notes, *lacking, *store.contradicted]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:

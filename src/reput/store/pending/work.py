@@ -158,10 +158,12 @@ class PendingWork:
     def _offsets(self, left_out: str) -> ConsumerProgress | None:
         """Return the group offsets, which say how far the broker is; None if they are damaged, as `damage` says."""
         try:
-            return self._progress()
+            progress = self._progress()
         except DamagedStoreError as error:
             self.damage.append(f"{error}. How far the broker is, is unknown: {left_out} are left out")
             return None
+        self.damage += [text for text in progress.damage if text not in self.damage]
+        return progress
 
     def in_database(self) -> DatabaseWork:
         """Return what RocksDB has, which only a broker with `timerRocksDBEnable` and `transRocksDBEnable` ends."""

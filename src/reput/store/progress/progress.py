@@ -58,6 +58,7 @@ class ConsumerProgress:
         version_step: int = VERSION_STEP,
     ) -> None:
         self.notes: list[str] = []
+        self.damage: tuple[str, ...] = ()
         self._home = home
         self._clock_ms = clock_ms
         self._interval_ms = persist_interval_ms
@@ -84,7 +85,7 @@ class ConsumerProgress:
     ) -> Self:
         """Read the offsets from their home; JSON from its .bak if it is missing or damaged. Nothing changes there.
 
-        `notes` gets the problems. If the home is empty, as in a new store, the table is empty.
+        `notes` gets the problems, and `damage` those of them that name offsets which were left out. If the home is empty, as in a new store, the table is empty.
 
         Raises:
             DamagedStoreError: the home is damaged; JSON, and its .bak is missing or damaged too.
@@ -97,6 +98,7 @@ class ConsumerProgress:
         progress._version = found.version or progress._version
         progress._dirty = found.must_write
         progress.notes += found.notes
+        progress.damage = found.damage
         return progress
 
     # --- commit and query ------------------------------------------------------------------------
