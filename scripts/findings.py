@@ -46,6 +46,7 @@ REMEDIES = {
     "two-databases": "correct the setting, or [rebuild](tasks/rebuild.md) with the broker's "
     "`useSeparateStorePathForRocksdbCQ`",
     "index-without-tags": "nothing if the broker is older than 5.4.0; see [Rebuild](tasks/rebuild.md#old-brokers)",
+    "metadata-newer": "read the store with a newer reput; reput changes no topic, group or offset beside such keys",
     "not-a-folder": "move the file away",
     "not-a-file": "move the folder away",
     "stray-file": "nothing; if the finding says that RocketMQ does not load the log beside a file, move that file away",

@@ -6,7 +6,7 @@
     ├── AccessError             rights are missing
     ├── StoreLockedError        a live broker or another reput process owns the store
     ├── UnsupportedStoreError   a kind of store that reput recognises and cannot build yet
-    │   └── NewerDatabaseError  a newer RocksDB or a newer broker wrote a database; it is a DamagedStoreError, too
+    │   └── NewerDatabaseError  a newer RocksDB or a newer broker wrote a database; as a DamagedStoreError, exit code 1
     ├── NoSpaceError            the disk cannot hold what has to be written
     ├── PutError                a message was not stored (`result.raise_for_status()`)
     │   └── DiskFullError       because the disk is full; it is a NoSpaceError, too
@@ -176,9 +176,10 @@ def texts_of(errors: Iterable[DamagedStoreError]) -> list[str]:
 
 
 class NewerDatabaseError(UnsupportedStoreError, DamagedStoreError):
-    """A newer RocksDB or a newer broker wrote a database: reput cannot read it, though nothing in it is damaged."""
+    """A newer RocksDB or a newer broker wrote a database: its bytes may be good, and reput cannot read it.
 
-    exit_code = 2
+    All go on without it as without a damaged one, so it counts as damage, and has its exit code.
+    """
 
 
 class DamagedLogError(DamagedStoreError):

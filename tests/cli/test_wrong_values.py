@@ -148,3 +148,66 @@ def test_a_commit_replaces_garbage(name: str, call: Callable[..., Done], tmp_pat
     assert progress_of(store).query("billing", "orders", 0) == 5
     done = call("progress", store, *BILLING, "--commit", 6, "--json")
     assert (done.exit_code, json.loads(done.stdout)["ok"], done.of_kind("damage")) == (0, True, [])
+
+
+def with_newer_keys(store: Path, tmp_path: Path) -> Path:
+    """Put keys of a newer layout beside those of `config/rdb`; return its folder."""
+    place = metadata_of(store).place(Table.OFFSETS)
+    database_with(place, {b"\x02\x00" + bytes([number]): b"value" for number in range(1, 30)}, tmp_path / "logs")
+    return place
+
+
+def test_check_called_keys_of_a_newer_layout_a_backup(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Keys of a newer layout beside known ones have a rule of their own, once, and the store is sound."""
+    store = golden.unpack("config-v2", tmp_path)
+    place = with_newer_keys(store, tmp_path)
+    done = call("check", store, "--no-spark", "--json")
+    report = json.loads(done.stdout)
+    (found,) = report["findings"]
+    assert (done.exit_code, report["sound"]) == (0, True)
+    assert [found[name] for name in ("rule", "severity", "file")] == ["metadata-newer", "note", str(place)]
+    assert f"{place}: 29 keys of a layout that reput does not know" in found["detail"]
+    assert [note for note in report["notes"] if "layout" in note] == []
+    for words in (("info", store), ("get", store, "-t", "orders", "-q", 0, "-c", 1), ("progress", store)):
+        done = call(*words)
+        assert (done.exit_code, len([line for line in done.said if "29 keys" in line])) == (0, 1), words
+
+
+@pytest.mark.parametrize(
+    "change",
+    [(*BILLING, "--commit", "5"), ("--clean-group", "billing"), ("--clone", "billing", "other")],
+)
+def test_progress_wrote_beside_keys_of_a_newer_layout(
+    change: tuple[str, ...], call: Callable[..., Done], tmp_path: Path
+) -> None:
+    """A newer broker may read its own keys alone, so a change beside them is refused, and nothing changes."""
+    store = golden.unpack("config-v2", tmp_path)
+    place = with_newer_keys(store, tmp_path)
+    before = call("progress", store, *BILLING)
+    done = call("progress", store, *change)
+    (text,) = done.of_kind("error")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert text.startswith(f"error: {place}: 29 keys of a layout that reput does not know")
+    assert "Nothing was changed" in text
+    assert "mqadmin" in text
+    assert call("progress", store, *BILLING).stdout == before.stdout
+
+
+def test_a_database_of_newer_keys_alone_was_named_three_times(call: Callable[..., Done], tmp_path: Path) -> None:
+    """Commands that come upon a database of a newer broker alone name it once, and exit 1 as `info` and `check` do."""
+    store = golden.unpack("config-v2", tmp_path)
+    place = metadata_of(store).place(Table.OFFSETS)
+    for path in place.iterdir():
+        path.unlink()
+    database_with(place, {b"\x02\x00\x01": b"value"}, tmp_path / "logs")
+    words = f"{place}: 1 keys of a layout that reput does not know"
+    for verb, kind in (("info", "damage"), ("progress", "error"), ("lite", "damage"), ("pending pop", "damage")):
+        done = call(*verb.split(), store)
+        (text,) = [line for line in done.said if words in line]
+        assert (done.exit_code, text.partition(": ")[0]) == (1, kind), verb
+    done = call("progress", store, *BILLING, "--commit", 5)
+    (text,) = [line for line in done.said if words in line]
+    assert (done.exit_code, text.partition(": ")[0]) == (1, "error")
+    report = json.loads(call("check", store, "--no-spark", "--json").stdout)
+    assert [(found["rule"], found["severity"]) for found in report["findings"]] == [("metadata-newer", "damage")]
+    assert [note for note in report["notes"] if words in note] == []

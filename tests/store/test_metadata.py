@@ -448,11 +448,12 @@ def test_deleted_topics_are_judged_by_whole_tables(tmp_path: Path) -> None:
 
 @all_kinds
 def test_check_names_a_damaged_database(store: Path) -> None:
-    """The log, queues and index are checked all the same, and the report says what is unknown."""
+    """The log, queues and index are checked all the same, and a finding says once what is unknown."""
     place = database(store, Table.TOPICS)
     (place / "CURRENT").unlink()
     report = reput.check(store, spark=False)
-    assert any(str(place) in text for text in report.notes)
+    assert [found.file for found in report.findings if str(place) in found.detail] == [str(place)]
+    assert not any(str(place) in text for text in report.notes)
     assert not any(str(place) in text for text in report.assumed)
     assert report.messages == golden.facts(store.name).messages
 

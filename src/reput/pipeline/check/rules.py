@@ -283,6 +283,13 @@ _METADATA = (
         "a database has values that are not RocketMQ's; a broker skips them, or does not start",
     ),
     CheckRule(
+        "metadata-newer",
+        Group.METADATA,
+        (NOTE, DAMAGE),
+        "a newer broker or a newer RocksDB wrote a database: a note if only keys beside those of RocketMQ 5.5 are left "
+        "out, which may have later values; damage if it cannot be read at all",
+    ),
+    CheckRule(
         "metadata-from-backup",
         Group.METADATA,
         (LEFTOVER,),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reput.errors import UnsupportedStoreError
 from reput.files import fs
 from reput.formats.config import consumer_offset, data_version, metadata_v1, metadata_v2
 from reput.formats.config.data_version import NO_VERSION, DataVersion
@@ -84,6 +85,7 @@ class DatabaseHome(TableHome):
         self._clock_ms = clock_ms
         self._stored: dict[str, Any] = {}
         self._version = NO_VERSION
+        self._newer = ""
 
     @property
     def place(self) -> Path:
@@ -102,10 +104,21 @@ class DatabaseHome(TableHome):
             held = self._source.read(self._table)
             self._stored = _copied(held.values)
             self._version = held.version or self._version
+            self._newer = held.newer
         return HomeContent(counting.values, counting.version, False, list(counting.notes), counting.damage)
 
     def write(self, values: Values, version: DataVersion) -> DataVersion:
-        """Write what differs from the database, and the data version."""
+        """Write what differs from the database, and the data version.
+
+        Raises:
+            UnsupportedStoreError: The database has keys of a newer layout, which may say the same in another form.
+            ReputError: See `TableHome`.
+        """
+        if self._newer:
+            raise UnsupportedStoreError(
+                f"{self._newer}: they may have {self._table.value} in another form. Nothing was changed. Change them "
+                "with a newer reput, or ask the broker that wrote them (mqadmin)"
+            )
         owner = self._databases.open(self.place, self._families)
         batch = owner.batch()
         version = self._fill(batch, values, version)

@@ -137,7 +137,8 @@ class Metadata:
         notes = [*(note for part in parts for note in part.notes), *self._notes(table, parts)]
         left_out = sum(part.left_out for part in parts)
         damage = tuple(text for part in parts for text in part.damage)
-        return Content(self.place(table), values, parts[-1].version, tuple(notes), left_out, damage)
+        newer = next((part.newer for part in parts if part.newer), "")
+        return Content(self.place(table), values, parts[-1].version, tuple(notes), left_out, damage, newer)
 
     def readable(self, table: Table) -> Content:
         """Return the same, with a note in place of a damaged source."""

@@ -27,7 +27,8 @@ class Content(NamedTuple):
     """The content of a table in one source. `place` is its file or database; `notes` are about it.
 
     `left_out`: the number of values that are left out, since they are not the broker's. `damage` has those of the notes
-    that name them, or why nothing can be read.
+    that name them, or why nothing can be read. `newer`: the note on keys of a newer layout, which are left out, too; ""
+    without such keys.
     """
 
     place: Path
@@ -36,6 +37,7 @@ class Content(NamedTuple):
     notes: tuple[str, ...] = ()
     left_out: int = 0
     damage: tuple[str, ...] = ()
+    newer: str = ""
 
     @property
     def counter(self) -> int:

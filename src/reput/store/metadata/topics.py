@@ -19,8 +19,9 @@ from reput.store.metadata.tables import Table
 class Topics:
     """The topics by name with their configurations, and notes on what cannot be read. `place`: where they are kept.
 
-    `damage`: what cannot be read, each text with which one of the notes begins. `is_whole`: every topic of the broker is here, so a topic that is not was deleted. `changed_ms`: when a topic was
-    last made, changed or deleted, by the data version (ms, 0 if that is unknown).
+    `damage`: what cannot be read, each text with which one of the notes begins. `is_whole`: every topic of the broker
+    is here, so a topic that is not was deleted. `changed_ms`: when a topic was last made, changed or deleted, by the
+    data version (ms, 0 if that is unknown).
     """
 
     place: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +48,16 @@ class V2Database(MetadataSource):
         place = self.place(table)
         with DatabaseReader(place, (v2.FAMILY,), remedy=REMEDY, is_logged=True) as database:
             family = database.families[v2.FAMILY]
-            unknown = list(_unknown(family, place))
+            newer = _newer(family, place)
             values, left_out = _data(family, place, table)
             stored = family.get(v2.version_key(TABLE_IDS[table]))
         version = left_out.version(lambda: v2.decode_version(stored, str(place)))
         damage = tuple(left_out.notes())
-        return Content(place, values, version, (*unknown, *damage), left_out.number, damage)
+        return Content(place, values, version, (*filter(None, [newer]), *damage), left_out.number, damage, newer)
 
 
-def _unknown(family: Family, place: Path) -> Iterator[str]:
-    """Yield a note if there are keys of another layout.
+def _newer(family: Family, place: Path) -> str:
+    """Return a note if there are keys of another layout, and "" if there are none.
 
     Raises:
         NewerDatabaseError: there are no others.
@@ -69,14 +68,14 @@ def _unknown(family: Family, place: Path) -> Iterator[str]:
             first = first if number else key
             number += 1
     if not number:
-        return
+        return ""
     text = (
         f"{place}: {number} keys of a layout that reput does not know, such as {first[:60]!r}; a newer broker may have "
         "written them"
     )
     if not any(True for table in TableId for _ in family.walk(*v2.table_range(table))):
         raise NewerDatabaseError(f"{text}. There are no others: read it with a newer reput")
-    yield f"{text}. They are left out"
+    return f"{text}. They are left out, and changes beside them are refused"
 
 
 def _data(family: Family, place: Path, table: Table) -> tuple[dict[str, Any], LeftOut]:

@@ -85,7 +85,8 @@ class ConsumerProgress:
     ) -> Self:
         """Read the offsets from their home; JSON from its .bak if it is missing or damaged. Nothing changes there.
 
-        `notes` gets the problems, and `damage` those of them that name offsets which were left out. If the home is empty, as in a new store, the table is empty.
+        `notes` gets the problems, and `damage` those of them that name offsets which were left out. If the home is
+        empty, as in a new store, the table is empty.
 
         Raises:
             DamagedStoreError: the home is damaged; JSON, and its .bak is missing or damaged too.
