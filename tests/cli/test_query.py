@@ -192,3 +192,24 @@ def test_a_place_of_another_topic_is_refused(path: Path) -> None:
         assert not refused.stdout
         assert "is of topic other, not t" in str(refused.exception)
         assert "leave out --since" in str(call(path, *place, "--since", "1").exception)
+
+
+@pytest.mark.parametrize("words", [("--key", "o-1"), ("--key", "o-1", "--key", "o-2"), ("--tags", "rare")])
+def test_a_message_that_the_database_leaves_out_was_just_not_there(words: tuple[str, ...], tmp_path: Path) -> None:
+    """A note says which messages the index database does not have, if it alone answers and finds nothing.
+
+    IndexFiles have every message with a key, and a unique key is asked for of messages that have one.
+    """
+    left_out = "has no message without a unique key (UNIQ_KEY)"
+    store = golden.unpack("index-rocksdb", tmp_path)
+    with reput.MessageStore.open(store) as opened:
+        opened.put_message(reput.Message("orders", b"without", keys="o-1", tags="rare"), 0)
+        # The database is complete up to its last entry, and readers find what follows in the log.
+        opened.put_message(reput.Message("orders", b"with", keys="o-3", unique_key="U3"), 0)
+    done = call(store, "-t", "orders", *words)
+    assert (done.return_value, done.stdout) == (0, "")
+    assert done.stderr.count(left_out) == 1
+    assert "the index in RocksDB alone answers here" in done.stderr
+    assert left_out not in call(store, "-t", "orders", "--unique-key", "o-1").stderr
+    files = golden.unpack("json", tmp_path)
+    assert left_out not in call(files, "-t", "orders", "--key", "none").stderr

@@ -165,6 +165,7 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
         _say_without_queues(opened, wanted.topic, len(found))
     if not found:
         _say_none(wanted)
+        _say_what_is_left_out(opened, wanted)
     elif more:
         output.say(f"note: these are the newest {len(found)}; --before {found[0].physical_offset} shows older ones")
     return found
@@ -184,6 +185,8 @@ def _by_keys(opened: MessageStore, wanted: Sequence[_Wanted], count: int) -> lis
         elif answer.more:
             newest = f"these are the newest {len(answer)} with key {quoted(one.key)}"
             output.say(f"note: {newest}; ask for it alone to see older ones")
+    if not all(map(len, answers)):
+        _say_what_is_left_out(opened, wanted[0])
     return [found[offset] for offset in sorted(found)]
 
 
@@ -192,6 +195,19 @@ def _say_none(wanted: _Wanted) -> None:
     output.say(
         f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {quoted(wanted.key)}{_span_text(wanted)}"
     )
+
+
+def _say_what_is_left_out(opened: MessageStore, wanted: _Wanted) -> None:
+    """Note that the index that answers leaves messages out, so that one that matches may be there all the same."""
+    from reput.store.disk.index_kinds import all_indexes
+
+    index = all_indexes(opened.layout)[opened.view.settings.indexes.read]
+    # A message that is asked for by its unique key has one.
+    if not index.has_every_message and wanted.kind != "--unique-key":
+        output.say(
+            f"note: {index.words} alone answers here, and has no message without a unique key (UNIQ_KEY), as `reput "
+            f"put` makes it unless one is given. `reput get -t {wanted.topic}` shows all messages of the topic's queues"
+        )
 
 
 def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:
