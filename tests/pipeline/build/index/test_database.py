@@ -171,7 +171,11 @@ def test_a_damaged_database_is_named_and_its_remedy_works(
     command, *words = remedy_of(store).split()
     assert run([command, str(store), *words, "--no-spark"]) == 0
     (kept,) = store.glob(f"{own.DAMAGED_INDEX_DATABASE}*")
-    assert str(kept) in capsys.readouterr().err
+    # The command is the remedy, and names the database once.
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if str(kept) in line]
+    assert "makes the database anew" not in said
+    assert "copy the folder again" not in said
+    assert said.count(f"{store / paths.INDEX_DATABASE}: ") == 1
     assert {file.name: file.read_bytes() for file in kept.iterdir()} == damaged
     assert_sound(store)
     # What the database of a store with IndexFiles held is not known: it holds nothing, unless a setting asks for it.

@@ -176,8 +176,8 @@ def _keep_damaged(build: Build, live: Path, damage: DamagedStoreError) -> str:
     kept = next(path for path in names if not fs.exists(path))
     fs.link_tree(live, Path(build.job.staging) / kept.name, build.job.owner)
     build.note(
-        f"{live}: {damage.args[0].removesuffix(f'. {REMEDY}')}. It is kept as {kept}: timers and transactions may "
-        "pend in it (timerRocksDBEnable, transRocksDBEnable). If those settings were never on, remove it"
+        f"{damage.damage}. It is kept as {kept}: timers and transactions may pend in it (timerRocksDBEnable, "
+        "transRocksDBEnable). If those settings were never on, remove it"
     )
     return kept.name
 
