@@ -502,7 +502,8 @@ def test_a_change_was_silent_about_the_place_that_it_makes(
     wanted = f"note: the store has no file or database of committed offsets: {looked} is not there"
     assert run([*asked[:2], *settings]) == 0
     assert f"{wanted}\n" in capsys.readouterr().err
-    for note in (f"{wanted}, and the change makes {place}\n", None):
+    taken_in = "" if missing != "consumerOffsets" else ", which a broker takes in at its start"
+    for note in (f"{wanted}, and the change makes {place}{taken_in}\n", None):
         assert run([*asked, *settings, "--commit", "5"]) == 0
         said = capsys.readouterr().err
         assert place.exists()
@@ -517,3 +518,38 @@ def test_a_change_in_a_new_place_names_it(tmp_path: Path, capsys: pytest.Capture
     said = capsys.readouterr().err
     assert f"note: the change makes {store / 'config' / 'lmqConsumerOffset.json'}\n" in said
     assert "no file or database" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "emptied", "made"),
+    [
+        ("config-v1", (), "consumerOffsets", "consumerOffset.json"),
+        ("config-v1-single", ("--set", "useSingleRocksDBForAllConfigs=true"), "metadata", "consumerOffset.json"),
+        ("config-v2", ("--set", "configManagerVersion=v2"), "rdb", "rdb"),
+    ],
+)
+def test_an_emptied_folder_of_offsets_was_called_missing(
+    name: str, words: tuple[str, ...], emptied: str, made: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder without files is called that, and a change goes where a broker that makes the database there reads it.
+
+    RocksDB makes an empty database of it as of no folder, whose data version is 0: the JSON file's must be above that.
+    """
+    store = golden.unpack(name, tmp_path)
+    place = store / "config" / emptied
+    for path in place.iterdir():
+        path.unlink()
+    assert run(["info", str(store), *words]) == 0
+    assert f"metadata    no offsets: config/{emptied} has no files\n" in capsys.readouterr().out
+    wanted = f"note: the store has no file or database of committed offsets: {place} has no files"
+    asked = ["progress", str(store), *words, "-g", "billing", "-t", "orders", "-q", "0"]
+    assert run(asked[:-6]) == 0
+    assert f"{wanted}\n" in capsys.readouterr().err
+    assert run([*asked, "--commit", "5"]) == 0
+    taken_in = "" if made == emptied else ", which a broker takes in at its start"
+    assert f"{wanted}, and the change makes {store / 'config' / made}{taken_in}\n" in capsys.readouterr().err
+    if made != emptied:
+        assert '"counter":1,' in (store / "config" / made).read_text()
+        assert [*place.iterdir()] == []
+    config = StoreConfig.from_properties(dict(word.split("=") for word in words[1:]))
+    assert progress_of(store, config).query("billing", "orders", 0) == 5

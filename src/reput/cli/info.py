@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -154,10 +155,12 @@ def _queues_place(found: StoreInfo) -> str:
 
 def _metadata_lines(found: StoreInfo) -> Iterator[str]:
     """Yield where topics, groups and offsets are, unless all is in JSON as with most brokers."""
+    from reput.store.metadata.tables import absence
+
     if found.metadata.is_plain:
         return
     for table, place in found.metadata.absent.items():
-        yield f"metadata    no {table}: {os.path.relpath(place, found.store)} is not there"
+        yield f"metadata    no {table}: {os.path.relpath(place, found.store)} {absence(Path(place))}"
     for table, places in found.metadata.tables.items():
         for one in places:
             what = table

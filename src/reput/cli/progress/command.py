@@ -135,20 +135,22 @@ def _what_is_made(opened: MessageStore) -> list[str]:
     from reput.store.metadata.tables import Table
 
     absent, made = _absent(opened), opened.metadata_homes.home(Table.OFFSETS).place
+    metadata = opened.metadata_homes.metadata
+    taken_in = "" if made == metadata.wanted(Table.OFFSETS) else ", which a broker takes in at its start"
     if absent:
-        return [f"{absent}, and the change makes {made}"]
-    is_there = made == opened.metadata_homes.metadata.place(Table.OFFSETS)
-    return [] if is_there else [f"the change makes {made}"]
+        return [f"{absent}, and the change makes {made}{taken_in}"]
+    return [] if made == metadata.place(Table.OFFSETS) else [f"the change makes {made}{taken_in}"]
 
 
 def _absent(opened: MessageStore) -> str:
     """Return a sentence about a store that has no committed offsets anywhere; "" if it has some."""
-    from reput.store.metadata.tables import Table
+    from reput.store.metadata.tables import Table, absence
 
     source = opened.metadata_homes.metadata.source(Table.OFFSETS)
     if source.is_present(Table.OFFSETS):
         return ""
-    return f"the store has no file or database of committed offsets: {source.place(Table.OFFSETS)} is not there"
+    place = source.place(Table.OFFSETS)
+    return f"the store has no file or database of committed offsets: {place} {absence(place)}"
 
 
 # --- what there is --------------------------------------------------------------------------------

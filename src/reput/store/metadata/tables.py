@@ -23,6 +23,14 @@ class Table(enum.Enum):
     OFFSETS = "offsets"
 
 
+def absence(place: Path) -> str:
+    """Return how a table is absent from its place, as the end of a sentence.
+
+    RocksDB makes an empty folder and a missing one alike an empty database, so both have the same rules.
+    """
+    return "has no files" if fs.is_dir(place) else "is not there"
+
+
 class Content(NamedTuple):
     """The content of a table in one source. `place` is its file or database; `notes` are about it.
 
