@@ -110,6 +110,11 @@ def prefix_of(version: str) -> str:
     return f"v{version.replace('.', '')}-"
 
 
+def topics_of(prefix: str) -> dict[str, int]:
+    """Return the topics of the scenarios under a prefix, with their queues."""
+    return {f"{prefix}{topic}": queues for topic, queues in TOPICS.items()}
+
+
 def run(
     version: str,
     serving: Serving,
@@ -119,6 +124,7 @@ def run(
     commands: Mapping[str, Sequence[str]] = MappingProxyType({}),
     *,
     jvm: Sequence[str] = (),
+    makes_topics: bool = True,
 ) -> Ran:
     """Run scenarios of `Scenario.java` at the same time, then commands of mqadmin.
 
@@ -130,36 +136,15 @@ def run(
         home: a folder for the client's logs and local offsets; mqadmin writes a file of each consumer below its own.
         commands: the words of each command, by a name for it; `{namesrv}` and `{broker}` are the addresses.
         jvm: further options of Java.
+        makes_topics: make the topics of the scenarios first.
 
     Raises:
         PeerError: Java failed, or took too long.
     """
-    make_topics(serving, topics_of(prefix))
+    if makes_topics:
+        make_topics(serving, topics_of(prefix))
     if "pop" in names:
         set_to_pop(serving, f"{prefix}pop", f"{prefix}pop-group")
-    return run_on_topics(version, serving, prefix, names, home, commands, jvm=jvm)
-
-
-def topics_of(prefix: str) -> dict[str, int]:
-    """Return the topics of the scenarios under a prefix, with their queues."""
-    return {f"{prefix}{topic}": queues for topic, queues in TOPICS.items()}
-
-
-def run_on_topics(
-    version: str,
-    serving: Serving,
-    prefix: str,
-    names: Sequence[str],
-    home: Path,
-    commands: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    *,
-    jvm: Sequence[str] = (),
-) -> Ran:
-    """Do as `run` does, on a broker that has the topics.
-
-    Raises:
-        PeerError: Java failed, or took too long.
-    """
     program = peer.PROGRAMS[PROGRAMS[version]]
     words = [*java_words(PROGRAMS[version], home, jvm), *program.words, serving.namesrv, prefix, *names]
     addresses = {"namesrv": serving.namesrv, "broker": serving.broker}

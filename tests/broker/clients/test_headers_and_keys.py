@@ -10,7 +10,7 @@ import pytest
 import reput
 from broker.clients import brokers
 from broker.clients.brokers import Serving
-from broker.clients.run import PROGRAMS, SEEN, prefix_of, run, run_on_topics, topics_of
+from broker.clients.run import PROGRAMS, SEEN, prefix_of, run, topics_of
 from peer import peer
 from reput.broker.server import BrokerServer
 from reput.formats.wire.remoting import BINARY_HEADER
@@ -61,9 +61,9 @@ def test_a_client_that_signs_is_served(tmp_path: Path) -> None:
     keys = (f"-Dreput.accessKey={KEY}", f"-Dreput.secretKey={SECRET}")
     with reput.serve(path, topics=topics_of(prefix), config=brokers.config_of(), access_keys={KEY: SECRET}) as broker:
         serving = Serving("reput", broker.address, broker.address, path)
-        signed = run_on_topics(version, serving, prefix, ("tags", "retry"), tmp_path / "signed", jvm=keys)
+        signed = run(version, serving, prefix, ("tags", "retry"), tmp_path / "signed", jvm=keys, makes_topics=False)
         wrong = (*keys[:1], f"-Dreput.secretKey={SECRET}2")
-        refused = run_on_topics(version, serving, prefix, ("send",), tmp_path / "refused", jvm=wrong)
+        refused = run(version, serving, prefix, ("send",), tmp_path / "refused", jvm=wrong, makes_topics=False)
     for name in ("tags", "retry"):
         assert SEEN[name](signed.outcome(name)), signed.outcome(name)
     with pytest.raises(peer.PeerError, match="send: "):
