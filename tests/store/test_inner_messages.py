@@ -211,9 +211,9 @@ def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert [note for note in store.notes if note.startswith(f"{topics}: damaged")]
         assert store.put_message(Message("batches", b"y")).queue_offset == 5
-    report = reput.check(path, spark=False, config=CONFIG)
-    assert [one.rule for one in report.findings] == ["metadata-damaged"]
-    assert any("topics.json: damaged" in line for line in report.notes)
+    (found,) = reput.check(path, spark=False, config=CONFIG).findings
+    assert (found.rule, found.file) == ("metadata-damaged", str(topics))
+    assert "damaged" in found.detail
     (path / "config" / "topics.json.bak").write_bytes(good)
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         (note,) = store.notes
