@@ -89,18 +89,18 @@ def test_a_full_disk_is_a_status(function: str, puts: int, buffered: bool, tmp_p
 
 
 def test_what_is_left_of_the_disk_is_used(tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk without space for a whole step ahead still gives the record's own blocks."""
+    """A disk without space for a whole step ahead still gives the blocks of the record's own pages."""
     true = fs.reserve
 
     def nearly_full(descriptor: int, offset: int, length: int) -> None:
-        if length > 1000:
+        if length > 4096:
             raise OSError(errno.ENOSPC, "full")
         true(descriptor, offset, length)
 
     monkeypatch.setattr(fs, "reserve", nearly_full)
     with open_log(tmp_path) as log:
         assert [log.append(one()).status for _ in range(3)] == [OK] * 3
-        assert log.append(one(2000)).status is FULL
+        assert log.append(one(8000)).status is FULL
         assert log.append(one()).status is OK
 
 

@@ -21,14 +21,32 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def mounted(folder: Path, size: str) -> Iterator[Path]:
     """A tmpfs of this size (as mount says it: 256k) in a new folder; skips the test where none can be mounted."""
+    with _mounted(folder, "tmpfs", "-t", "tmpfs", "-o", f"size={size}"):
+        yield folder
+
+
+@contextlib.contextmanager
+def with_small_blocks(folder: Path, size: int) -> Iterator[Path]:
+    """An ext4 of `size` bytes with blocks of 1 KiB in a new folder; skips the test where none can be made."""
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("there is no mkfs.ext4")
+    image = folder.with_suffix(".image")
+    image.touch()
+    os.truncate(image, size)
+    subprocess.run(["mkfs.ext4", "-q", "-b", "1024", image], check=True)
+    with _mounted(folder, image, "-o", "loop"):
+        yield folder
+
+
+@contextlib.contextmanager
+def _mounted(folder: Path, device: Path | str, *options: str) -> Iterator[None]:
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("mounting a file system needs root")
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("no tmpfs can be mounted here")
+    if subprocess.run(["mount", *options, device, folder], check=False, capture_output=True).returncode:
+        pytest.skip(f"{device} cannot be mounted here")
     try:
-        yield folder
+        yield
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from reput.errors import AccessError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files import owners
 from reput.files.holes import Holes, back_holes, list_holes
+from reput.files.pages import page_begin, page_end
 from reput.files.remedies import NO_ACCESS, REMEDIES
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -353,8 +354,7 @@ def memory(size: int) -> mmap.mmap:
 
 def forget_pages(mapped: mmap.mmap, begin: int, end: int) -> None:
     """Drop the whole pages between two places of a map. A file keeps their content; `memory` then holds zeros."""
-    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
-    end = end // mmap.PAGESIZE * mmap.PAGESIZE
+    begin, end = page_end(begin), page_begin(end)
     if end > begin and hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 

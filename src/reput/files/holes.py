@@ -16,13 +16,14 @@ from enum import Enum
 
 import numpy as np
 
+from reput.files.pages import page_end
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _TMPFS_MAGIC = 0x01021994
 _STATFS_BYTES = 256
 _MADV_POPULATE_READ = 22
 _MAP_FIXED = 0x10
 _MAP_FAILED = ctypes.c_void_p(-1).value
-_PAGE = mmap.PAGESIZE
 if hasattr(_LIBC, "mmap"):
     _LIBC.mmap.restype = ctypes.c_void_p
     _LIBC.mmap.argtypes = (
@@ -80,7 +81,7 @@ def back_holes(memory: mmap.mmap, descriptor: int, offset: int, holes: Holes) ->
         return
     address = int(np.frombuffer(memory, dtype=np.uint8).__array_interface__["data"][0])
     for begin, end in found:
-        at, length = begin - offset, -(-(end - begin) // _PAGE) * _PAGE
+        at, length = begin - offset, page_end(end - begin)
         if holes is Holes.LIVE:
             _populate(memory, descriptor, at, length)
         else:

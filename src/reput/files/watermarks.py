@@ -18,6 +18,8 @@ from reput.files import fs
 from reput.formats.own import files as own
 from reput.kernels.layouts.vectors import address_of
 
+_BLOCK = 512
+"""Bytes of a block as the system counts the blocks of a file."""
 _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}
 
 
@@ -63,8 +65,8 @@ class Watermarks:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
                     raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected. Remove it")
-                if os.fstat(descriptor).st_blocks == 0:
-                    # A sparse copy of the file has no block for values that are stored through the map.
+                if os.fstat(descriptor).st_blocks * _BLOCK < own.WATERMARKS_FILE_SIZE:
+                    # A sparse copy of the file lacks blocks for values that are stored through the map.
                     fs.reserve(descriptor, 0, own.WATERMARKS_FILE_SIZE)
                 self._memory = mmap.mmap(descriptor, own.WATERMARKS_FILE_SIZE)
             finally:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from reput.errors import NoSpaceError
 from reput.files import fs
+from reput.files.pages import page_begin, page_end
 from reput.formats import paths
 from reput.formats.log.record import BLANK_SIZE
-from reput.log.append.settings import PAGE_SIZE
 
 RESERVE_STEP = 64 << 20
 """Most bytes of disk that are reserved at once, ahead of the records."""
@@ -51,7 +51,7 @@ class AppendFile:
         self.size = size
         self.write_buffered = write_buffered
         self.reserved = self.committed = self.touched = position
-        self.mapped = position // PAGE_SIZE * PAGE_SIZE
+        self.mapped = page_begin(position)
         self.room_end = 0
         self.descriptor = fs.open_sized(str(self.path), size, owner)
         try:
@@ -90,7 +90,7 @@ class AppendFile:
         (A flush protects each page that stays, with a call to the other processors: that took a tenth of a put.)
         """
         fs.forget_pages(self.memory, self.mapped, begin)
-        self.mapped = max(self.mapped, begin // PAGE_SIZE * PAGE_SIZE)
+        self.mapped = max(self.mapped, page_begin(begin))
         at, end = max(self.touched, begin), min(max(self.touched, begin, needed) + TOUCH_STEP, self.reserved)
         while at < end:
             piece = _ZEROS[: end - at]
@@ -100,16 +100,18 @@ class AppendFile:
         self.touched = end
 
     def _reserve(self, needed: int) -> None:
+        """Reserve blocks up to `needed` and a step ahead, in whole pages: a block may be smaller than a page."""
+        begin = page_begin(self.reserved)
         with fs.errors_named(self.path, f"reserve blocks up to {needed}"):
             step = min(max(self.start + self.reserved, RESERVE_STEP_MIN), RESERVE_STEP)
-            end = min(max(self.reserved + step, needed), self.size)
+            end = min(page_end(max(self.reserved + step, needed)), self.size)
             try:
                 with fs.errors_named(self.path, f"reserve blocks up to {end}"):
-                    fs.reserve(self.descriptor, self.reserved, end - self.reserved)
+                    fs.reserve(self.descriptor, begin, end - begin)
             except NoSpaceError:
                 # On a nearly full disk a record may fit where a step does not.
-                end = needed
-                fs.reserve(self.descriptor, self.reserved, end - self.reserved)
+                end = min(page_end(needed), self.size)
+                fs.reserve(self.descriptor, begin, end - begin)
         self.reserved = end
 
     def write(self, position: int, data: bytes | memoryview) -> None:
@@ -147,7 +149,7 @@ class AppendFile:
                 view.release()
         # Before the pages are dropped: after an interrupt in between they would be written again, as zeros.
         self.committed = position
-        fs.forget_pages(self.memory, begin // PAGE_SIZE * PAGE_SIZE, position)
+        fs.forget_pages(self.memory, page_begin(begin), position)
 
     def sync(self) -> None:
         """Make the file durable."""
