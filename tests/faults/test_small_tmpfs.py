@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
+from broker.remoting import Client, bodies
 from reput.files import fs
+from reput.formats.topics.system_topics import TIMER_TOPIC
+from reput.formats.wire.codes import ResponseCode
 from reput.log.append.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
 from support.checked import assert_sound
 from support.disks import mounted, remount
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +90,51 @@ except NoSpaceError as error:
     print(error)
 """
 
+FILLS_WITH_TIMERS = """
+import json, os, signal, sys, time
+from pathlib import Path
+import reput
+from broker.remoting import Client
+from support.disks import fill
+
+disk = Path(sys.argv[1])
+config = reput.StoreConfig(
+    mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=60_000, max_hash_slot_num=100, max_index_num=400
+)
+running = reput.serve(disk / "store", topics={"orders": 1}, config=config)
+client, sent = Client(running.address), []
+for number in range(2000):
+    if number == 20:
+        fill(disk)
+    delay_s = 5 if number % 10 == 0 else 1000 + number * 977 % 200_000
+    answer = client.put("orders", b"%d" % delay_s, properties=f"TIMER_DELAY_SEC\\x01{delay_s}\\x02")
+    if answer.code:
+        break
+    sent.append(delay_s)
+    if number < 20:
+        time.sleep(0.05)
+time.sleep(3)
+client.pull("orders")
+bodies = 0
+while (code := client.put("orders", b"x" * 100_000).code) == 0:
+    bodies += 1
+print(json.dumps([sent.count(5), len(sent), bodies, code]), flush=True)
+# A start needs a few files of its own.
+os.truncate(disk / "filler", os.path.getsize(disk / "filler") - (64 << 10))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+SERVES_AGAIN = """
+import os, signal, sys, time
+from pathlib import Path
+import reput
+from broker.remoting import Client
+
+running = reput.serve(Path(sys.argv[1]) / "store")
+time.sleep(2)
+assert Client(running.address).pull("orders").code == 0
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
@@ -97,8 +146,16 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def run_alone(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a program in a process of its own, which a signal may end."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(command, check=False, capture_output=True, text=True, input="", env=environment)
+
+
+def pulled(client: Client, topic: str) -> list[bytes]:
+    """The bodies of a topic's queue 0."""
+    found: list[bytes] = []
+    while more := bodies(client.pull(topic, 0, len(found))):
+        found += more
+    return found
 
 
 def test_sigbus_on_a_small_tmpfs(disk: Path) -> None:
@@ -155,3 +212,21 @@ def test_what_is_reserved_grows_with_the_log(tmp_path: Path) -> None:
     later.make_room(0, 1, by_write=True)
     later.close()
     assert later.reserved == RESERVE_STEP
+
+
+def test_sigbus_in_timer_files(disk: Path) -> None:
+    """On a full tmpfs timers end no broker, while it runs and at a start after a kill; with room each message comes."""
+    done = run_alone(FILLS_WITH_TIMERS, disk)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    due, sent, others, code = json.loads(done.stdout)
+    assert due > 10
+    assert code == ResponseCode.SERVICE_NOT_AVAILABLE
+    again = run_alone(SERVES_AGAIN, disk)
+    assert again.returncode == -signal.SIGKILL, again.stderr
+    remount(disk, "size=64m")
+    with reput.serve(disk / "store") as running, Client(running.address) as client:
+        wait_until(lambda: len(pulled(client, "orders")) == due + others)
+        assert pulled(client, "orders").count(b"5") == due
+    with reput.MessageStore.open(disk / "store", read_only=True) as store:
+        assert store.max_offset(TIMER_TOPIC, 0) == sent
+    assert_sound(disk / "store")

@@ -27,6 +27,8 @@ from reput.files.holes import Holes, back_holes, list_holes
 from reput.files.pages import page_begin, page_end
 from reput.files.remedies import NO_ACCESS, REMEDIES
 
+Owner = owners.Owner
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 """Flags of files that are opened for writing. Never through a link: it could lead root's writes out of the store."""
@@ -66,9 +68,6 @@ def _free_of_any(path: Path | str) -> int | None:
             status = os.statvfs(place)
             return status.f_bavail * status.f_frsize
     return None
-
-
-Owner = owners.Owner
 
 
 class DirEntry(NamedTuple):
@@ -140,15 +139,20 @@ def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
-            pieces = []
-            while limit > 0 and (piece := os.pread(descriptor, limit, offset)):
-                pieces.append(piece)
-                offset += len(piece)
-                limit -= len(piece)
-            return b"".join(pieces)
+            return pread(descriptor, limit, offset)
         finally:
             os.close(descriptor)
     return None
+
+
+def pread(descriptor: int, limit: int, offset: int) -> bytes:
+    """Return at most `limit` bytes of an open file from `offset`; unlike a map, this takes no memory of a tmpfs."""
+    pieces = []
+    while limit > 0 and (piece := os.pread(descriptor, limit, offset)):
+        pieces.append(piece)
+        offset += len(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
 
 
 def _too_short(path: Path | str, size: int, expected: int) -> DamagedStoreError:
@@ -406,9 +410,6 @@ def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
         )
 
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
 def sync_tree(path: Path | str) -> None:
     """Make everything under a folder durable: by one syncfs if the system has it, otherwise file by file."""
     with errors_named(path, "sync the file system"):
@@ -595,6 +596,4 @@ def refuse_unwritable(path: Path | str) -> None:
 
 def free_bytes(path: Path | str) -> int:
     """Return the number of bytes that this user can still write on the file system of `path`."""
-    with errors_named(path, "ask for free space"):
-        status = os.statvfs(path)
-    return status.f_bavail * status.f_frsize
+    return disk_use(path).usable

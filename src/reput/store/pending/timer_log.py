@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
+from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats.log.record import MAGIC_BLANK
 from reput.formats.pending import timer_log
@@ -41,6 +42,11 @@ class TimerLogReader:
         """Position of the first unit that is kept."""
         return self.files.min_offset
 
+    @property
+    def data_end(self) -> int:
+        """Position after the last data of the files when they were listed. Units before it are read fastest."""
+        return self.files.files[-1].data_end if self.files.files else 0
+
     def _map(self, file: LogFile) -> NDArray[np.uint8]:
         found = self._maps.get(file.start)
         return self._maps.open(file.start, str(file.path), file.size) if found is None else found
@@ -52,10 +58,17 @@ class TimerLogReader:
             DamagedStoreError: There is none.
         """
         file = file_of(self.files, position)
-        unit = None if file is None else decode_unit(self._map(file).data, position - file.start)
+        unit = None if file is None else self._unit_in(file, position)
         if unit is None:
             raise DamagedStoreError(f"{place(self.files, position)}: no unit of the timer log is here")
         return unit
+
+    def _unit_in(self, file: LogFile, position: int) -> TimerUnit | None:
+        at = position - file.start
+        if position + UNIT_SIZE <= file.data_end:
+            return decode_unit(self._map(file).data, at)
+        # The unit is newer than the listing, or there is none: a map would take memory of a tmpfs for the hole.
+        return decode_unit(fs.read_bytes(file.path, UNIT_SIZE, at) or b"", 0)
 
     def chain(self, position: int, time: int, precision_ms: int) -> Iterator[ChainLink]:
         """Yield the units of a slot, newest first, up to the first that cannot be read or refers to a later one.
@@ -99,8 +112,10 @@ class TimerLogReader:
         for file in self.files.files:
             if file.end <= position:
                 continue
-            data = self._map(file)
-            units = np.frombuffer(data, dtype=UNIT.dtype, count=file.size // UNIT_SIZE)
+            with fs.mapped(file.path, 0, file.size) as data:
+                # One place after the data has zeros, which are no unit.
+                count = min(file.size // UNIT_SIZE, (file.data_end - file.start) // UNIT_SIZE + 2)
+                units = np.frombuffer(data, dtype=UNIT.dtype, count=count)
             good = is_unit(units["size"], units["magic"])
             count = len(units) if good.all() else int(np.argmin(good))
             yield file.start + np.arange(count, dtype=np.int64) * UNIT_SIZE, units[:count]

@@ -16,7 +16,6 @@ import numpy as np
 
 from reput.errors import UnsupportedStoreError
 from reput.files import fs
-from reput.files.holes import Holes
 from reput.formats import paths
 from reput.formats.log.record import MAGIC_BLANK
 from reput.formats.pending import timer_checkpoint, timer_log, timer_wheel
@@ -102,9 +101,8 @@ class TimerFiles:
         with contextlib.ExitStack() as opened:
             self._wheel = fs.open_sized(str(self._wheel_path), WHEEL_SIZE, self._owner)
             opened.callback(fs.close, self._wheel)
-            self._slots = fs.map_file(self._wheel_path, WHEEL_SIZE, Holes.LIVE)
             self._recover(wheel)
-            self._log = self._open_log()
+            self._log = self._open_log(self.end)
             opened.pop_all()
 
     def _recover(self, wheel: WheelReader) -> None:
@@ -124,13 +122,18 @@ class TimerFiles:
             if file.start > self.end:
                 fs.remove_file(file.path)
 
-    def _open_log(self) -> int:
-        start = self.end // self._log_size * self._log_size
+    def _open_log(self, position: int) -> int:
+        """Open the file of the log that takes a position."""
+        start = position // self._log_size * self._log_size
         return fs.open_sized(str(self._folder / paths.offset_name(start)), self._log_size, self._owner)
 
     def _slot(self, slot_time: int) -> WheelSlot:
-        values = SLOT.struct.unpack_from(self._slots.data, slot_time % SLOTS * SLOT_SIZE)
-        return WheelSlot(*values)
+        return WheelSlot(*SLOT.struct.unpack(self._read_slots(slot_time % SLOTS, 1)))
+
+    def _read_slots(self, first: int, count: int) -> bytes:
+        """Return slots of the wheel, which has holes where none was written."""
+        with fs.errors_named(self._wheel_path, "read slots"):
+            return fs.pread(self._wheel, count * SLOT_SIZE, first * SLOT_SIZE)
 
     def _put_slot(self, slot: WheelSlot) -> None:
         with fs.errors_named(self._wheel_path, "write a slot"):
@@ -176,7 +179,7 @@ class TimerFiles:
             blank = BLANK_UNIT.struct.pack(left, 0, MAGIC_BLANK)
             fs.pwrite(self._log, blank, self.end % self._log_size)
             self.end += left
-            self._full, self._log = [*self._full, self._log], self._open_log()
+            self._full, self._log = [*self._full, self._log], self._open_log(self.end)
         position = self.end
         with fs.errors_named(self._folder, "write a unit"):
             fs.pwrite(self._log, encode_timer_unit(unit), position % self._log_size)
@@ -185,14 +188,15 @@ class TimerFiles:
 
     def first_used(self, begin_ms: int, end_ms: int) -> int | None:
         """Return the first time with messages from a time on and before another one (ms); None if there is none."""
-        times = np.frombuffer(self._slots, dtype=SLOT.dtype, count=SLOTS)["time"]
         at, end = begin_ms // PRECISION_MS, end_ms // PRECISION_MS
         while at < end:
-            wanted = np.arange(at, min(end, at + _SLOTS_AT_ONCE))
-            used = np.flatnonzero(times[wanted % SLOTS] == wanted)
+            first = at % SLOTS
+            count = min(end - at, _SLOTS_AT_ONCE, SLOTS - first)
+            times = np.frombuffer(self._read_slots(first, count), dtype=SLOT.dtype)["time"]
+            used = np.flatnonzero(times == np.arange(at, at + count))
             if len(used):
-                return int(wanted[used[0]]) * PRECISION_MS
-            at += len(wanted)
+                return (at + int(used[0])) * PRECISION_MS
+            at += count
         return None
 
     def units_of(self, time_ms: int) -> DueUnits:
@@ -200,7 +204,7 @@ class TimerFiles:
         units: list[TimerUnit] = []
         damage, slot = None, self._slot(time_ms // PRECISION_MS)
         position = slot.last_position if slot.time == time_ms // PRECISION_MS else NO_POSITION
-        if position >= self._reader.files.end_offset:
+        if position >= self._reader.data_end:
             self._reader.close()
             self._reader = TimerLogReader(self._folder.parent)
         for link in self._reader.chain(position, slot.time, PRECISION_MS):
