@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, NoSpaceError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.pending import timer_checkpoint, timer_wheel
@@ -18,6 +19,7 @@ from reput.formats.pending.timer_wheel import SLOT, SLOT_SIZE, SLOTS
 from reput.store.pending.timer_log import TimerLogReader
 from reput.store.pending.timer_wheel import WheelReader, read_timer_checkpoint
 from reput.store.write.timer_files import ROLL_WINDOW_MS, TimerFiles, TimerState, WheelSlot
+from support.disks import failing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,3 +174,19 @@ def test_progress_is_there_at_the_next_open(root: Path) -> None:
     path.write_bytes(path.read_bytes()[:32].ljust(4096, b"\0"))
     with opened(root) as files:
         assert files.checkpoint == TimerCheckpoint(*noted[:4])
+
+
+def test_a_file_of_the_timer_log_that_cannot_be_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full as the log goes on to its next file takes nothing in; with room the log goes on there."""
+    with opened(root) as files:
+        for number in range(10):
+            files.add(BEGIN_MS, BEGIN_MS, unit(number))
+        for function in ("open_sized", "pwrite"):
+            with monkeypatch.context() as patch:
+                patch.setattr(fs, function, failing(getattr(fs, function), errno.ENOSPC, 1))
+                with pytest.raises(NoSpaceError):
+                    files.add(BEGIN_MS, BEGIN_MS, unit(10))
+        files.add(BEGIN_MS, BEGIN_MS, unit(10))
+        assert places(files, 0) == [number * 1000 for number in range(11)]
+    with opened(root) as files:
+        assert places(files, 0) == [number * 1000 for number in range(11)]

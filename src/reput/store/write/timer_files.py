@@ -177,9 +177,11 @@ class TimerFiles:
         left = self._log_size - self.end % self._log_size
         if left < UNIT_SIZE + BLANK_UNIT.size:
             blank = BLANK_UNIT.struct.pack(left, 0, MAGIC_BLANK)
-            fs.pwrite(self._log, blank, self.end % self._log_size)
+            with fs.errors_named(self._folder, "write a blank unit"):
+                fs.pwrite(self._log, blank, self.end % self._log_size)
+            following = self._open_log(self.end + left)
             self.end += left
-            self._full, self._log = [*self._full, self._log], self._open_log(self.end)
+            self._full, self._log = [*self._full, self._log], following
         position = self.end
         with fs.errors_named(self._folder, "write a unit"):
             fs.pwrite(self._log, encode_timer_unit(unit), position % self._log_size)
