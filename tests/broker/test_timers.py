@@ -6,8 +6,10 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,18 +17,19 @@ import pytest
 import reput
 from broker.remoting import Client, bodies, pull_fields, records
 from reput.broker.services import due, timers
+from reput.files import fs
+from reput.formats.config import delay_offset
 from reput.formats.log.properties import text_properties
 from reput.formats.pending import timer_checkpoint, timer_wheel
 from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.store.pending.timer_wheel import read_timer_checkpoint
 from reput.store.write import timer_files
 from support import golden
 from support.checked import assert_sound
-from support.waiting import wait_until
+from support.waiting import TIMEOUT_S, wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reput.formats.wire.remoting import RemotingFrame
 
 C = ResponseCode
@@ -255,3 +258,38 @@ def test_a_plain_store_has_nothing_in_rocksdb_to_say(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.WARNING, "reput.broker"), reput.serve(tmp_path / "store"):
         pass
     assert not [line for line in caplog.messages if "RocksDB" in line or "rocksdbstore" in line]
+
+
+def test_progress_written_by_two_threads_at_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop waits for a note of progress that the disk holds up; the last note begins after it, and is the newest."""
+    write_whole, has_begun, may_go_on = fs.write_whole, threading.Event(), threading.Event()
+    steps: list[str] = []
+
+    def waiting(path: Path | str, data: bytes, owner: fs.Owner | None = None) -> None:
+        if Path(path).name not in {timer_checkpoint.FILE_NAME, delay_offset.FILE_NAME}:
+            return write_whole(path, data, owner)
+        steps.append("begins")
+        if not has_begun.is_set():
+            has_begun.set()
+            assert may_go_on.wait(TIMEOUT_S)
+        write_whole(path, data, owner)
+        steps.append("ends")
+        return None
+
+    monkeypatch.setattr(fs, "write_whole", waiting)
+    with reput.serve(tmp_path / "store", topics={"orders": 1}) as running, Client(running.address) as client:
+        for number in range(2):
+            assert put_later(client, b"later", TIMER_DELAY_SEC=1000).code == C.SUCCESS
+            if number == 0:
+                assert has_begun.wait(TIMEOUT_S)
+        wait_until(lambda: taken_in(client))
+        stopping = threading.Thread(target=running.close)
+        stopping.start()
+        time.sleep(0.5)
+        may_go_on.set()
+        stopping.join()
+    assert steps == ["begins", "ends"] * (len(steps) // 2)
+    checkpoint = read_timer_checkpoint(tmp_path / "store")
+    assert checkpoint is not None
+    assert checkpoint.last_timer_queue_offset == 2
+    assert_sound(tmp_path / "store")

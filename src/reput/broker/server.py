@@ -249,7 +249,7 @@ class BrokerServer:
         broker.locks.forget_expired()
         broker.statistics.sample()
         broker.config_writes.retry()
-        await self._loop.run_in_executor(None, broker.persist)
+        await broker.note_progress()
         most = INDEX_BYTES if self._is_idle(now) else MOST_INDEX_BYTES
         if broker.wants_indexes or broker.store.behind_bytes > most:
             broker.wants_indexes = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from reput.broker.services.delays import DelayLevels
@@ -54,6 +55,7 @@ class Broker(BrokerState):
         self.order_blocks = OrderBlocks(self, loop, self._freed)
         self.pops = Pops(self, self.leases, self.order_blocks)
         self.lite = LiteConsumers(self, self.pops, self.polls, self.order_blocks)
+        self._notes = ThreadPoolExecutor(1, "reput-broker-progress")
 
     def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
         """Return a message and its queue as they are stored: one that is due later waits in another topic."""
@@ -103,8 +105,11 @@ class Broker(BrokerState):
         self.order_blocks.start()
         self.leases.start()
 
-    def persist(self) -> None:
-        """Note how far deliveries are; any thread may call it."""
+    async def note_progress(self) -> None:
+        """Note how far deliveries are, after each note that was begun before, also one that nobody waits for."""
+        await self._loop.run_in_executor(self._notes, self._persist)
+
+    def _persist(self) -> None:
         self.delays.persist()
         self.timers.persist()
         self.order_blocks.persist()
@@ -120,7 +125,8 @@ class Broker(BrokerState):
         await self.transactions.stop()
         await self.end_work()
         await self.config_writes.end()
-        await self._loop.run_in_executor(None, self.persist)
+        await self.note_progress()
+        self._notes.shutdown()
         self.timers.close()
 
 

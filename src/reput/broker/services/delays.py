@@ -89,7 +89,7 @@ class DelayLevels:
             loop.stop()
 
     def persist(self) -> None:
-        """Write how far each level is, if that has changed; any thread may call it."""
+        """Write how far each level is, if that has changed; any thread may call it, one at a time."""
         try:
             self._progress.persist(self._state.store.flush)
         except ReputError as error:

@@ -218,7 +218,7 @@ class OrderBlocks:
         block.timer = self._loop.call_later(wait_s, self._freed, group, topic)
 
     def persist(self) -> None:
-        """Write the state if it has changed; any thread may call it."""
+        """Write the state if it has changed; any thread may call it, one at a time."""
         with self._lock:
             if not self._is_changed:
                 return

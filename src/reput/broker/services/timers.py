@@ -201,7 +201,7 @@ class Timers:
             self._files = None
 
     def persist(self) -> None:
-        """Note how far timers are, if that has changed; any thread may call it."""
+        """Note how far timers are, if that has changed; any thread may call it, one at a time."""
         files, reached = self._files, self._reached
         if files is None or reached is None or reached == self._noted:
             return

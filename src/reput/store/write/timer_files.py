@@ -218,7 +218,7 @@ class TimerFiles:
         return DueUnits(units[::-1], damage)
 
     def persist(self, state: TimerState) -> None:
-        """Make the files durable, and note how far timers are; another thread may call it meanwhile.
+        """Make the files durable, and note how far timers are; one other thread may call it meanwhile.
 
         Raises:
             ReputError: the system refuses a call, or the disk is full; the next call tries again.
