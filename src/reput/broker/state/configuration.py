@@ -8,7 +8,7 @@ Source: `TopicConfigManager`, `SubscriptionGroupManager`, `TopicConfig`, `Subscr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from reput.broker.state.attributes import OF_GROUPS, changed_attributes
 from reput.broker.state.config_writes import ConfigWrites
 from reput.broker.state.identity import BrokerIdentity
+from reput.broker.state.stored_topics import StoredTopic
 from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError
 from reput.formats.config import data_version
@@ -131,6 +132,7 @@ class TopicConfigs(_KeptConfigs):
         place: where they are, for errors.
         identity: the names of the broker, which are topics, too.
         writes: makes changes durable.
+        stored: topics that have queues, and are made if they are not there.
         makes: a send makes a topic that is not there (`autoCreateTopicEnable`).
 
     Raises:
@@ -143,11 +145,13 @@ class TopicConfigs(_KeptConfigs):
         place: Path,
         identity: BrokerIdentity,
         writes: ConfigWrites,
+        stored: Iterable[StoredTopic] = (),
         *,
         makes: bool = True,
     ) -> None:
         _refuse_damaged(place, configurations, _topic_config("", 1, 1, 0))
         super().__init__(configurations, writes)
+        self._make_stored(stored)
         self._deleting: set[str] = set()
         self._makes = makes
         self._named = identity.topics()
@@ -157,6 +161,13 @@ class TopicConfigs(_KeptConfigs):
             if topic not in self._configurations.values and not is_basis:
                 self._configurations.put(topic, _topic_config(topic, queues, queues, permission))
         self._configurations.persist()
+
+    def _make_stored(self, stored: Iterable[StoredTopic]) -> None:
+        for topic in stored:
+            if topic.name not in self._configurations.values and topic.name not in _SYSTEM_TOPICS:
+                queues = min(topic.queues, MAX_SERVED_QUEUES)
+                made = _topic_config(topic.name, queues, queues, _READ_WRITE)
+                self._configurations.put(topic.name, made | {"attributes": topic.attributes})
 
     def document(self) -> dict[str, Any]:
         """Return all configurations with their data version."""

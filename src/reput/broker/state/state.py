@@ -23,6 +23,7 @@ from reput.broker.state.notices import GroupNotices
 from reput.broker.state.producers import Producers
 from reput.broker.state.request_modes import RequestModes
 from reput.broker.state.statistics import Statistics
+from reput.broker.state.stored_topics import stored_topics
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.channel import about
 from reput.broker.wire.client_calls import ClientCalls
@@ -80,6 +81,7 @@ class BrokerState:
             place(Table.TOPICS),
             self.identity,
             self.config_writes,
+            stored_topics(store, topics.values),
             makes=config.auto_create_topic_enable is not False,
         )
         self.groups = GroupConfigs(
