@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +31,7 @@ from reput.formats.wire import remoting as frames
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append import append_file
 from support.checked import assert_sound
-from support.disks import fill, mounted, remount
+from support.disks import failing, fill, mounted, remount
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -461,6 +462,37 @@ def test_a_full_disk_refuses_sends_alone(tmp_path: Path, monkeypatch: pytest.Mon
         assert client.put("orders", b"%d" % stored).code == C.SUCCESS
         assert client.ask(R.GET_MAX_OFFSET, topic="orders", queueId=0).fields["offset"] == str(stored + 1)
     assert_sound(path)
+
+
+def test_a_full_disk_had_no_line_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says once that messages are refused, sends and those sent back alike, and once that they are not."""
+    monkeypatch.setattr(server, "_SWEEP_S", 0.05)
+
+    def lines() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "messages are " in record.getMessage()]
+
+    config = reput.StoreConfig(mapped_file_size_commit_log=1 << 14)
+    with reput.serve(tmp_path / "store", topics=["orders"], config=config) as broker, Client(broker.address) as client:
+        assert client.put("orders").code == C.SUCCESS
+        client.make_group("team")
+        with monkeypatch.context() as patch:
+            patch.setattr(fs, "open_sized", failing(fs.open_sized, errno.ENOSPC, 1, "commitlog"))
+            while client.put("orders", bytes(2000)).code == C.SUCCESS:
+                pass
+            for _ in range(3):
+                assert client.put("orders", bytes(2000)).code == C.SERVICE_NOT_AVAILABLE
+                refused = client.ask(R.CONSUMER_SEND_MSG_BACK, offset=0, group="team", delayLevel=0)
+                if refused.code != C.SUCCESS:
+                    assert (refused.code, "disk is full" in str(refused.remark)) == (C.SERVICE_NOT_AVAILABLE, True)
+            assert refused.code == C.SERVICE_NOT_AVAILABLE
+            time.sleep(0.2)
+        assert len(lines()) == 1
+        assert "Make room on this file system" in lines()[0]
+        wait_until(lambda: client.put("orders", bytes(2000)).code == C.SUCCESS and len(lines()) == 2)
+        assert lines()[1] == "messages are stored again: the disk has room"
+    assert_sound(tmp_path / "store")
 
 
 def test_a_disk_without_room_refuses_sends_alone(tmp_path: Path) -> None:

@@ -248,6 +248,7 @@ class BrokerServer:
         _LINES.end_second()
         broker.locks.forget_expired()
         broker.statistics.sample()
+        broker.full_disk.look(broker.store.view.confirmed())
         broker.config_writes.retry()
         await broker.note_progress()
         most = INDEX_BYTES if self._is_idle(now) else MOST_INDEX_BYTES

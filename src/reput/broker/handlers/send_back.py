@@ -13,6 +13,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from reput.broker.handlers.put_answers import refusal
 from reput.broker.handlers.send_header import find_or_create_group_topic
 from reput.broker.services.delivery import copy_of
 from reput.broker.state.configuration import MAX_QUEUES, queue_count
@@ -70,5 +71,6 @@ def send_back(broker: Broker, request: Request) -> Answer:
     message = replace(copy_of(found, topic), properties=properties, reconsume_times=tries + 1)
     result = broker.store.put_message(*broker.place(message, queue_id))
     if not result.status.is_stored:
-        refuse(ResponseCode.SYSTEM_ERROR, result.status.value)
+        # RocketMQ answers 1 with the status; its client sends the message itself after either.
+        return refusal(broker, result.status, result.reason)
     return Answer()

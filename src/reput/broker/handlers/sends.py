@@ -12,17 +12,18 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from reput.broker.handlers.put_answers import CODES, refusal
 from reput.broker.handlers.send_header import admit_send
 from reput.broker.services.lite import light_queue
 from reput.broker.services.timers import TIMES
 from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
-from reput.broker.wire.answers import Answer, unavailable
+from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse, refuse_as_busy
 from reput.formats.log import client_batch
 from reput.formats.log import property_names as names
-from reput.formats.log.properties import MAX_PROPERTIES_SIZE, properties_text, text_properties, with_further
+from reput.formats.log.properties import properties_text, text_properties, with_further
 from reput.formats.log.property_names import DELAY, SHARDING_KEY, UNIQUE_KEY
 from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -42,21 +43,6 @@ _PLACED: Final = frozenset({DELAY, *TIMES, names.TRANSACTION_PREPARED, _LITE})
 """Properties with which a message may be stored in another topic first, or in a light queue as well."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _TOGETHER_BYTES: Final = 4 << 20
-_CODES: Final = {
-    PutStatus.PUT_OK: (ResponseCode.SUCCESS, None),
-    PutStatus.FLUSH_DISK_TIMEOUT: (ResponseCode.FLUSH_DISK_TIMEOUT, None),
-    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: (
-        ResponseCode.MESSAGE_ILLEGAL,
-        f"the message is illegal, its properties are longer than {MAX_PROPERTIES_SIZE} bytes",
-    ),
-    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, unavailable("the store takes no messages")),
-    PutStatus.DISK_FULL: (ResponseCode.SERVICE_NOT_AVAILABLE, unavailable("the broker's disk is full")),
-    PutStatus.OS_PAGE_CACHE_BUSY: (
-        ResponseCode.SYSTEM_BUSY,
-        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
-    ),
-}
 
 
 class Send(NamedTuple):
@@ -165,7 +151,7 @@ def _store_batch(broker: Broker, request: Request, header: SendHeader) -> None:
 
 def _answer_of_batch(broker: Broker, header: SendHeader, result: PutManyResult) -> Answer:
     if not result.status.is_stored:
-        return _refusal(broker, result.status, result.reason)
+        return refusal(broker, result.status, result.reason)
     places, sizes = result.physical_offsets, result.sizes
     # One follows the other. Sums of numpy take ten times as long for so few.
     size = int(places[-1]) - int(places[0]) + int(sizes[-1])
@@ -223,7 +209,7 @@ def _store_async(broker: Broker, send: Send) -> None:
 
 def _answer(broker: Broker, send: Send, result: PutResult) -> Answer:
     if not result.status.is_stored:
-        return _refusal(broker, result.status, result.reason)
+        return refusal(broker, result.status, result.reason)
     broker.statistics.put(send.message.topic, send.kind, 1, result.size)
     message_id = broker.message_id(result.physical_offset)
     return _stored(result.status, message_id, send.asked_queue_id, result.queue_offset, send.further)
@@ -240,13 +226,7 @@ def _stored(
         names.REGION: REGION,
         names.TRACE_ON: "true",
     }
-    return Answer(_CODES[status][0], None, fields)
-
-
-def _refusal(broker: Broker, status: PutStatus, reason: str) -> Answer:
-    broker.statistics.refused_sends += 1
-    code, words = _CODES[status]
-    return Answer(code, f"{words}: {reason}" if reason else words)
+    return Answer(CODES[status][0], None, fields)
 
 
 def end_transaction(broker: Broker, request: Request) -> Answer | None:

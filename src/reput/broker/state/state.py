@@ -16,6 +16,7 @@ import numpy as np
 from reput.broker.state.config_writes import ConfigWrites
 from reput.broker.state.configuration import GroupConfigs, TopicConfigs
 from reput.broker.state.consumers import Consumers
+from reput.broker.state.full_disk import FullDisk
 from reput.broker.state.identity import BrokerIdentity
 from reput.broker.state.known_headers import KnownHeaders, PullHeader, SendHeader
 from reput.broker.state.locks import QueueLocks
@@ -97,6 +98,7 @@ class BrokerState:
         )
         self.known_pulls: KnownHeaders[PullHeader] = KnownHeaders(self._basis_of_pull)
         self.statistics = Statistics(lambda topic: self.topics.find(topic) is not None)
+        self.full_disk = FullDisk()
         self.unique_keys = UniqueKeys(host.address[:4])
         self.max_message_size = config.max_message_size or DEFAULT_MAX_MESSAGE_SIZE
         self.is_sync_flush = config.flush_disk_type == "SYNC_FLUSH"
