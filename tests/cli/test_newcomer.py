@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
+from reput.broker.state.attributes import MESSAGE_TYPES
 from reput.cli.main import run
 from reput.errors import NotAStoreError
 from support.checked import assert_sound
@@ -68,6 +70,7 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
             "serve STORE --topic a:99999999999",
             "'a:99999999999': give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO",
         ),
+        ("serve STORE -t a -t a:8", "topic a is named twice"),
         ("serve STORE --host 192.0.2.1", "other machines may reach that address, and anyone there could"),
         ("serve STORE --port 0 --host 192.0.2.1 --allow-remote", "Give an address of this machine"),
         (
@@ -94,6 +97,13 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
 def test_a_slip_ends_with_what_to_give(words: str, says: str, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong value is refused with what to give instead, and nothing is made or served."""
     assert says in refused(capsys, *words.replace("STORE", str(store)).split())
+
+
+def test_the_help_names_the_types_that_a_topic_may_have(capsys: pytest.CaptureFixture[str]) -> None:
+    """`reput serve --help` lists each type that `--topic` takes, as the refusal of another one does."""
+    assert run(["serve", "--help"]) == 0
+    words = set(re.findall("[A-Z]+", capsys.readouterr().out.partition("--topic")[2].partition("May be")[0]))
+    assert words >= MESSAGE_TYPES
 
 
 def test_a_missing_path_advises_a_reader_no_create(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -177,8 +177,8 @@ class RunningBroker(Closing):
             topic: The topic.
             queues: The number of its queues.
             message_type: The type of messages that clients that speak gRPC may send to it: NORMAL, FIFO, DELAY,
-                TRANSACTION, or MIXED for all of these; or LITE. None keeps the type that it has, which is NORMAL at
-                first.
+                TRANSACTION, or MIXED for all of these; or PRIORITY, LITE or UNSPECIFIED. None keeps the type that it
+                has, which is NORMAL at first.
 
         Raises:
             ConfigError: The topic cannot have that name, that number of queues, or that type.

@@ -87,7 +87,8 @@ _PORT = 9876
     multiple=True,
     metavar="NAME[:QUEUES[:TYPE]]",
     help=f"Make a topic, with {DEFAULT_TOPIC_QUEUES} queues by default. Clients of gRPC send only messages of its "
-    "TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION, PRIORITY, LITE or MIXED. May be given again.",
+    "TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION, PRIORITY, LITE, MIXED or UNSPECIFIED. May be given again for "
+    "another topic.",
 )
 @options.config_options
 @options.force_setting_option
@@ -199,5 +200,7 @@ def _topics(given: tuple[str, ...]) -> dict[str, int | tuple[int, str]]:
         if not name or count is None:
             words = "give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO"
             raise click.BadParameter(f"{text!r}: {words}", param_hint="--topic")
+        if name in topics:
+            raise click.BadParameter(f"topic {name} is named twice", param_hint="--topic")
         topics[name] = (count, message_type) if has_type else count
     return topics
