@@ -3,9 +3,9 @@
 A pull that finds nothing new is held until its queue has a message that passes its filter, its time is over, its group
 is sent to another offset, its client disconnects, or the broker stops. Then it runs once more, and is answered.
 
-The pulls of a queue share one wait in the store. Filters are asked about the entries of the queue, as
-`MessageStore.estimate` does: tags by their hashes, SQL92 by the properties. No message is decoded for a pull that stays
-held.
+The pulls of a queue share one wait in the store. Pulls with one filter that have seen the same messages are a group,
+whose filter is asked once. Filters are asked about the entries of the queue, as `MessageStore.estimate` does: tags by
+their hashes, SQL92 by the properties. No message is decoded for a pull that stays held.
 
 Source: `PullRequestHoldService.notifyMessageArriving`.
 """
@@ -13,7 +13,7 @@ Source: `PullRequestHoldService.notifyMessageArriving`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from reput.broker.wire.answers import Answer
     from reput.broker.wire.requests import Request
     from reput.store.read.arrivals import Waiter
+    from reput.store.read.sql_filter import SqlFilter
+    from reput.store.read.tag_filter import TagFilter
 
 MAX_HELD: Final = 100_000
 """The most pulls that are held; more are answered at once."""
@@ -42,19 +44,59 @@ class PullRequest(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Hold(WaitingRequest):
-    """A pull that is held; `again` answers it. `seen`: no message below this queue offset passes its filter."""
+    """A pull that is held; `again` answers it."""
 
     pull: PullRequest
     again: Callable[[], Answer]
+    group: _Group
+
+    @property
+    def seen(self) -> int:
+        """No message below this queue offset passes its filter."""
+        return self.group.seen
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """The pulls of a queue with one filter, for which no message below the queue offset `seen` passes it."""
+
+    wanted: TagFilter | SqlFilter | None
     seen: int
+    holds: dict[Hold, None] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[int, Hashable]:
+        """What no other group of the queue has."""
+        return self.seen, None if self.wanted is None else self.wanted.key
 
 
 @dataclass(slots=True, eq=False)
 class _HeldQueue:
     """The pulls that are held for a queue, and the wait in the store that they share."""
 
-    holds: dict[Hold, None] = field(default_factory=dict)
+    groups: dict[tuple[int, Hashable], _Group] = field(default_factory=dict)
     waiter: Waiter | None = None
+
+    def add(self, hold: Hold) -> None:
+        """Add a pull to its group."""
+        hold.group = self.groups.setdefault(hold.group.key, hold.group)
+        hold.group.holds[hold] = None
+
+    def remove(self, hold: Hold) -> None:
+        """Remove a pull from its group."""
+        del hold.group.holds[hold]
+        if not hold.group.holds:
+            del self.groups[hold.group.key]
+
+    def move(self, group: _Group, seen: int) -> None:
+        """Note how far a group has looked; it becomes one with the group of its filter that has looked as far."""
+        del self.groups[group.key]
+        group.seen = seen
+        into = self.groups.setdefault(group.key, group)
+        if into is not group:
+            for hold in group.holds:
+                hold.group = into
+            into.holds |= group.holds
 
 
 class Holds:
@@ -74,13 +116,13 @@ class Holds:
     def hold(self, pull: PullRequest, again: Callable[[], Answer]) -> bool:
         """Hold a pull, until `again` answers it; return False if there are too many."""
         request, header = pull.request, pull.header
-        hold = Hold(request.connection, request.size, pull, again, pull.offset)
+        name = header.topic, header.queue_id
+        hold = Hold(request.connection, request.size, pull, again, _Group(header.wanted, pull.offset))
         if not self._held.add(hold, MAX_HELD, header.suspend_ms):
             return False
         request.is_held = True
-        name = header.topic, header.queue_id
         queue = self._queues.setdefault(name, _HeldQueue())
-        queue.holds[hold] = None
+        queue.add(hold)
         if queue.waiter is None:
             self._watch(name, queue, pull.offset)
         elif self._state.store.max_offset(*name) > pull.offset:
@@ -99,24 +141,28 @@ class Holds:
             return
         self._stop_waiting(queue)
         end = self._state.store.max_offset(*name)
-        for hold in list(queue.holds):
-            if self._has_match(hold, end):
-                self._answer(hold)
-            else:
-                hold.seen = max(hold.seen, end)
+        for group in [one for one in queue.groups.values() if one.seen < end]:
+            # An answer may end the connection of others.
+            if group.holds and self._has_match(name, group, end):
+                self._answer_group(group)
+            elif group.holds:
+                queue.move(group, end)
         if self._queues.get(name) is queue:
             self._watch(name, queue, end)
 
-    def _has_match(self, hold: Hold, end: int) -> bool:
-        """Return True if a message below a queue offset passes a pull's filter, or nobody can know."""
-        header = hold.pull.header
-        if end <= hold.seen or header.wanted is None:
-            return end > hold.seen
-        try:
-            return self._state.store.estimate(header.topic, header.queue_id, hold.seen, end, header.wanted) > 0
-        except ReputError:
-            # The pull meets the same error, and its client sees it.
+    def _has_match(self, name: tuple[str, int], group: _Group, end: int) -> bool:
+        """Return True if a message below a queue offset passes a group's filter, or nobody can know."""
+        if group.wanted is None:
             return True
+        try:
+            return self._state.store.estimate(*name, group.seen, end, group.wanted) > 0
+        except ReputError:
+            # The pulls meet the same error, and their clients see it.
+            return True
+
+    def _answer_group(self, group: _Group) -> None:
+        for hold in list(group.holds):
+            self._answer(hold)
 
     def _answer(self, hold: Hold) -> None:
         if self._forget(hold):
@@ -127,8 +173,8 @@ class Holds:
             return False
         name = hold.pull.header.topic, hold.pull.header.queue_id
         queue = self._queues[name]
-        del queue.holds[hold]
-        if not queue.holds:
+        queue.remove(hold)
+        if not queue.groups:
             del self._queues[name]
             self._stop_waiting(queue)
         return True

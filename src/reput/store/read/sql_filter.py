@@ -9,7 +9,7 @@ Source: `ExpressionMessageFilter.isMatchedByConsumeQueue`, `isMatchedByCommitLog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -64,6 +64,11 @@ class SqlFilter:
     def expression(self) -> str:
         """The filter as it was written."""
         return self.compiled.text
+
+    @property
+    def key(self) -> Hashable:
+        """Filters of one key pass the same messages."""
+        return self.expression
 
     def __repr__(self) -> str:
         return f"SqlFilter({self.expression!r})"

@@ -5,6 +5,8 @@ Source: `DefaultMessageFilter.isMatchedByConsumeQueue`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,16 +20,22 @@ NO_CODES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 class TagFilter:
     """The tags of a subscription, as hashes: the ConsumeQueue holds only the hash of a tag.
 
-    As in RocketMQ two tags of one hash count as the same tag. `codes`: int64, empty for all messages.
+    As in RocketMQ two tags of one hash count as the same tag. `codes`: int64, empty for all messages. `hashes` are the
+    same as numbers.
     """
 
-    __slots__ = ("codes", "expression", "tags")
+    __slots__ = ("codes", "expression", "hashes", "tags")
 
     def __init__(self, expression: str | None) -> None:
         self.expression = expression or ALL_TAGS
         self.tags = tags_of(self.expression)
-        codes = sorted({java_string_hash(tag) for tag in self.tags})
-        self.codes = np.array(codes, dtype=np.int64) if codes else NO_CODES
+        self.hashes = frozenset(map(java_string_hash, self.tags))
+        self.codes = np.array(sorted(self.hashes), dtype=np.int64) if self.hashes else NO_CODES
+
+    @property
+    def key(self) -> Hashable:
+        """Filters of one key pass the same messages."""
+        return self.hashes
 
 
 ALL_MESSAGES = TagFilter(None)
