@@ -10,6 +10,7 @@ import reput
 from reput.formats.queue.consume_queue import QueueKey
 from reput.store.read.results import GetStatus
 from reput.store.read.sql_filter import BloomBits
+from reput.store.read.tag_filter import ALL_MESSAGES, TagFilter
 from support import golden
 from support.kinds import CONFIG
 
@@ -78,6 +79,28 @@ def test_estimate(store: reput.MessageStore, indexed: str) -> None:
         offsets = pulled(store, wanted := reput.SqlFilter(sql))
         for begin, end in ((0, 1 << 40), (-5, 10), (103, 155), (298, 301), (50, 50), (400, 500)):
             assert store.estimate("orders", 0, begin, end, wanted) == sum(begin <= one < end for one in offsets)
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["tail", "files"])
+def test_many_filters_about_few_messages(store: reput.MessageStore, indexed: bool) -> None:
+    """Whether any message passes a filter is what an estimate says, of few messages and of many, with other filters."""
+    if indexed:
+        store.reput(spark=False)
+    sql = ("amount > 150 AND region = 'eu'", "TRUE", "amount = 299", "region > 5", "color IS NULL", "FALSE")
+    wanted = [*map(reput.SqlFilter, sql), TagFilter("paid || sent"), TagFilter("sent"), ALL_MESSAGES]
+    for begin, end in (
+        (0, 1),
+        (-5, 2),
+        (150, 158),
+        (151, 152),
+        (140, 152),
+        (298, 301),
+        (50, 50),
+        (299, 300),
+        (400, 401),
+    ):
+        expected = [store.estimate("orders", 0, begin, end, one) > 0 for one in wanted]
+        assert store.view.have_matches("orders", 0, begin, end, wanted) == expected
 
 
 def test_bad_filter() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.dispatch import sql
 from reput.dispatch.sql import compile as compile_filter
-from reput.dispatch.sql.columns import ArrowProperties
+from reput.dispatch.sql.columns import ArrowProperties, property_rows
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.select import FALSE, NO_ANSWER, TRUE, UNKNOWN, select_codes
 from reput.errors import ConfigError
@@ -33,7 +34,8 @@ def code_of(node: Any, properties: dict[str, str]) -> int:
 
 @pytest.fixture(params=TWINS)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each kind of kernel."""
+    """Each kind of kernel; few messages take it, too."""
+    monkeypatch.setattr(sql, "_COLUMN_COST", 0)
     monkeypatch.setenv(SWITCH, request.param)
     filter_kernels.cache_clear()
     return str(request.param)
@@ -48,6 +50,18 @@ def test_select_is_evaluate(text: str, sets: list[dict[str, str]]) -> None:
     assert select_codes(node, raw(sets)).tolist() == expected
     columns = {name: pa.array([properties.get(name) for properties in sets], pa.string()) for name in "abc"}
     assert select_codes(node, ArrowProperties(columns, len(sets))).tolist() == expected
+
+
+@settings(max_examples=cases(100, 500), deadline=None)
+@given(text=conditions(), sets=st.lists(PROPERTY_SETS, min_size=1, max_size=4))
+def test_a_few_messages_are_evaluated_one_by_one(text: str, sets: list[dict[str, str]]) -> None:
+    """For any filter, messages of each source match one by one as they do together."""
+    wanted = compile_filter(text)
+    columns = {name: pa.array([properties.get(name) for properties in sets], pa.string()) for name in "abc"}
+    for source in (raw(sets), ArrowProperties(columns, len(sets))):
+        together = [code == TRUE for code in select_codes(wanted.tree, source)]
+        assert [wanted.matches(row) is True for row in property_rows(source, wanted.names)] == together
+        assert wanted.select(source).tolist() == together
 
 
 def test_both_kinds_of_kernels(kind: str) -> None:
@@ -78,6 +92,7 @@ def test_bytes_that_are_no_text(kind: str) -> None:
     assert compile_filter("a = 'x\ufffd'").select(columns).tolist() == [True, False]
     assert compile_filter("a = b").select(columns).tolist() == [True, True]
     assert compile_filter("a endswith '\ufffd'").select(columns).tolist() == [True, True]
+    assert property_rows(columns, ("b",)) == [{"b": "x\ufffd"}, {"b": "\ufffd"}]
 
 
 def test_properties_as_they_are_stored(kind: str) -> None:

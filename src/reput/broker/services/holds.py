@@ -16,10 +16,13 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.waiting import WaitingRequest, WaitingRequests
 from reput.errors import ReputError
+from reput.store.read.tag_filter import ALL_MESSAGES
 
 if TYPE_CHECKING:
     from reput.broker.state.known_headers import PullHeader
@@ -141,24 +144,26 @@ class Holds:
             return
         self._stop_waiting(queue)
         end = self._state.store.max_offset(*name)
-        for group in [one for one in queue.groups.values() if one.seen < end]:
-            # An answer may end the connection of others.
-            if group.holds and self._has_match(name, group, end):
-                self._answer_group(group)
-            elif group.holds:
-                queue.move(group, end)
+        behind = [one for one in queue.groups.values() if one.seen < end]
+        for seen, groups in groupby(behind, attrgetter("seen")):
+            self._look_at(name, queue, list(groups), seen, end)
         if self._queues.get(name) is queue:
             self._watch(name, queue, end)
 
-    def _has_match(self, name: tuple[str, int], group: _Group, end: int) -> bool:
-        """Return True if a message below a queue offset passes a group's filter, or nobody can know."""
-        if group.wanted is None:
-            return True
+    def _look_at(self, name: tuple[str, int], queue: _HeldQueue, groups: list[_Group], seen: int, end: int) -> None:
+        """Answer those of a queue's groups for which a message with an offset in [seen, end) has come."""
+        wanted = [one.wanted or ALL_MESSAGES for one in groups]
         try:
-            return self._state.store.estimate(*name, group.seen, end, group.wanted) > 0
+            have_matches = self._state.store.view.have_matches(*name, seen, end, wanted)
         except ReputError:
             # The pulls meet the same error, and their clients see it.
-            return True
+            have_matches = [True] * len(groups)
+        for group, has_match in zip(groups, have_matches, strict=True):
+            if has_match or group.wanted is None:
+                self._answer_group(group)
+            elif group.holds:
+                # An answer before may have ended the connection of its pulls.
+                queue.move(group, end)
 
     def _answer_group(self, group: _Group) -> None:
         for hold in list(group.holds):

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
-from reput.dispatch.sql.tree import Node, property_names
+from reput.dispatch.sql.tree import Node, property_names, steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 14
 """The number of messages whose columns are evaluated together: a step finds what the previous one left in the cache."""
+
+_ROW_COST, _STEP_COST, _COLUMN_COST = 8, 1, 50
+"""Times (us): the properties of a message as texts, a step of its evaluation, and a step for a column."""
 
 
 class CompiledFilter:
@@ -47,6 +50,11 @@ class CompiledFilter:
         """The properties that it reads, each once."""
         return tuple(dict.fromkeys(property_names(self.tree)))
 
+    @cached_property
+    def steps(self) -> int:
+        """The steps of an evaluation: what it costs for a message."""
+        return max(1, steps(self.tree))
+
     def matches(self, properties: Mapping[str, Any]) -> bool | None:
         """Return True if a message with these properties matches; None if that is unknown, which RocketMQ takes for no.
 
@@ -62,8 +70,11 @@ class CompiledFilter:
         """Return which messages match (bool, one for each message): those for which `matches` is True."""
         import numpy as np
 
+        from reput.dispatch.sql.columns import property_rows
         from reput.dispatch.sql.select import TRUE, select_codes
 
+        if len(columns) * (_ROW_COST + _STEP_COST * self.steps) < _COLUMN_COST * self.steps:
+            return np.array([bool(self.matches(row)) for row in property_rows(columns, self.names)], dtype=np.bool_)
         pieces = [columns.piece(begin, begin + _AT_ONCE) for begin in range(0, len(columns), _AT_ONCE)]
         found = np.empty(len(columns), dtype=np.bool_)
         for number, piece in enumerate(pieces):

@@ -6,7 +6,7 @@ for each property (`ArrowProperties`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -76,6 +76,17 @@ class RecordProperties:
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """Return the columns of these properties."""
         return _found(PropertyPlaces(self.data, self.positions, _NO_SIZES, True), names)
+
+
+def property_rows(columns: PropertyColumns, names: Sequence[str]) -> list[dict[str, str]]:
+    """Return these properties of each message, as `CompiledFilter.matches` takes them."""
+    rows: list[dict[str, str]] = [{} for _ in range(len(columns))]
+    for name, texts in (columns.texts(names) if names else {}).items():
+        for row, properties in enumerate(rows):
+            text = texts.text(row)
+            if text is not None:
+                properties[name] = text
+    return rows
 
 
 def _found(places: PropertyPlaces, names: Iterable[str]) -> dict[str, Texts]:

@@ -9,6 +9,7 @@ Source: `ComparisonExpression`, `UnaryExpression`, `LogicExpression`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from reput.dispatch.sql import tree
@@ -24,6 +25,11 @@ _HOLDS = {
 }
 
 
+# Many comparisons, of one filter or of many, read the few properties of a message.
+_whole = lru_cache(64)(parse_whole)
+_any_double = lru_cache(64)(parse_double)
+
+
 class NoAnswerError(Exception):
     """The evaluation has no result: RocketMQ throws here, and the message does not match."""
 
@@ -34,32 +40,33 @@ def evaluate(node: Node, properties: Mapping[str, Any]) -> Any:  # noqa: PLR0911
     Raises:
         NoAnswerError: a text is no number, or cannot be compared.
     """
+    # The frequent kinds come first: each test before the right one costs a tenth of a step.
     match node:
         case tree.Property(name):
             return properties.get(name)
         case tree.Literal(value):
             return value
+        case tree.Ordered(order, left, right):
+            return _ordered(order, left, right, properties)
+        case tree.Equal(left, right):
+            return _equal(evaluate(left, properties), evaluate(right, properties))
+        case tree.And(parts):
+            return _all(parts, properties)
+        case tree.Or(parts):
+            return _any(parts, properties)
+        case tree.In(value, texts, negated):
+            found = evaluate(value, properties)
+            return (found in texts) != negated if isinstance(found, str) else None
+        case tree.Search():
+            return _search(node, properties)
+        case tree.Not(value):
+            truth = evaluate(value, properties)
+            return None if truth is None else not truth
         case tree.Minus(value):
             return _negated(evaluate(value, properties))
         case tree.Cast(value):
             found = evaluate(value, properties)
             return None if found is None else found is True
-        case tree.Not(value):
-            truth = evaluate(value, properties)
-            return None if truth is None else not truth
-        case tree.Or(parts):
-            return _any(parts, properties)
-        case tree.And(parts):
-            return _all(parts, properties)
-        case tree.Equal(left, right):
-            return _equal(evaluate(left, properties), evaluate(right, properties))
-        case tree.Ordered(order, left, right):
-            return _ordered(order, left, right, properties)
-        case tree.Search():
-            return _search(node, properties)
-        case tree.In(value, texts, negated):
-            found = evaluate(value, properties)
-            return (found in texts) != negated if isinstance(found, str) else None
 
 
 def _negated(value: Any) -> Any:
@@ -154,14 +161,14 @@ def _number_beside(text: str, number: Any) -> Any:
     if isinstance(number, float):
         return _double(text)
     is_long = isinstance(number, Long) or not INT_MIN <= number <= INT_MAX
-    value = parse_whole(text, 64 if is_long else 32)
+    value = _whole(text, 64 if is_long else 32)
     if value is None:
         raise NoAnswerError(f"{text!r} is no {'long' if is_long else 'int'}")
     return value
 
 
 def _double(text: str) -> float:
-    value = parse_double(text)
+    value = _any_double(text)
     if value is None:
         raise NoAnswerError(f"{text!r} is no number")
     return value

@@ -156,3 +156,16 @@ def property_names(node: Node) -> Iterator[str]:
         case Equal(left, right) | Ordered(left=left, right=right):
             yield from property_names(left)
             yield from property_names(right)
+
+
+def steps(node: Node) -> int:
+    """Return the number of steps of an evaluation that leaves out none: what a filter costs."""
+    match node:
+        case Property() | Literal():
+            return 0
+        case Minus(value) | Cast(value) | Not(value) | Search(value=value) | In(value=value):
+            return 1 + steps(value)
+        case Or(parts) | And(parts):
+            return sum(map(steps, parts))
+        case Equal(left, right) | Ordered(left=left, right=right):
+            return 1 + steps(left) + steps(right)

@@ -7,6 +7,8 @@ Source: `DefaultMessageStore.getMessage`, `BatchConsumeQueue.getOffsetInQueueByT
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -117,6 +119,10 @@ class BatchReader:
                 break
             number += len(rows)
         return count
+
+    def have_matches(self, key: QueueKey, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]) -> list[bool]:
+        """Return for each filter whether `estimate` finds a message."""
+        return [self.estimate(key, begin, end, one) > 0 for one in wanted]
 
     def _matching(self, rows: NDArray[np.void], wanted: TagFilter | SqlFilter) -> NDArray[np.bool_]:
         """Return which batches match and are in the log."""

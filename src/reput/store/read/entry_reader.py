@@ -8,7 +8,7 @@ Source: `DefaultMessageStore.getMessage`, `getOffsetInQueueByTime`, `estimateMes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from reput.queue.by_time import Boundary
 from reput.queue.by_time import offset_by_time as search
 from reput.queue.ext import ExtReader
 from reput.queue.queues import Queues
+from reput.store.read.few_entries import FEW, few_have_matches
 from reput.store.read.lookup import Known, Lookups, QueueLookup
 from reput.store.read.queue_answers import PullLimits, PullQuestion
 from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
@@ -39,6 +40,7 @@ from reput.store.read.tail_follower import TailFollower
 
 _ENTRIES_AT_ONCE = 1 << 16
 _MOST_RETRIES = 256
+_NO_ENTRIES = np.empty(0, dtype=np.uint8)
 
 
 class EntryReader:
@@ -247,6 +249,18 @@ class EntryReader:
             count += int(np.count_nonzero(there))
             position += read
         return count
+
+    def have_matches(self, key: QueueKey, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]) -> list[bool]:
+        """Return for each filter whether `estimate` finds a message; a few messages are read once for all filters."""
+        with self.follower.lock:
+            begin, end = max(begin, self.queues.min_offset(key)), min(end, self.queues.max_offset(key))
+            entries = self.queues.entries(key, begin, min(end, begin + FEW)) if begin < end else _NO_ENTRIES
+        if len(entries) != (end - begin) * ENTRY_SIZE:
+            # They are many, or there is a gap.
+            return [self.estimate(key, begin, end, one) > 0 for one in wanted]
+        there = self._have_records(entries)
+        plain = entries if self.ext is None else plain_entries(entries, key, self.ext)
+        return few_have_matches(plain.view(ENTRY.dtype)[there], wanted, self.log)
 
     def _have_records(self, entries: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Return which entries refer to records that the log holds."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from reput.formats.queue.consume_queue import QueueKey
@@ -66,6 +67,9 @@ class QueueAnswers(Protocol):
 
     def estimate(self, key: QueueKey, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
         """Count the messages with offsets [begin, end) that pulls with this filter give."""
+
+    def have_matches(self, key: QueueKey, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]) -> list[bool]:
+        """Return for each filter whether `estimate` finds a message."""
 
 
 class AnswersBeside(QueueAnswers, Protocol):

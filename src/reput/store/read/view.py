@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import NamedTuple, SupportsIndex
 
@@ -215,6 +215,14 @@ class StoreView:
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).estimate(key, begin, end, wanted)
+
+    def have_matches(
+        self, topic: str, queue_id: int, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]
+    ) -> list[bool]:
+        """Return for each filter whether a message of a queue with an offset in [begin, end) passes it."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        return self.reader_of(topic).have_matches(key, begin, end, wanted)
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the message whose record starts at a log offset; None if there is none, or if it has expired."""
