@@ -64,6 +64,25 @@ def test_a_few_messages_are_evaluated_one_by_one(text: str, sets: list[dict[str,
         assert wanted.select(source).tolist() == together
 
 
+@settings(max_examples=cases(100, 500), deadline=None)
+@given(text=conditions(), properties=PROPERTY_SETS)
+def test_a_plan_is_its_tree(text: str, properties: dict[str, str]) -> None:
+    """For any filter and any message, the plan has the result of the tree, also where that is no answer."""
+    wanted = compile_filter(text)
+    assert code_of(wanted.plan, properties) == code_of(wanted.tree, properties)
+
+
+def test_texts_of_one_property_are_one_step() -> None:
+    """Equalities and lists of a property are one look-up, but not across a condition that may have no answer."""
+    many = compile_filter(" OR ".join(f"a = '{n}' OR b = 'x' OR a IN ('x{n}', 'y{n}')" for n in range(100)))
+    assert (many.steps, len(many.plan.parts[0].texts)) == (2, 300)
+    assert many.select(raw([{"a": "99"}, {"a": "y5"}, {"b": "x"}, {"a": "x", "b": "y"}])).tolist() == [1, 1, 1, 0]
+    apart = compile_filter("a = '1' OR c > 5 OR a = '2' OR a = '3'")
+    assert apart.steps == 3
+    assert [apart.matches({"a": a, "c": "?"}) for a in "123"] == [True, None, None]
+    assert compile_filter("a = '1' OR a NOT IN ('2')").steps == 2
+
+
 def test_both_kinds_of_kernels(kind: str) -> None:
     """Numbers of all forms, wide characters and what is missing come out the same with either kind of kernel."""
     values = ["5", "-5", "+5", "", "05", "5.0", ".5", "5e0", " 5", "x", "NaN", "é", "५", "9" * 19, "9" * 40, "-0.0"]

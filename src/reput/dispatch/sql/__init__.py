@@ -51,9 +51,16 @@ class CompiledFilter:
         return tuple(dict.fromkeys(property_names(self.tree)))
 
     @cached_property
+    def plan(self) -> Node:
+        """The tree that is evaluated: the same results in fewer steps."""
+        from reput.dispatch.sql.plan import plan_of
+
+        return plan_of(self.tree)
+
+    @cached_property
     def steps(self) -> int:
         """The steps of an evaluation: what it costs for a message."""
-        return max(1, steps(self.tree))
+        return max(1, steps(self.plan))
 
     def matches(self, properties: Mapping[str, Any]) -> bool | None:
         """Return True if a message with these properties matches; None if that is unknown, which RocketMQ takes for no.
@@ -61,7 +68,7 @@ class CompiledFilter:
         Values are texts, as all properties of messages are. Ints, floats and booleans count as Java's own.
         """
         try:
-            truth: bool | None = evaluate(self.tree, properties)
+            truth: bool | None = evaluate(self.plan, properties)
         except NoAnswerError:
             return None
         return truth
@@ -79,7 +86,7 @@ class CompiledFilter:
         found = np.empty(len(columns), dtype=np.bool_)
         for number, piece in enumerate(pieces):
             begin = number * _AT_ONCE
-            found[begin : begin + len(piece)] = select_codes(self.tree, piece) == TRUE
+            found[begin : begin + len(piece)] = select_codes(self.plan, piece) == TRUE
         return found
 
     def __repr__(self) -> str:

@@ -201,7 +201,7 @@ class SelectorParser(parser.Parser):
             texts.append(self._text("the list after IN has"))
         if not self._match(TokenType.R_PAREN):
             self._refuse("the list after IN is not closed: , or ) is missing")
-        return tree.In(left, tuple(dict.fromkeys(texts)), negated)
+        return tree.In(left, frozenset(texts), negated)
 
     def _unary(self) -> Node:
         self._depth += 1

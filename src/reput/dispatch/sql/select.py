@@ -234,11 +234,11 @@ def _code_of(node: Node) -> np.uint8:
 
 def _equal_constant(texts: Texts, value: Constant, missing: np.uint8) -> Codes:
     if isinstance(value, str):
-        return _is_one_of(texts, (value,), False, missing)
+        return _is_one_of(texts, frozenset((value,)), False, missing)
     return _compared(texts, value, _SAME, missing)
 
 
-def _is_one_of(texts: Texts, wanted: tuple[str, ...], negated: bool, missing: np.uint8) -> Codes:
+def _is_one_of(texts: Texts, wanted: frozenset[str], negated: bool, missing: np.uint8) -> Codes:
     listed = TextList.of([text.encode("utf-8", "surrogatepass") for text in wanted])
     codes = np.empty(len(texts.at), dtype=np.uint8)
     filter_kernels().is_one_of(texts, listed, negated, int(missing), codes)

@@ -123,7 +123,7 @@ class In:
     """IN or NOT IN a list of texts."""
 
     value: Property
-    texts: tuple[str, ...]
+    texts: frozenset[str]
     negated: bool
 
 
