@@ -83,6 +83,8 @@ def test_the_page_names_the_limits() -> None:
         f"`maxMessageSize`, {size(DEFAULT_MAX_MESSAGE_SIZE)}",
         size(requests.MAX_JSON),
         f"{consumers.MAX_EXPRESSION:,} characters",
+        f"{consumers.MAX_WORDS:,}",
+        f"{consumers.MAX_STEPS:,}, or one message",
         f"{consumers.MAX_CLIENT_ID:,} characters",
         f"{topic_names.LONGEST_NAME} characters",
         f"{server.MAX_CONNECTIONS:,}",

@@ -14,6 +14,7 @@ from reput.broker.state.consumers import (
     ClientInfo,
     ConsumerKind,
     filter_of,
+    refuse_large_filter,
 )
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
@@ -97,6 +98,11 @@ def _consumer_of(values: Any) -> _BeatOfConsumer:
             refuse(
                 ResponseCode.SYSTEM_ERROR, f"the group {group} subscribes to {one.topic[:LONGEST_NAME]}: give {words}"
             )
+        try:
+            refuse_large_filter(one)
+        except ConfigError as error:
+            words = f"the group {group} subscribes to {one.topic}: {error}"
+            refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words)
     return _BeatOfConsumer(group, ConsumerKind.of(values), subscriptions)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from reput.broker.state.of_connections import MembersOfConnections
+from reput.dispatch.sql.words import refuse_many_words
 from reput.errors import ConfigError
 from reput.formats.config.consumer_filter import SQL92, TAG
 from reput.formats.topics.topic_names import LONGEST_NAME
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 BROADCASTING = "BROADCASTING"
 MAX_EXPRESSION: Final = 1 << 16
 """The longest filter, by tags or SQL92 (characters)."""
+MAX_WORDS: Final = 1024
+"""The most words and signs of a SQL92 filter: to parse it takes up to 10 ms, in which no client is served."""
+MAX_STEPS: Final = 2048
+"""The most steps of a pull with a SQL92 filter, those of the filter for each message (3 us each if they are many)."""
+_MOST_KNOWN: Final = 64
+"""The most SQL92 filters that stay parsed: each takes up to 100 KiB."""
 MAX_CLIENT_ID: Final = 1024
 """The longest id of a client (characters)."""
 MAX_SUBSCRIBED: Final = 1 << 26
@@ -194,7 +202,30 @@ def filter_of(subscription: Subscription) -> TagFilter | SqlFilter | None:
     if len(expression) > MAX_EXPRESSION:
         raise ConfigError(f"a filter of {len(expression)} characters: the most is {MAX_EXPRESSION}")
     if subscription.kind == SQL92:
-        return SqlFilter(expression)
+        found = _sql_filter(expression)
+        if isinstance(found, str):
+            raise ConfigError(found)
+        return found
     if subscription.kind != TAG:
         raise ConfigError(f"there are no filters of type {subscription.kind!r:.40}: give {TAG} or {SQL92}")
     return None if subscription.wants_all else TagFilter(expression)
+
+
+def refuse_large_filter(subscription: Subscription) -> None:
+    """Refuse a SQL92 filter with too many words.
+
+    Raises:
+        ConfigError: there are too many.
+    """
+    if subscription.kind == SQL92:
+        refuse_many_words(subscription.expression, MAX_WORDS)
+
+
+@lru_cache(_MOST_KNOWN)
+def _sql_filter(expression: str) -> SqlFilter | str:
+    """Return a filter, or what is wrong with it."""
+    try:
+        refuse_many_words(expression, MAX_WORDS)
+        return SqlFilter(expression, most_steps=MAX_STEPS)
+    except ConfigError as error:
+        return str(error)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 14
 """The number of messages whose columns are evaluated together: a step finds what the previous one left in the cache."""
 
-_ROW_COST, _STEP_COST, _COLUMN_COST = 8, 1, 50
+_ROW_COST, _STEP_COST, _COLUMN_COST = 8, 3, 50
 """Times (us): the properties of a message as texts, a step of its evaluation, and a step for a column."""
 
 

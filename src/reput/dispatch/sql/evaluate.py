@@ -17,14 +17,6 @@ from reput.dispatch.sql.numbers import double_key, parse_double
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, Long, Node, Order, TextPlace
 from reput.formats.java.java_numbers import parse_whole
 
-_HOLDS = {
-    Order.LESS: lambda sign: sign < 0,
-    Order.LESS_EQUAL: lambda sign: sign <= 0,
-    Order.GREATER: lambda sign: sign > 0,
-    Order.GREATER_EQUAL: lambda sign: sign >= 0,
-}
-
-
 # Many comparisons, of one filter or of many, read the few properties of a message.
 _whole = lru_cache(64)(parse_whole)
 _any_double = lru_cache(64)(parse_double)
@@ -112,7 +104,13 @@ def _ordered(order: Order, left: Node, right: Node, properties: Mapping[str, Any
         return None
     if isinstance(first, str) and isinstance(second, str):
         first, second = _double(first), _double(second)
-    return bool(_HOLDS[order](_compare(first, second)))
+    sign = _compare(first, second)
+    # Faster than a dict: an enum is hashed in Python.
+    if order is Order.LESS:
+        return sign < 0
+    if order is Order.LESS_EQUAL:
+        return sign <= 0
+    return sign > 0 if order is Order.GREATER else sign >= 0
 
 
 def _search(node: tree.Search, properties: Mapping[str, Any]) -> bool:

@@ -58,7 +58,11 @@ class BatchReader:
         if not len(entries):
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
         pull = _EntriesTaken(self.log, self.follower.offset, max_messages, pull_bytes(asked.max_bytes), self.limits)
-        following = pull.choose(entries, offset, reach, wanted)
+        matching = None
+        if isinstance(wanted, SqlFilter):
+            entries = entries[: wanted.most_entries]
+            matching = self._matching(entries, wanted)
+        following = pull.choose(entries, offset, reach, wanted, matching)
         if not pull.sizes:
             return GetResult.nothing(pull.status, following, span)
         places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
@@ -155,12 +159,22 @@ class _EntriesTaken:
         self._max_bytes = stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes)
         self._messages = self._bytes = 0
 
-    def choose(self, entries: NDArray[np.void], offset: int, reach: int, wanted: TagFilter | SqlFilter) -> int:
-        """Choose from the entries, the first of which holds `offset`; return the next pull's offset."""
+    def choose(
+        self,
+        entries: NDArray[np.void],
+        offset: int,
+        reach: int,
+        wanted: TagFilter | SqlFilter,
+        matching: NDArray[np.bool_] | None,
+    ) -> int:
+        """Choose from the entries, the first of which holds `offset`; return the next pull's offset.
+
+        `matching`: those that pass a SqlFilter by their own properties. Those of the messages inside are not read.
+        """
         following, skip_below = offset, -1
         log_begin, file_size = self._log.min_offset, self._log.file_size
         codes = set(wanted.codes.tolist()) if isinstance(wanted, TagFilter) else set()
-        for physical_offset, size, tags_code, _, base, messages, _, _ in entries.tolist():
+        for number, (physical_offset, size, tags_code, _, base, messages, _, _) in enumerate(entries.tolist()):
             if (base - offset) * BATCH_ENTRY_SIZE >= reach or self._is_full(size, messages):
                 break
             following = base + messages
@@ -173,7 +187,7 @@ class _EntriesTaken:
                 self._say(GetStatus.MESSAGE_WAS_REMOVING)
                 skip_below = (physical_offset // file_size + 1) * file_size
                 continue
-            if isinstance(wanted, SqlFilter) and not self._matches(wanted, physical_offset):
+            if matching is not None and not matching[number]:
                 self._say(GetStatus.NO_MATCHED_MESSAGE)
                 continue
             self.physical_offsets.append(physical_offset)
@@ -182,14 +196,6 @@ class _EntriesTaken:
             self._bytes += size
             skip_below = -1
         return following
-
-    def _matches(self, wanted: SqlFilter, physical_offset: int) -> bool:
-        """Return True if a batch's own properties match. The properties of the messages in it are not read."""
-        from reput.dispatch.sql.columns import RecordProperties
-
-        start = physical_offset // self._log.file_size * self._log.file_size
-        position = np.array([physical_offset - start], dtype=np.int64)
-        return bool(wanted.compiled.select(RecordProperties(self._log.array(start), position))[0])
 
     def _is_full(self, size: int, messages: int) -> bool:
         """Return True if the next batch is too much; the first batch never is."""

@@ -78,6 +78,8 @@ class EntryReader:
         topic, queue_id, offset, max_messages, wanted, _ = asked
         # Without a filter no more is read than is given, but for a few gaps.
         count = self.queues.durable.pull_entries(max_messages, wanted is not ALL_MESSAGES)
+        if wanted.most_entries is not None:
+            count = min(count, wanted.most_entries)
         with self.follower.lock:
             queue, table = self.lookups.queues.get((topic, queue_id)), self.queues
             span: OffsetRange | QueueLookup

@@ -46,19 +46,22 @@ class SqlFilter:
         expression: The filter; see `reput.dispatch.sql`.
         group: The consumer group that registered it in the store's consumerFilter.json, if one did. Bitmaps that were
             computed for it then save looks at the log; they never change the result.
+        most_steps: The most steps that a pull takes, those of the filter for each message; None for no bound.
 
     Raises:
         ConfigError: The text is no filter; the error says where it fails, and why.
     """
 
-    __slots__ = ("compiled", "group")
+    __slots__ = ("compiled", "group", "most_entries", "steps")
 
-    def __init__(self, expression: str, group: str | None = None) -> None:
+    def __init__(self, expression: str, group: str | None = None, most_steps: int | None = None) -> None:
         # Loaded only for a filter: loading takes longer than a small question.
         from reput.dispatch.sql import compile as compile_sql
 
         self.compiled: CompiledFilter = compile_sql(expression)
         self.group = group
+        self.steps = self.compiled.steps
+        self.most_entries = None if most_steps is None else max(1, most_steps // self.steps)
 
     @property
     def expression(self) -> str:

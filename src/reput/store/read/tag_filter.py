@@ -6,6 +6,7 @@ Source: `DefaultMessageFilter.isMatchedByConsumeQueue`.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ class TagFilter:
     """
 
     __slots__ = ("codes", "expression", "hashes", "tags")
+    steps: Final = 1
+    most_entries: Final[int | None] = None
 
     def __init__(self, expression: str | None) -> None:
         self.expression = expression or ALL_TAGS

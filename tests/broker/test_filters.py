@@ -1,0 +1,75 @@
+"""A client's filter does not hold up others: its size has a bound, and what one turn of the loop evaluates of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import reput
+from broker.popping import pop_fields
+from broker.remoting import Client, bodies, send_fields
+from reput.broker.state import consumers
+from reput.formats.wire.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    pass
+
+R, C = RequestCode, ResponseCode
+HELD = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 60_000}
+SQL = "SQL92"
+STEPS = 50
+HEAVY = " OR ".join(f"n = {1_000_000 + number}" for number in range(STEPS - 1)) + " OR n = 999"
+TOO_MANY = " OR ".join(f"a > {number}" for number in range(consumers.MAX_WORDS // 4 + 1))
+
+
+def numbered(number: int, tag: str = "") -> str:
+    """The properties of a message with a number, and perhaps a tag."""
+    return f"n\x01{number}\x02" + (f"TAGS\x01{tag}\x02" if tag else "")
+
+
+def put_numbers(client: Client, count: int, queue_id: int = 0) -> None:
+    """Send messages with the numbers from 0 on."""
+    fields = [send_fields("orders", queue_id, properties=numbered(number)) for number in range(count)]
+    for sent in client.send_all([(R.SEND_MESSAGE_V2, b"%d" % n, 0, one) for n, one in enumerate(fields)]):
+        assert client.answer(sent).code == C.SUCCESS
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def test_words_of_a_filter_are_bounded(broker: reput.RunningBroker, client: Client) -> None:
+    """A SQL92 filter with too many words is refused by each request that brings it; other clients are served."""
+    with Client(broker.address) as heavy:
+        refused = [
+            heavy.pull("orders", subscription=TOO_MANY, expressionType=SQL),
+            heavy.ask(R.POP_MESSAGE, **pop_fields(exp=TOO_MANY, expType=SQL)),
+            heavy.beat("one", subscribing(TOO_MANY)),
+        ]
+    for answer in refused:
+        assert (answer.code, "more than 1,024 words and signs" in str(answer.remark)) == (23, True)
+    assert len(broker._broker.consumers) == 0
+    client.put("orders", b"served", properties=numbered(3))
+    most = TOO_MANY.rpartition(" OR ")[0]
+    for wanted in (most, " OR ".join(f"n = '{number}'" for number in range(256))):
+        assert bodies(client.pull("orders", subscription=wanted, expressionType=SQL)) == [b"served"] * ("n" in wanted)
+        assert client.beat("one", subscribing(wanted)).code == C.SUCCESS
+
+
+def subscribing(wanted: str) -> dict[str, Any]:
+    """A consumer of a heartbeat with a SQL92 filter."""
+    one = {"topic": "orders", "subString": wanted, "subVersion": 1, "expressionType": SQL}
+    return {"groupName": "readers", "subscriptionDataSet": [one], "consumeType": "CONSUME_PASSIVELY"}
+
+
+def test_a_heavy_filter_answers_in_pieces(client: Client) -> None:
+    """A pull looks at as many messages as the steps of its filter allow, says where it is, and so reaches the end."""
+    put_numbers(client, 1000)
+    offset, looked_at, found = 0, [], []
+    while (answer := client.pull("orders", 0, offset, subscription=HEAVY, expressionType=SQL)).code != C.PULL_NOT_FOUND:
+        assert answer.code == (C.SUCCESS if bodies(answer) else C.PULL_RETRY_IMMEDIATELY)
+        found += bodies(answer)
+        looked_at.append(int(answer.fields["nextBeginOffset"]) - offset)
+        offset += looked_at[-1]
+    assert (offset, found) == (1000, [b"999"])
+    assert set(looked_at[:-1]) == {consumers.MAX_STEPS // STEPS}
+    light = client.pull("orders", subscription="n > 5000", expressionType=SQL)
+    assert light.fields["nextBeginOffset"] == "800"
