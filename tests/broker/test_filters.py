@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import reput
-from broker.popping import pop_fields
+from broker.popping import pop, pop_fields
 from broker.remoting import Client, bodies, send_fields
+from reput.broker.services.broker import Broker
 from reput.broker.state import consumers
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    pass
+    from reput.broker.services.pops import PopAsk, Popped
 
 R, C = RequestCode, ResponseCode
 HELD = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 60_000}
@@ -73,3 +76,24 @@ def test_a_heavy_filter_answers_in_pieces(client: Client) -> None:
     assert set(looked_at[:-1]) == {consumers.MAX_STEPS // STEPS}
     light = client.pull("orders", subscription="n > 5000", expressionType=SQL)
     assert light.fields["nextBeginOffset"] == "800"
+
+
+def test_a_heavy_filter_of_a_pop_serves_others_in_between(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pop that waits reads its queues in pieces, each in a turn of the loop, until it has found its message."""
+    for queue_id in range(4):
+        put_numbers(client, 200 if queue_id else 1000, queue_id)
+    popped: list[int] = []
+    real = Broker.pop
+
+    def counted(self: Broker, ask: PopAsk) -> Popped:
+        found = real(self, ask)
+        popped.append(found.steps)
+        return found
+
+    monkeypatch.setattr(Broker, "pop", counted)
+    got = pop(client, pollTime=20_000, exp=HEAVY, expType=SQL)
+    assert [one.body for one in got] == [b"999"]
+    assert max(popped) <= 2 * consumers.MAX_STEPS
+    assert len(popped) > 10

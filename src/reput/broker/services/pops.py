@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.leases import Granted
 from reput.broker.state.committed import refuse_further_offsets
+from reput.broker.state.consumers import MAX_STEPS
 from reput.broker.wire.refusals import refuse
 from reput.formats.pending.pop_state import PopKey
 from reput.formats.topics.lite_topics import is_light
@@ -30,6 +31,7 @@ from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.receipt_handle import ORDERLY_QUEUE, PoppedQueue, ReceiptHandle
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetStatus
+from reput.store.read.sql_filter import SqlFilter
 from reput.times import now_ms
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from reput.log.encode.message import PutResult
     from reput.store.read.message import StoredMessage
     from reput.store.read.results import GetResult
-    from reput.store.read.sql_filter import SqlFilter
     from reput.store.read.tag_filter import TagFilter
 
 ANY_QUEUE: Final = -1
@@ -107,6 +108,8 @@ class GivenOfQueue(NamedTuple):
 class Popped:
     """The answer to a pop; empty if there is nothing now. `rest`: the messages that its queues still have.
 
+    `steps`: those of its SQL92 filter, for each message.
+
     `is_unfinished`: the filter has let nothing pass yet, and there is more to read: ask again.
     """
 
@@ -118,6 +121,7 @@ class Popped:
     count: int = 0
     size: int = 0
     rest: int = 0
+    steps: int = 0
     is_unfinished: bool = False
 
     def messages(self) -> Iterator[PoppedMessage]:
@@ -192,7 +196,8 @@ class Pops:
             refuse_further_offsets(self._state.store.progress, ask.group, topic, queue_ids)
         most = min(max(ask.max_messages, 1), BROKER_PULL_MESSAGES)
         for at, (topic, queue_id) in enumerate(queues):
-            if popped.count >= most or popped.size >= BROKER_PULL_BYTES:
+            if popped.count >= most or popped.size >= BROKER_PULL_BYTES or popped.steps >= MAX_STEPS:
+                popped.is_unfinished |= not popped.count
                 # Lite topics may be thousands, and their clients do not ask for the rest.
                 popped.rest += 0 if ask.lite_client else sum(self._pending(ask, *one) for one in queues[at:])
                 break
@@ -231,6 +236,8 @@ class Pops:
         for _ in range(_LOOKS):
             room, size = most - popped.count, BROKER_PULL_BYTES - popped.size
             found = store.get_message(topic, queue_id, offset, room, ask.wanted, size)
+            if isinstance(ask.wanted, SqlFilter):
+                popped.steps += ask.wanted.steps * max(0, found.next_offset - offset)
             if found.status is GetStatus.FOUND:
                 if self._give(popped, topic, queue_id, offset, found):
                     popped.rest += found.max_offset - found.next_offset
@@ -241,6 +248,8 @@ class Pops:
             store.commit_offset(ask.group, topic, queue_id, offset)
             if offset >= found.max_offset:
                 return
+            if popped.steps >= MAX_STEPS:
+                break
         popped.is_unfinished = True
 
     def _give(self, popped: Popped, topic: str, queue_id: int, offset: int, found: GetResult) -> bool:
