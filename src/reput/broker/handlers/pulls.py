@@ -57,7 +57,7 @@ def serve_pull(broker: Broker, request: Request) -> Answer | None:
     answer = _answer_now(broker, pull)
     if answer.code != ResponseCode.PULL_NOT_FOUND or not header.suspend_ms or request.frame.is_one_way:
         return answer
-    return None if broker.holds.hold(pull, partial(_answer_now, broker, pull)) else answer
+    return None if broker.holds.hold(pull, partial(_answer_now, broker)) else answer
 
 
 def _admit_anew(broker: Broker, request: Request) -> PullHeader:

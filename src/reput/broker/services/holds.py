@@ -17,11 +17,12 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.waiting import WaitingRequest, WaitingRequests
 from reput.errors import ReputError
+from reput.queue.kinds import FILTER_ENTRIES
 from reput.store.read.tag_filter import ALL_MESSAGES
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 MAX_HELD: Final = 100_000
 """The most pulls that are held; more are answered at once."""
+_STEPS_A_TURN: Final = 2048
+"""The steps of filters that one turn of the loop evaluates for the pulls of a queue (a us each, or a few)."""
 
 
 class PullRequest(NamedTuple):
@@ -47,10 +50,10 @@ class PullRequest(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Hold(WaitingRequest):
-    """A pull that is held; `again` answers it."""
+    """A pull that is held; `again` answers it, from an offset on."""
 
     pull: PullRequest
-    again: Callable[[], Answer]
+    again: Callable[[PullRequest], Answer]
     group: _Group
 
     @property
@@ -63,14 +66,14 @@ class Hold(WaitingRequest):
 class _Group:
     """The pulls of a queue with one filter, for which no message below the queue offset `seen` passes it."""
 
-    wanted: TagFilter | SqlFilter | None
+    wanted: TagFilter | SqlFilter
     seen: int
     holds: dict[Hold, None] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[int, Hashable]:
         """What no other group of the queue has."""
-        return self.seen, None if self.wanted is None else self.wanted.key
+        return self.seen, self.wanted.key
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +82,8 @@ class _HeldQueue:
 
     groups: dict[tuple[int, Hashable], _Group] = field(default_factory=dict)
     waiter: Waiter | None = None
+    is_called: bool = False
+    """True if the next turn of the loop looks at the groups again."""
 
     def add(self, hold: Hold) -> None:
         """Add a pull to its group."""
@@ -116,62 +121,78 @@ class Holds:
     def __iter__(self) -> Iterator[Hold]:
         return iter(self._held)
 
-    def hold(self, pull: PullRequest, again: Callable[[], Answer]) -> bool:
+    def hold(self, pull: PullRequest, again: Callable[[PullRequest], Answer]) -> bool:
         """Hold a pull, until `again` answers it; return False if there are too many."""
         request, header = pull.request, pull.header
         name = header.topic, header.queue_id
-        hold = Hold(request.connection, request.size, pull, again, _Group(header.wanted, pull.offset))
+        hold = Hold(request.connection, request.size, pull, again, _Group(header.wanted or ALL_MESSAGES, pull.offset))
         if not self._held.add(hold, MAX_HELD, header.suspend_ms):
             return False
         request.is_held = True
         queue = self._queues.setdefault(name, _HeldQueue())
         queue.add(hold)
-        if queue.waiter is None:
+        if queue.waiter is None and not queue.is_called:
             self._watch(name, queue, pull.offset)
         elif self._state.store.max_offset(*name) > pull.offset:
             # A message has come since the pull has looked, and perhaps before the others have begun to wait.
-            self._state.soon(self._look, name)
+            self._call(name, queue)
         return True
+
+    def _call(self, name: tuple[str, int], queue: _HeldQueue) -> None:
+        """Look at a queue in the next turn of the loop."""
+        if not queue.is_called:
+            queue.is_called = True
+            self._state.soon(self._look, name)
 
     def _watch(self, name: tuple[str, int], queue: _HeldQueue, offset: int) -> None:
         # The store looks again after it has noted the waiter, so no arrival is lost in between.
         queue.waiter = self._state.store.on_arrival(*name, offset, partial(self._state.soon, self._look, name))
 
     def _look(self, name: tuple[str, int]) -> None:
-        """Answer the pulls of a queue that a message has come for; let the others wait for the next one."""
+        """Answer the pulls of a queue that a message has come for; let the others wait for the next one.
+
+        A turn of the loop evaluates as many filters as its steps allow: other clients are served in between.
+        """
         queue = self._queues.get(name)
         if queue is None:
             return
+        queue.is_called = False
         self._stop_waiting(queue)
         end = self._state.store.max_offset(*name)
-        behind = [one for one in queue.groups.values() if one.seen < end]
-        for seen, groups in groupby(behind, attrgetter("seen")):
-            self._look_at(name, queue, list(groups), seen, end)
-        if self._queues.get(name) is queue:
+        for (seen, reach), looks in groupby(_looks_of_a_turn(queue, end), itemgetter(1, 2)):
+            self._look_at(name, queue, [group for group, _, _ in looks], seen, reach)
+        if self._queues.get(name) is not queue:
+            return
+        if any(one.seen < end for one in queue.groups.values()):
+            self._call(name, queue)
+        else:
             self._watch(name, queue, end)
 
-    def _look_at(self, name: tuple[str, int], queue: _HeldQueue, groups: list[_Group], seen: int, end: int) -> None:
-        """Answer those of a queue's groups for which a message with an offset in [seen, end) has come."""
-        wanted = [one.wanted or ALL_MESSAGES for one in groups]
+    def _look_at(self, name: tuple[str, int], queue: _HeldQueue, groups: list[_Group], seen: int, reach: int) -> None:
+        """Answer those of a queue's groups for which a message with an offset in [seen, reach) has come."""
+        wanted = [one.wanted for one in groups]
         try:
-            have_matches = self._state.store.view.have_matches(*name, seen, end, wanted)
+            have_matches = self._state.store.view.have_matches(*name, seen, reach, wanted)
         except ReputError:
             # The pulls meet the same error, and their clients see it.
             have_matches = [True] * len(groups)
         for group, has_match in zip(groups, have_matches, strict=True):
-            if has_match or group.wanted is None:
+            if has_match or group.wanted is ALL_MESSAGES:
                 self._answer_group(group)
             elif group.holds:
                 # An answer before may have ended the connection of its pulls.
-                queue.move(group, end)
+                queue.move(group, reach)
 
     def _answer_group(self, group: _Group) -> None:
+        """Answer pulls that a message has come for: they need not look at those before it again."""
         for hold in list(group.holds):
-            self._answer(hold)
+            self._answer(hold, group.seen)
 
-    def _answer(self, hold: Hold) -> None:
+    def _answer(self, hold: Hold, offset: int | None = None) -> None:
+        """Answer a pull, from its own offset on or from a further one."""
         if self._forget(hold):
-            self._state.guarded(hold.pull.request, hold.again)
+            pull = hold.pull if offset is None else hold.pull._replace(offset=offset)
+            self._state.guarded(pull.request, partial(hold.again, pull))
 
     def _forget(self, hold: Hold) -> bool:
         if not self._held.remove(hold):
@@ -210,3 +231,22 @@ class Holds:
         """Answer all pulls: the broker stops."""
         for hold in list(self._held):
             self._answer(hold)
+
+
+def _looks_of_a_turn(queue: _HeldQueue, end: int) -> list[tuple[_Group, int, int]]:
+    """Return the groups that a turn of the loop looks at, each with where it begins, and how far it gets at most.
+
+    There is at least one, if one has not looked up to `end`.
+    """
+    found: list[tuple[_Group, int, int]] = []
+    steps = 0
+    for group in queue.groups.values():
+        if steps >= _STEPS_A_TURN:
+            break
+        if group.seen < end:
+            wanted, seen = group.wanted, group.seen
+            # No further than a pull from there on looks: it then finds what has been found here.
+            reach = min(end, seen + min(wanted.most_entries or FILTER_ENTRIES, FILTER_ENTRIES))
+            found.append((group, seen, reach))
+            steps += (reach - seen) * wanted.steps
+    return found
