@@ -83,7 +83,7 @@ def test_estimate(store: reput.MessageStore, indexed: str) -> None:
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["tail", "files"])
 def test_many_filters_about_few_messages(store: reput.MessageStore, indexed: bool) -> None:
-    """Whether any message passes a filter is what an estimate says, of few messages and of many, with other filters."""
+    """Filters that are asked together say what an estimate says of each alone, about few messages and about many."""
     if indexed:
         store.reput(spark=False)
     sql = ("amount > 150 AND region = 'eu'", "TRUE", "amount = 299", "region > 5", "color IS NULL", "FALSE")

@@ -54,7 +54,7 @@ class Hold(WaitingRequest):
 
     pull: PullRequest
     again: Callable[[PullRequest], Answer]
-    group: _Group
+    group: _AlikeHolds
 
     @property
     def seen(self) -> int:
@@ -63,7 +63,7 @@ class Hold(WaitingRequest):
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _AlikeHolds:
     """The pulls of a queue with one filter, for which no message below the queue offset `seen` passes it."""
 
     wanted: TagFilter | SqlFilter
@@ -72,7 +72,7 @@ class _Group:
 
     @property
     def key(self) -> tuple[int, Hashable]:
-        """What no other group of the queue has."""
+        """The offset and the filter: no other group of the queue has both."""
         return self.seen, self.wanted.key
 
 
@@ -80,7 +80,7 @@ class _Group:
 class _HeldQueue:
     """The pulls that are held for a queue, and the wait in the store that they share."""
 
-    groups: dict[tuple[int, Hashable], _Group] = field(default_factory=dict)
+    groups: dict[tuple[int, Hashable], _AlikeHolds] = field(default_factory=dict)
     waiter: Waiter | None = None
     is_called: bool = False
     """True if the next turn of the loop looks at the groups again."""
@@ -96,7 +96,7 @@ class _HeldQueue:
         if not hold.group.holds:
             del self.groups[hold.group.key]
 
-    def move(self, group: _Group, seen: int) -> None:
+    def move(self, group: _AlikeHolds, seen: int) -> None:
         """Note how far a group has looked; it becomes one with the group of its filter that has looked as far."""
         del self.groups[group.key]
         group.seen = seen
@@ -125,7 +125,9 @@ class Holds:
         """Hold a pull, until `again` answers it; return False if there are too many."""
         request, header = pull.request, pull.header
         name = header.topic, header.queue_id
-        hold = Hold(request.connection, request.size, pull, again, _Group(header.wanted or ALL_MESSAGES, pull.offset))
+        hold = Hold(
+            request.connection, request.size, pull, again, _AlikeHolds(header.wanted or ALL_MESSAGES, pull.offset)
+        )
         if not self._held.add(hold, MAX_HELD, header.suspend_ms):
             return False
         request.is_held = True
@@ -168,7 +170,9 @@ class Holds:
         else:
             self._watch(name, queue, end)
 
-    def _look_at(self, name: tuple[str, int], queue: _HeldQueue, groups: list[_Group], seen: int, reach: int) -> None:
+    def _look_at(
+        self, name: tuple[str, int], queue: _HeldQueue, groups: list[_AlikeHolds], seen: int, reach: int
+    ) -> None:
         """Answer those of a queue's groups for which a message with an offset in [seen, reach) has come."""
         wanted = [one.wanted for one in groups]
         try:
@@ -183,7 +187,7 @@ class Holds:
                 # An answer before may have ended the connection of its pulls.
                 queue.move(group, reach)
 
-    def _answer_group(self, group: _Group) -> None:
+    def _answer_group(self, group: _AlikeHolds) -> None:
         """Answer pulls that a message has come for: they need not look at those before it again."""
         for hold in list(group.holds):
             self._answer(hold, group.seen)
@@ -233,12 +237,12 @@ class Holds:
             self._answer(hold)
 
 
-def _looks_of_a_turn(queue: _HeldQueue, end: int) -> list[tuple[_Group, int, int]]:
+def _looks_of_a_turn(queue: _HeldQueue, end: int) -> list[tuple[_AlikeHolds, int, int]]:
     """Return the groups that a turn of the loop looks at, each with where it begins, and how far it gets at most.
 
     There is at least one, if one has not looked up to `end`.
     """
-    found: list[tuple[_Group, int, int]] = []
+    found: list[tuple[_AlikeHolds, int, int]] = []
     steps = 0
     for group in queue.groups.values():
         if steps >= _STEPS_A_TURN:
