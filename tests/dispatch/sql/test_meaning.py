@@ -93,3 +93,13 @@ def test_usual_mistakes_are_answered_with_what_to_write(text: str, instead: str)
 def test_names() -> None:
     """A filter lists the properties that it looks at, each once."""
     assert compile_filter("a > 5 and (b in ('x') or not c = a) and d is null").names == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("link", [" IS NULL", " IS NOT NULL", " = b", " CONTAINS 'x'"])
+def test_a_long_chain_of_comparisons_is_refused(link: str) -> None:
+    """Comparisons of comparisons have a bound, however they are spread: many of them ended in a RecursionError."""
+    assert compile_filter(f"a{link * 100}").matches({"a": "x"}) in (True, False, None)
+    for text in (f"a{link * 2000}", " AND ".join([f"a{link * 60}"] * 3)):
+        with pytest.raises(ConfigError, match="more than 100 comparisons of comparisons"):
+            compile_filter(text)
+    assert compile_filter(" AND ".join([f"a{link}"] * 1000)).names[0] == "a"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import count
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import Dialect, parser, tokens
@@ -87,7 +88,7 @@ class SelectorParser(parser.Parser):
         Raises:
             ConfigError: the text is no filter; the error says where and why.
         """
-        self._depth = 0
+        self._depth = self._chained = 0
         # sqlglot expects its own trees from a rule. Ours are of another kind, so they are kept here.
         self._parse(lambda _: self._filter(), _tokens_of(text), text)
         return self._tree
@@ -120,7 +121,8 @@ class SelectorParser(parser.Parser):
     def _equality(self) -> Node:
         first = self._curr
         left = self._comparison()
-        while True:
+        for links in count():
+            self._count_links(links)
             operator = self._curr
             if self._match_set((TokenType.EQ, TokenType.NEQ)):
                 second = self._curr
@@ -138,12 +140,14 @@ class SelectorParser(parser.Parser):
                 null = tree.Equal(left, tree.Literal(None))
                 left = tree.Not(null) if negated else null
             else:
-                return left
+                break
+        return left
 
     def _comparison(self) -> Node:
         first = self._curr
         left = self._unary()
-        while True:
+        for links in count():
+            self._count_links(links)
             if self._curr.token_type in _ORDERS:
                 order = _ORDERS[self._curr.token_type]
                 self._advance()
@@ -159,7 +163,14 @@ class SelectorParser(parser.Parser):
                     self._advance()
                     left = tree.Search(place, left, self._text(f"{place.value} takes"), negated)
             else:
-                return left
+                break
+        return left
+
+    def _count_links(self, links: int) -> None:
+        """Refuse a chain of comparisons that is too long: the evaluation goes as deep as it is long."""
+        self._chained += links > 1
+        if self._chained > MAX_DEPTH:
+            self._refuse(f"more than {MAX_DEPTH} comparisons of comparisons: AND or OR must be between them")
 
     def _comes_after_not(self) -> bool:
         """Return True if BETWEEN, IN or a word like CONTAINS comes, perhaps after a NOT."""
