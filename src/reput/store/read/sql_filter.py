@@ -48,6 +48,10 @@ class SqlFilter:
             computed for it then save looks at the log; they never change the result.
         most_steps: The most steps that a pull takes, those of the filter for each message; None for no bound.
 
+    Attributes:
+        steps: The steps of the filter for a message: its comparisons, those of a property with texts counted once.
+        most_entries: The most messages that a pull looks at, at least one; None for no bound.
+
     Raises:
         ConfigError: The text is no filter; the error says where it fails, and why.
     """
