@@ -154,4 +154,5 @@ def bodies(answer: RemotingFrame) -> list[bytes]:
 def start_workers(running: reput.RunningBroker) -> None:
     """Start a broker's worker threads: a test that is the first to use them seems to leave them running."""
     running._broker._worker.submit(int).result()
+    running._broker._notes.submit(int).result()
     running._broker.config_writes._thread.submit(int).result()
