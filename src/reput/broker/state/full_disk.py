@@ -8,7 +8,7 @@ log = logging.getLogger("reput.broker")
 
 
 class FullDisk:
-    """Tells when a disk is full and when it is no more. All methods run in the loop's thread.
+    """Logs when a disk is full and when it is no more. All methods run in the loop's thread.
 
     Small messages may be stored while larger ones are refused, so it is full until a second has no refusal.
     """
