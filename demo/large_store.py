@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from demo import outcome
 from reput.cli.shared.output import show, show_table
 from reput.errors import NoSpaceError
-from reput.files import fs
+from reput.files import disk_space, fs
 from reput.formats import paths
 from reput.formats.java.hashing import java_string_hash_utf8
 from reput.formats.log import properties, record
@@ -68,7 +68,7 @@ def refuse_without_room(folder: Path, count: int) -> None:
     Raises:
         NoSpaceError: The file system of `folder` is too small.
     """
-    needed, free = _BYTES_AT_LEAST + count * _BYTES_PER_MESSAGE, fs.free_bytes(folder)
+    needed, free = _BYTES_AT_LEAST + count * _BYTES_PER_MESSAGE, disk_space.free_bytes(folder)
     if free < needed:
         raise NoSpaceError(
             f"{count:,} messages need {size_text(needed)}, and {folder.parent} has {size_text(free)} free. "

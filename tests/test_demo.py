@@ -11,7 +11,7 @@ import pytest
 import reput
 from demo import golden_store, large_store, outcome
 from demo.__main__ import main
-from reput.files import fs
+from reput.files import disk_space
 from reput.formats import paths
 from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.pipeline.build.rebuild_report import RebuildReport
@@ -217,7 +217,7 @@ def test_a_disk_too_small_is_told_before_anything_is_written(
     scratch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No room for N messages: exit code 2, with what is needed, what is free, and what to do."""
-    monkeypatch.setattr(fs, "free_bytes", lambda _: 1 << 30)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1 << 30)
     monkeypatch.setattr(large_store, "write_store", None)
 
     assert main(["4000000"]) == 2

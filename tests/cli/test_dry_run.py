@@ -184,7 +184,7 @@ def test_refusals_of_one_verb(store: Path) -> None:
 @pytest.mark.golden
 def test_too_little_room_is_a_warning(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dry run warns if the disk has less space than the job needs."""
-    monkeypatch.setattr("reput.files.fs.free_bytes", lambda _: 1000)
+    monkeypatch.setattr("reput.files.disk_space.free_bytes", lambda _: 1000)
     done = call("rebuild", store, "--dry-run")
     assert done.return_value == 0
     assert "1000 are free" in done.stderr

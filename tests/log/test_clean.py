@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.errors import ConfigError
-from reput.files import fs
+from reput.files import disk_space, fs
 from reput.log.append.clean import AgedFile, clean, decide_removal
 from reput.log.append.settings import LogSettings
 from reput.log.encode.message import Message, PutStatus
@@ -114,7 +114,7 @@ def test_hours_that_are_none(text: str) -> None:
 def test_clean_removes_and_the_log_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Removed files are gone from the disk, views of them stay good, and the log is appended to as before."""
     settings = LogSettings(mapped_file_size_commit_log=1000)
-    monkeypatch.setattr(fs, "disk_use", lambda _: fs.DiskUse(10, 90))
+    monkeypatch.setattr(disk_space, "disk_use", lambda _: disk_space.DiskUse(10, 90))
     with open_log(tmp_path, file_size=1000) as log:
         for _ in range(5):
             log.append(Message("orders", bytes(800)))
@@ -137,4 +137,4 @@ def test_clean_removes_and_the_log_goes_on(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_the_disks_use_is_rounded_up(used: int, usable: int, percent: int) -> None:
     """A disk just above a ratio counts as above it, as RocketMQ has it."""
-    assert fs.DiskUse(used, usable).percent == percent
+    assert disk_space.DiskUse(used, usable).percent == percent

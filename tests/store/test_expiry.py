@@ -15,7 +15,7 @@ import reput
 from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError
-from reput.files import fs
+from reput.files import disk_space, fs
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.store.write import expiry
@@ -38,7 +38,7 @@ ROOM, FULL = 50, 91
 def disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The disk's fill level in percent; a test may set it."""
     percent = [ROOM]
-    monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent[0], 100 - percent[0]))
+    monkeypatch.setattr(disk_space, "disk_use", lambda _path: disk_space.DiskUse(percent[0], 100 - percent[0]))
     return percent
 
 
@@ -387,7 +387,9 @@ def test_room_that_deletion_makes_counts_at_once(tmp_path: Path, disk: list[int]
         disk[0] = FULL
         percents = iter([FULL, ROOM])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent := next(percents), 100 - percent))
+            patch.setattr(
+                disk_space, "disk_use", lambda _path: disk_space.DiskUse(percent := next(percents), 100 - percent)
+            )
             assert store.delete_expired(manual=True)
         put(store, 1)
 
@@ -395,7 +397,7 @@ def test_room_that_deletion_makes_counts_at_once(tmp_path: Path, disk: list[int]
 @pytest.mark.golden
 def test_put_on_the_command_line_says_that_the_disk_is_full(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk without blocks ends the command with how full it is, that nothing was deleted, and how to go on."""
-    monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(100, 0))
+    monkeypatch.setattr(disk_space, "disk_use", lambda _path: disk_space.DiskUse(100, 0))
 
     def no_blocks(*_arguments: int) -> None:
         raise OSError(28, "No space left on device")

@@ -18,7 +18,7 @@ from reput.errors import (
     StoreLockedError,
     TailFullError,
 )
-from reput.files import fs
+from reput.files import disk_space
 from reput.formats.log.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.formats.own import files as own
 from reput.store import putting
@@ -291,7 +291,7 @@ def test_results_outlive_their_files(tmp_path: Path) -> None:
 def test_a_disk_over_its_highest_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the warning level puts are refused with DISK_FULL and the level, reads go on; with room puts go on."""
     percent = [95]
-    monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent[0], 100 - percent[0]))
+    monkeypatch.setattr(disk_space, "disk_use", lambda _path: disk_space.DiskUse(percent[0], 100 - percent[0]))
     config = replace(CONFIG, clean_resource_interval=1 << 30)
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 3)

@@ -14,7 +14,7 @@ import pytest
 import reput
 from reput.config import StoreConfig, parse_properties
 from reput.errors import StoreLockedError
-from reput.files import fs
+from reput.files import disk_space, fs
 from reput.formats import paths
 from reput.formats.checkpoint import Checkpoint, encode_checkpoint
 from reput.formats.index import index_file
@@ -410,7 +410,7 @@ EXPIRY = StoreConfig(
 
 def filled(folder: Path, disk_percent: int, monkeypatch: pytest.MonkeyPatch, **settings: object) -> reput.MessageStore:
     """A store of 55 messages on a disk of this use, 15 of whose log files have expired."""
-    monkeypatch.setattr(fs, "disk_use", lambda _: fs.DiskUse(disk_percent, 100 - disk_percent))
+    monkeypatch.setattr(disk_space, "disk_use", lambda _: disk_space.DiskUse(disk_percent, 100 - disk_percent))
     store = reput.MessageStore.open(folder / "store", replace(EXPIRY, **settings), create=True)  # type: ignore[arg-type]
     for number in range(55):
         assert store.put_message(reput.Message("t", bytes(3800), keys=f"k{number}")).status is OK
@@ -466,7 +466,7 @@ def test_is_space_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk over the warning ratio refuses puts, and with room again they go on."""
     with filled(tmp_path, 10, monkeypatch) as store:
         for percent, status in ((91, reput.PutStatus.DISK_FULL), (10, OK)):
-            monkeypatch.setattr(fs, "disk_use", lambda _, used=percent: fs.DiskUse(used, 100 - used))
+            monkeypatch.setattr(disk_space, "disk_use", lambda _, used=percent: disk_space.DiskUse(used, 100 - used))
             store.delete_expired()
             assert store.put_message(reput.Message("t", b"x")).status is status
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.state.configuration import queue_count
 from reput.broker.state.statistics import OTHER_CODE, Histogram
-from reput.files import fs
+from reput.files import disk_space
 from reput.formats.topics.permissions import READ, WRITE
 from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -175,7 +175,7 @@ class Metrics:
     def _stored(self) -> Iterator[Metric]:
         store = self._broker.store
         view, confirmed = store.view, store.view.confirmed()
-        size = fs.disk_use(store.layout.root).used
+        size = disk_space.disk_use(store.layout.root).used
         yield _gauge("rocketmq_storage_size_bytes", "Bytes in use in the store's file system", size, _LOCAL_DISK)
         unsynced = max(0, confirmed - store.flushed_offset)
         yield _gauge("rocketmq_storage_flush_behind_bytes", "Bytes of log that are not durable", unsynced, _LOCAL_DISK)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.broker.wire.answers import Answer
-from reput.files import fs
+from reput.files import disk_space
 from reput.formats.java.fastjson import write_fastjson
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC
 from reput.formats.wire.remoting import VERSION, version_name
@@ -30,7 +30,7 @@ def _values(broker: Broker) -> dict[str, object]:
     view, at_ms = store.view, now_ms()
     put, given = (" ".join(f"{rate:.2f}" for rate in rates) for rates in counts.rates())
     put_total, put_bytes = counts.put_messages, counts.put_bytes
-    use, confirmed = fs.disk_use(store.layout.root), view.confirmed()
+    use, confirmed = disk_space.disk_use(store.layout.root), view.confirmed()
     days, rest = divmod((at_ms - counts.started_ms) // 1000, 86_400)
     values: dict[str, object] = {
         "bootTimestamp": counts.started_ms,

@@ -24,7 +24,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from reput.errors import ClosedError, FlushError, NoSpaceError, PutError, ReputError
-from reput.files import fs
+from reput.files import disk_space, fs
 from reput.files.closing import Closing
 from reput.files.folders import make_durable_dir
 from reput.files.watermarks import WatermarkCell
@@ -432,7 +432,7 @@ class LogAppender(Closing):
 
     def _disk_full(self, error: NoSpaceError) -> MessageRefusedError:
         """Return the answer to a put for which the disk has no blocks."""
-        percent = fs.disk_use(self.folder).percent
+        percent = disk_space.disk_use(self.folder).percent
         reason = f"{error}. The disk is {percent} % full. {self.when_disk_full()}".rstrip()
         return MessageRefusedError(PutStatus.DISK_FULL, reason)
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from reput.files import fs
+from reput.files import disk_space, fs
 from reput.formats import paths
 from reput.log.append.settings import LogSettings
 from reput.times import HOUR_MS
@@ -117,7 +117,7 @@ def clean(
         AccessError: The process has no right to remove them.
     """
     now = time.time()
-    hour, percent = time.localtime(now).tm_hour, fs.disk_use(folder).percent
+    hour, percent = time.localtime(now).tm_hour, disk_space.disk_use(folder).percent
     files = aged_files(folder) if deletes else []
     if below is not None:
         # A file ends where the next one starts.
@@ -133,7 +133,7 @@ def clean(
         if report is not None:
             report(path, decision.reason)
     # The removed files may have made room for puts.
-    return decision._replace(disk_percent=fs.disk_use(folder).percent)
+    return decision._replace(disk_percent=disk_space.disk_use(folder).percent)
 
 
 def aged_files(folder: Path) -> list[AgedFile]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from reput.errors import AccessError, StaleEpochError, StoreLockedError
-from reput.files import fs, locks
+from reput.files import disk_space, fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats.own import files as own
 from reput.store.disk.frontier import Frontiers, read_frontier
@@ -137,7 +137,7 @@ def refuse_owned(layout: StoreLayout) -> None:
         AccessError: this user may not write here.
     """
     _refuse_link(layout)
-    fs.refuse_unwritable(layout.root)
+    disk_space.refuse_unwritable(layout.root)
     locks.refuse_held(layout.broker_lock, layout.own(own.LOCK_NAME), partial(_holder, layout))
 
 

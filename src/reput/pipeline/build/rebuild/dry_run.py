@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from reput.config import StoreConfig
 from reput.dispatch.batch import group_by_queue
-from reput.files import fs
+from reput.files import disk_space
 from reput.formats.index import index_file
 from reput.formats.index.index_kinds import INDEX_DATABASE, INDEX_FILES
 from reput.formats.log.record import CHECK_NONE
@@ -99,7 +99,7 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     needed += messages * _PARTS_BYTES_A_MESSAGE if of_queues else 0
     folders = [found.store.indexes[name].folder for name in (*found.indexes, *found.emptied)]
     replaced = [measured(layout, folder) for folder in (*folders, *(layout.queue_folders if of_queues else ()))]
-    free = fs.free_bytes(layout.root)
+    free = disk_space.free_bytes(layout.root)
     kinds = [kind.name for kind in found.message_kinds] if of_queues else []
     run = DryRun(
         str(layout.root), found.report.built, kinds, log_bytes,
