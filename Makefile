@@ -190,6 +190,10 @@ bench-scale: setup  ## how cost grows with messages, bytes, queues and splits, a
 bench-scan: setup  ## reput.scan beside the decode kernel alone, in one run (QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/scan.py
 
+.PHONY: bench-parquet
+bench-parquet: setup  ## read with Spark and export beside Spark and pyarrow on Parquet, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/parquet.py
+
 .PHONY: bench-queues
 bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/queues.py

@@ -5,7 +5,7 @@ of this run. A variable of the environment that a part knows replaces its size h
 
 Environment:
     QUICK         1: small and short: whether it works, not how fast it is
-    PARTS         default "store rebuild follow queues broker client scan"
+    PARTS         default "store rebuild follow queues broker client scan parquet"
     ROUNDS        default 3; medians are reported
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
@@ -44,6 +44,7 @@ PARTS = {
     "broker": {"SECONDS": "3", "CONSUMED": "100000"},
     "client": {"SECONDS": "3", "CONSUMED": "100000"},
     "scan": {},
+    "parquet": {"MESSAGES": "2"},
 }
 """The parts, with the sizes that they have in a run of all; a quick run has the parts' own quick ones."""
 RATIOS = {
