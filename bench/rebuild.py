@@ -11,7 +11,7 @@ Environment:
                   the next one uses them again.
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
-The last line of the output is `ratio end_to_end=.. warm=.. marginal=.. queues_10000=.. rss_gib=..`.
+The last line of the output is `ratio end_to_end=.. in_spark=.. warm=.. marginal=.. queues_10000=.. rss_gib=..`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def measure(case: Case, work: Path, rounds: int) -> Measured:
         measure_round(measured, workload, warm_up, work / "peer-indexes", heap)
         say(
             f"{case}: round {number} of {rounds}: peer {measured.peer_seconds[-1]:.2f} s, "
-            f"end to end {measured.end_to_end_seconds[-1]:.2f} s, warm {measured.warm_seconds[-1]:.2f} s"
+            f"end to end {measured.end_to_end_seconds[-1]:.2f} s, in Spark {measured.in_spark_seconds[-1]:.2f} s, "
+            f"warm {measured.warm_seconds[-1]:.2f} s"
         )
     for _ in range(MEMORY_RUNS):
         measured.peak_pss_samples.append(runs.peak_pss_bytes(workload))
@@ -96,12 +97,14 @@ def measure(case: Case, work: Path, rounds: int) -> Measured:
 
 
 def measure_round(measured: Measured, workload: Workload, warm_up: Workload, aside: Path, heap: str) -> None:
-    """The peer, reput as a fresh process, reput warm: in this order; results compared."""
+    """The peer, reput as a fresh process, the same all in Spark, reput warm: in this order; results compared."""
     peers = runs.peer_rebuild(workload, heap)
     measured.peer_seconds.append(peers["seconds_total_with_sync"])
     measured.peer_jvm_start_seconds.append(peers["jvm_start_seconds"])
     workload.move_indexes(aside)
     measured.end_to_end_seconds.append(runs.end_to_end_seconds(workload))
+    assert_same_indexes(aside, workload.store)
+    measured.in_spark_seconds.append(runs.end_to_end_seconds(workload, "--spark"))
     assert_same_indexes(aside, workload.store)
     measured.warm_seconds.append(runs.warm_seconds(workload, warm_up))
     measured.files_compared = assert_same_indexes(aside, workload.store)

@@ -41,11 +41,11 @@ def peer_rebuild(workload: Workload, heap: str) -> dict[str, Any]:
     return report
 
 
-def end_to_end_seconds(workload: Workload) -> float:
-    """Wall clock of `python -m reput rebuild`: the start of Python, Java and Spark included."""
+def end_to_end_seconds(workload: Workload, *options: str) -> float:
+    """Wall clock of `python -m reput rebuild`: the start of Python included, and that of what it starts."""
     workload.reset()
     begin = time.perf_counter()
-    _finish(*_start(_rebuild_command(workload.store)))
+    _finish(*_start([*_rebuild_command(workload.store), *options]))
     return time.perf_counter() - begin
 
 

@@ -119,7 +119,7 @@ STORE_ARGUMENTS = (
     Argument("reput", "--reput", "", "on", "`close`, `put`: catch up the indexes at the end"),
 )
 JOB_ARGUMENTS = (
-    Argument("spark", "--spark", "", "Spark", "a session, or False for no Spark; commands: `--no-spark`"),
+    Argument("spark", "--spark", "", "threads, then Spark", "a session, or False for no Spark; commands: `--no-spark`"),
     Argument("master", "--master", "", "local[*]", "the Spark master URL"),
     Argument("listener", "", "", "none", "an object that gets progress, notes and warnings"),
     Argument("on_progress", "", "", "none", "`follow`: a function that is called after each batch"),

@@ -101,13 +101,16 @@ def test_a_job_on_spark_says_what_to_install(verb: str, tmp_path: Path) -> None:
 
 
 def test_python_calls_say_what_to_install(tmp_path: Path) -> None:
-    """`reput.rebuild`, `reput.follow` and `reput.register` raise an EngineError that names the extra."""
+    """`reput.follow`, `reput.register` and a job with a master raise an EngineError that names the extra."""
     store = golden.unpack("basic", tmp_path)
     done = run_without_pyspark(
         """
+        from functools import partial
+
         import reput
 
-        for call, argument in ((reput.rebuild, sys.argv[1]), (reput.follow, sys.argv[1]), (reput.register, None)):
+        on_spark = partial(reput.rebuild, master="local[2]")
+        for call, argument in ((on_spark, sys.argv[1]), (reput.follow, sys.argv[1]), (reput.register, None)):
             try:
                 call(argument)
             except reput.EngineError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reput.arguments import Renamed, before, named_arguments, since_ms, until_ms
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.pipeline.spark.chosen import engine_for, refuse_no_spark
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,9 +62,10 @@ def rebuild(
 
     Args:
         path: The store's root folder (storePathRootDir).
-        spark: A session or context to use. None starts one (on `master`) and leaves it to be used again.
-            False runs the same tasks one after the other in this process, without Java.
-        master: The Spark master URL of a session that is started here; `local[*]` by default.
+        spark: A session or context to use.
+            None runs the tasks in threads of this process, and starts Spark on this machine for the rest of a long job.
+            False runs them one after the other in this process, without Java.
+        master: The Spark master URL of a session that is started here and runs all tasks; it stays to be used again.
         config: A StoreConfig, or the path of a broker.conf.
             Without it the store's files decide, then RocketMQ's defaults.
         force_setting: Continue with a setting of `config` that contradicts the store's files. Without it that is an
@@ -262,7 +264,8 @@ def follow(
 
     Args:
         path: The store's root folder (storePathRootDir).
-        spark: As for `rebuild`; False follows in a thread, without Java.
+        spark: A session or context to use. None starts one (on `master`, `local[*]` by default).
+            False follows in a thread, without Java.
             With `until_caught_up` a thread does the work if nothing is left, or if less than 64 MiB is left and no
             `master` is given.
         master: As for `rebuild`.
@@ -284,6 +287,7 @@ def follow(
     from reput.pipeline.follow.follow import Follow, refuse_early
     from reput.pipeline.follow.query import FollowHandle
     from reput.pipeline.spark.engine import LoopEngine
+    from reput.pipeline.spark.session import DEFAULT_MASTER
     from reput.store.read.view import number_of
 
     config = config_from(config, force_setting)
@@ -297,7 +301,8 @@ def follow(
         if not left or (master is None and left <= LITTLE_BYTES):
             return FollowHandle(follower, until_caught_up)
         follower.close()
-    with _engine_at(path, config, spark, master, listener, refuse_early) as (engine, settings):
+    # A query of Structured Streaming needs Spark from its beginning.
+    with _engine_at(path, config, spark, master or DEFAULT_MASTER, listener, refuse_early) as (engine, settings):
         follower = follower_of(path, engine, settings)
         try:
             return FollowHandle(follower, until_caught_up, checkpoint_location)
@@ -503,18 +508,6 @@ def read_report(folder: str | Path) -> ReadReport:
     return reports.read_report(folder)
 
 
-def refuse_no_spark(spark: object) -> None:
-    """Refuse a value that is no session, before anything starts.
-
-    Raises:
-        ConfigError: It is no session.
-    """
-    if spark is None or spark is False or hasattr(spark, "createDataFrame") or hasattr(spark, "parallelize"):
-        return
-    hint = f", or master={spark!r} to start Spark there" if isinstance(spark, str) else ""
-    raise ConfigError(f"spark={spark!r:.80}: give a SparkSession or a SparkContext, False to do without Spark{hint}")
-
-
 def _names(argument: str, given: Any) -> tuple[str, ...]:
     if isinstance(given, str | bytes):
         raise ConfigError(f"{argument}={given!r:.80}: give a list of names, [{given!r:.80}]")
@@ -560,26 +553,3 @@ def _engine_at(
         refuse(path, settings)
     with engine_for(spark, master, listener) as engine:
         yield engine, settings
-
-
-@contextlib.contextmanager
-def engine_for(
-    spark: SparkSession | SparkContext | Literal[False] | None,
-    master: str | None,
-    listener: ProgressListener | None = None,
-) -> Iterator[Engine]:
-    """Return the engine that a caller asked for. `listener` learns that Spark starts, if it must."""
-    from reput.pipeline.spark.engine import LoopEngine, SparkEngine
-
-    refuse_no_spark(spark)
-    if master is not None and not isinstance(master, str):
-        raise ConfigError(f"master={master!r:.80}: give a Spark master URL, such as local[4]")
-    if spark is False:
-        yield LoopEngine()
-        return
-    if spark is None:
-        from reput.pipeline.spark.session import start_context
-
-        yield SparkEngine(start_context(master, listener=listener))
-        return
-    yield SparkEngine(spark)

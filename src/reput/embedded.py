@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from reput.api import config_from, engine_for, refuse_no_spark
+from reput.api import config_from
 from reput.api import follow as reput_follow
 from reput.arguments import named_arguments
 from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
+from reput.pipeline.spark.chosen import engine_for, refuse_no_spark
 from reput.store import message_store
 from reput.store.read.queue_answers import PullLimits
 from reput.store.read.topic_messages import refuse_unknown
@@ -61,7 +62,8 @@ class MessageStore(message_store.LocalStore):
         """Bring the durable indexes up to the confirmed offset, by one run of the pipeline from the frontier.
 
         Args:
-            spark: A session or context to use. None starts one (on `master`, `local[*]` by default).
+            spark: A session or context to use.
+                None runs the tasks in threads of this process, and starts Spark for the rest of a long job.
                 False runs the same tasks one after the other in this process, without Java.
             master: The Spark master URL of a session that is started here.
             listener: An object that gets the progress.

@@ -271,14 +271,14 @@ def test_the_wait_for_spark_is_told(
 ) -> None:
     """Every verb that starts Spark says so before it waits, unless it runs with --quiet."""
 
-    def launch(_: object) -> None:
+    def launch(*_: object) -> None:
         assert ("Starting Spark ...\n" in capsys.readouterr().err) == (quiet == ())
         raise OSError("no Java here")
 
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
-    monkeypatch.setattr("reput.pipeline.spark.session._launch_gateway", launch)
-    more = {"export": ("--folder", str(tmp_path / "out")), "convert": ("--to", "both"), "follow": ("--spark",)}
+    monkeypatch.setattr("reput.pipeline.spark.session.Launch.gateway", launch)
+    more = {"export": ("--folder", str(tmp_path / "out")), "convert": ("--to", "both")}
     for quiet in ((), ("--quiet",)):
-        assert run([verb, str(store), *SMALL, *more.get(verb, ()), *quiet]) == 2
+        assert run([verb, str(store), "--spark", *SMALL, *more.get(verb, ()), *quiet]) == 2
         assert "no Java here" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def export(
     try:
         with progress(job.quiet) as listener:
             report = reput.export(
-                store, folder, spark=job.spark, master=job.master, config=job.config, listener=listener, **chosen
+                store, folder, spark=job.spark, master=job.spark_master, config=job.config, listener=listener, **chosen
             )
     except KeyboardInterrupt:
         output.say(f"interrupted; run it again with --folder {folder} to continue")

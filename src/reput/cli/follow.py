@@ -65,7 +65,7 @@ def follow(
     import reput
     from reput.errors import EngineError
     from reput.pipeline.spark.listener import ProgressListener
-    from reput.pipeline.spark.session import DEFAULT_MASTER, STARTING
+    from reput.pipeline.spark.session import STARTING
 
     class Notes(ProgressListener):
         def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - as a ProgressListener has it
@@ -86,9 +86,9 @@ def follow(
         try:
             handle = reput.follow(
                 store,
-                spark=job.spark,
+                spark=job.spark_of_follower,
                 # --spark starts Spark also for little work.
-                master=job.master or (DEFAULT_MASTER if job.wants_spark else None),
+                master=job.spark_master,
                 config=job.config,
                 until_caught_up=until_caught_up,
                 max_bytes_per_trigger=max_bytes_per_trigger,

@@ -140,18 +140,21 @@ force_setting_option = click.option(
 """An option of verbs that write; `config_of` puts it into the settings."""
 
 
-def _spark(also: str = "") -> Callable[[Any], Any]:
-    """Return the option `--spark`; `also` says when else the tasks run without Spark."""
+def _spark(default: str) -> Callable[[Any], Any]:
+    """Return the option `--spark`; `default` says where the tasks run without it."""
     return click.option(
         "--spark/--no-spark",
         default=None,
-        help="--no-spark runs the tasks one after the other in this process, without Java.  [default: --spark, but "
-        f"--no-spark if PySpark is not installed{also}]",
+        help="--spark runs all tasks in Spark. --no-spark runs them one after the other in this process, without "
+        f"Java.  [default: {default}]",
     )
 
 
-_spark_option = _spark()
-_follow_spark_option = _spark(", or if --until-caught-up has less than 64 MiB to take in and no --master is given")
+_spark_option = _spark("threads of this process run them, and once Spark is worth its start, Spark has the rest")
+_follow_spark_option = _spark(
+    "--spark, but --no-spark if PySpark is not installed, or if --until-caught-up has less than 64 MiB to take in and "
+    "no --master is given"
+)
 
 _quiet_option = click.option("--quiet", is_flag=True, help="Write no progress, assumptions or notes to stderr.")
 
@@ -242,20 +245,28 @@ class JobOptions:
 
     @property
     def spark(self) -> Literal[False] | None:
-        """The argument `spark` of a job: False to run it without Spark, None for a Spark that the job starts."""
-        if self.wants_spark is False:
-            return False
-        if self.wants_spark or self.master:
-            return None
+        """The argument `spark` of a job: False to run it without Spark, None for a Spark that the job may start."""
+        return False if self.wants_spark is False else None
+
+    @property
+    def spark_of_follower(self) -> Literal[False] | None:
+        """The argument `spark` of a follower: also False if PySpark is not installed and nobody asked for Spark."""
         from reput.pipeline.spark.session import has_pyspark
 
-        return None if has_pyspark() else False
+        return self.spark if self.spark_master or has_pyspark() else False
+
+    @property
+    def spark_master(self) -> str | None:
+        """The argument `master` of a job: the master on which Spark runs all tasks, None if it need not."""
+        from reput.pipeline.spark.session import DEFAULT_MASTER
+
+        return self.master or (DEFAULT_MASTER if self.wants_spark else None)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that `reput.rebuild` and `reput.check` share."""
         return {
             "spark": self.spark,
-            "master": self.master,
+            "master": self.spark_master,
             "config": self.config,
             "verify_crc": self.verify_crc,
             "split_mb": self.split_mb,

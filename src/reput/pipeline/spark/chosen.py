@@ -1,0 +1,73 @@
+"""The choice of a job's engine, from the arguments `spark` and `master`.
+
+| spark | master | tasks run |
+|---|---|---|
+| False | - | one after the other in this process |
+| None | None | in threads of this process, and a long job's rest in Spark; in Spark if this process has a context |
+| None | a URL | in Spark on that master, which is started if this process has no context |
+| a session or a context | - | in Spark |
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from reput.pipeline.spark.engine import Engine
+    from reput.pipeline.spark.listener import ProgressListener
+
+
+@contextlib.contextmanager
+def engine_for(
+    spark: SparkSession | SparkContext | Literal[False] | None,
+    master: str | None,
+    listener: ProgressListener | None = None,
+) -> Iterator[Engine]:
+    """Return the engine that a caller asked for. `listener` learns that Spark starts, if it must.
+
+    Without a session and a master tasks run in threads of this process, and Spark has a long job's rest. A start of
+    Spark that is not over at the end is given up.
+    """
+    from reput.pipeline.spark.engine import LoopEngine, SparkEngine
+
+    refuse_no_spark(spark)
+    if master is not None and not isinstance(master, str):
+        raise ConfigError(f"master={master!r:.80}: give a Spark master URL, such as local[4]")
+    if spark is False:
+        yield LoopEngine()
+        return
+    if spark is not None:
+        yield SparkEngine(spark)
+        return
+    from reput.pipeline.spark.session import active_context, has_pyspark, start_context
+
+    if master is not None or active_context() is not None:
+        yield SparkEngine(start_context(master, listener=listener))
+        return
+    from reput.pipeline.spark.head_start import HeadStartEngine
+    from reput.pipeline.spark.starting import StartingContext
+
+    engine = HeadStartEngine(StartingContext if has_pyspark() else None, listener)
+    try:
+        yield engine
+    finally:
+        engine.give_up()
+
+
+def refuse_no_spark(spark: object) -> None:
+    """Refuse a value that is no session, before anything starts.
+
+    Raises:
+        ConfigError: It is no session.
+    """
+    if spark is None or spark is False or hasattr(spark, "createDataFrame") or hasattr(spark, "parallelize"):
+        return
+    hint = f", or master={spark!r} to start Spark there" if isinstance(spark, str) else ""
+    raise ConfigError(f"spark={spark!r:.80}: give a SparkSession or a SparkContext, False to do without Spark{hint}")
