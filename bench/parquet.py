@@ -41,8 +41,9 @@ from workload import Case, prepare
 if TYPE_CHECKING:
     from pathlib import Path
 
-BESIDE = {"scan": "Spark, Parquet", "heads": "Spark, Parquet", "export": "pyarrow", "write": "pyarrow"}
-"""The side beside each rate of reput."""
+RATES = ("scan", "heads", "export", "write")
+BESIDE = "on Parquet"
+"""The side beside reput: Spark that reads Parquet, or pyarrow that writes it."""
 NAMES = {
     "scan": "scan, one number a message (wanted: x 0.5)",
     "heads": "scan, seven columns without bodies (wanted: x 0.5)",
@@ -82,7 +83,7 @@ def main() -> int:
             rate = messages / write_on_each_core(folder) / 1e6
             say(f"round {number + 1} of {rounds}: pyarrow writes {rate:.2f} M messages/s")
             for name in ("export", "write"):
-                lines[name].others.setdefault("pyarrow", []).append(rate)
+                lines[name].others.setdefault(BESIDE, []).append(rate)
     about = machine.environment("bench-parquet", SETTINGS, rounds) | {"messages": messages}
     title = "Spark and Parquet: reput beside Spark's own scan and pyarrow's writer"
     draw = partial(_draw, lines=lines)
@@ -103,7 +104,7 @@ def keep(lines: dict[str, Line], found: dict[str, Any], messages: int) -> None:
         kind, _, beside = name.partition(" ")
         values = seconds if kind == "narrow" else [messages / one / 1e6 for one in seconds]
         if beside:
-            lines[kind].others[BESIDE[kind]] = values
+            lines[kind].others[BESIDE] = values
         else:
             lines[kind].ours += values
 
@@ -128,18 +129,17 @@ def write_on_each_core(folder: Path) -> float:
 
 def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """Rates over those beside them, by the medians."""
-    found = {name: lines[name].median / Spread.of(lines[name].others[BESIDE[name]]).median for name in BESIDE}
+    found = {name: lines[name].median / Spread.of(lines[name].others[BESIDE]).median for name in RATES}
     return found | {"narrow_s": lines["narrow"].median}
 
 
 def _draw(path: Path, lines: dict[str, Line]) -> None:
     with plot(path, size=(8, 3.5)) as (axes,):
-        names = list(BESIDE)
-        beside = [Spread.of(lines[name].others[BESIDE[name]]).median for name in names]
-        places = range(len(names))
-        axes.barh([place - 0.2 for place in places], [lines[name].median for name in names], 0.4, label="reput")
+        beside = [Spread.of(lines[name].others[BESIDE]).median for name in RATES]
+        places = range(len(RATES))
+        axes.barh([place - 0.2 for place in places], [lines[name].median for name in RATES], 0.4, label="reput")
         axes.barh([place + 0.2 for place in places], beside, 0.4, label="Spark or pyarrow on Parquet")
-        axes.set_yticks(list(places), names)
+        axes.set_yticks(list(places), RATES)
         axes.invert_yaxis()
         axes.set_xlabel("million messages a second")
         axes.legend()
