@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_sends
+from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_batch, store_sends
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
@@ -185,8 +185,12 @@ class BrokerServer:
 
     def _take_send(self, request: Request, sends: list[Send]) -> None:
         send = serve_send(self._broker, request)
-        if send is not None:
+        if isinstance(send, Send):
             sends.append(send)
+        else:
+            # Its sender has asked for those before it first.
+            self._store(sends)
+            store_batch(self._broker, send)
 
     def _store(self, sends: list[Send]) -> None:
         if sends:

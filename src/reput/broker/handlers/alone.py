@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reput.broker.handlers.sends import SEND_CODES, serve_send, store_sends
+from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_batch, store_sends
 from reput.broker.handlers.table import HANDLERS
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def _serve(broker: Broker, request: Request) -> Answer | None:
     if request.frame.code not in SEND_CODES:
         return HANDLERS[request.frame.code](broker, request)
     send = serve_send(broker, request)
-    if send is not None:
+    if isinstance(send, Send):
         store_sends(broker, [send])
+    else:
+        store_batch(broker, send)
     return None

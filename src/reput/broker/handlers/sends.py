@@ -1,6 +1,6 @@
 """Requests of producers: single messages, batches, ends of transactions, recalls.
 
-Single sends that come in one read go to the store together.
+Single sends that follow one another in a read go to the store together.
 
 Source: `SendMessageProcessor`, `AbstractSendMessageProcessor`.
 """
@@ -60,6 +60,13 @@ class Send(NamedTuple):
     further: Mapping[str, str] = _NOTHING
 
 
+class BatchSend(NamedTuple):
+    """A batch that was asked to be stored."""
+
+    request: Request
+    header: SendHeader
+
+
 def _message(request: Request, header: SendHeader, body: bytes, flag: int, properties: Mapping[str, str]) -> Message:
     """Return the message that a sender describes. The messages of a batch are stored with the properties they have."""
     return Message(
@@ -74,8 +81,8 @@ def _message(request: Request, header: SendHeader, body: bytes, flag: int, prope
     )
 
 
-def serve_send(broker: Broker, request: Request) -> Send | None:
-    """Return the message of a single send, which the broker stores with others; store a batch at once."""
+def serve_send(broker: Broker, request: Request) -> Send | BatchSend:
+    """Return what a send asks to be stored: a single message, which may be stored with others, or a batch."""
     if broker.store.is_tail_full:
         broker.ask_for_indexes()
         refuse_as_busy()
@@ -100,8 +107,7 @@ def serve_send(broker: Broker, request: Request) -> Send | None:
     if len(request.body) > broker.max_message_size:
         words = f"a batch of {len(request.body)} bytes: at most {broker.max_message_size} (maxMessageSize)"
         refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {words}")
-    _store_batch(broker, request, header)
-    return None
+    return BatchSend(request, header)
 
 
 def _added(cluster: str) -> dict[str, str]:
@@ -129,8 +135,9 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
     return Send(request, placed, own_queue_id, queue_id, kind, further)
 
 
-def _store_batch(broker: Broker, request: Request, header: SendHeader) -> None:
+def store_batch(broker: Broker, batch: BatchSend) -> None:
     """Store a batch and answer its sender; with sync flush when it is durable, by the sync that all sends share."""
+    request, header = batch
     if broker.is_sync_flush:
         broker.syncs.refuse_more(request)
     future = None
