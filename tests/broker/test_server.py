@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from typing import TYPE_CHECKING
+
 import pytest
 
 from broker.remoting import Client, bodies, send_fields
+from reput.broker import server
+from reput.broker.handlers.table import HANDLERS
+from reput.broker.wire.answers import Answer
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.remoting import IS_ONE_WAY
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    import reput
+    from reput.broker.services.broker import Broker
+    from reput.broker.wire.requests import Request
 
 R, C = RequestCode, ResponseCode
 
@@ -24,3 +37,32 @@ def test_a_batch_overtook_single_sends_of_the_same_read(client: Client, code: Re
     answers = [client.answer(number) for number in client.send_all(sends)]
     assert [(one.code, one.fields["queueOffset"]) for one in answers] == [(C.SUCCESS, n) for n in ("0", "1", "2", "4")]
     assert bodies(client.pull("orders")) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_one_read_kept_the_other_clients_waiting(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests of one write take turns with another client's, one-way ones too; sends before each are stored."""
+    served: list[str] = []
+    has_asked = threading.Event()
+
+    def note(_: Broker, request: Request) -> Answer:
+        served.append(request.text("name"))
+        has_asked.wait(30)
+        return Answer()
+
+    monkeypatch.setitem(HANDLERS, R.GET_KV_CONFIG, note)
+    monkeypatch.setattr(server, "TURN_S", 0.0)
+    asked = [(R.GET_KV_CONFIG, b"", IS_ONE_WAY, {"name": "first"}), (R.SEND_MESSAGE_V2, b"", 0, send_fields("orders"))]
+    asked = [(code, b"%d" % number, flag, fields) for number in range(50) for code, _, flag, fields in asked]
+    with Client(broker.address) as other:
+        numbers = client.send_all(asked)
+        wait_until(lambda: served)
+        number = other.send(R.GET_KV_CONFIG, name="other")
+        has_asked.set()
+        assert other.answer(number).code == C.SUCCESS
+    offsets = [int(client.answer(number).fields["queueOffset"]) for number in numbers[1::2]]
+    assert offsets == list(range(50))
+    assert len(served) == 51
+    assert served.index("other") < 5
+    assert bodies(client.pull("orders")) == [b"%d" % number for number in range(32)]

@@ -100,6 +100,7 @@ def test_the_page_names_the_limits() -> None:
         f"{transactions.MAX_ENDING:,}",
         f"{transactions.MAX_DONE:,}",
         f"{server.IDLE_S:.0f} s",
+        f"{server.TURN_S * 1000:.0f} ms, or one request",
         size(connection._HIGH_WATER),
         size(connection.MAX_OUTPUT),
         size(server.MAX_ALL_OUTPUT),

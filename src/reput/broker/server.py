@@ -38,6 +38,8 @@ MAX_INPUT: Final = 512 << 20
 """The most bytes of unfinished frames, of all connections; the connection that passes it is closed."""
 MAX_ALL_OUTPUT: Final = 1 << 30
 """The most bytes of answers that wait, of all connections; the connection that passes it is closed."""
+TURN_S: Final = 0.01
+"""The time that one connection's requests take from the other connections; then these have a turn."""
 INDEX_BYTES: Final = 64 << 20
 """Bytes of log without durable indexes after which an idle broker builds them."""
 MOST_INDEX_BYTES: Final = 512 << 20
@@ -143,15 +145,17 @@ class BrokerServer:
     # --- requests ------------------------------------------------------------------------------
 
     def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> int:
-        """Serve requests in their order, until the answers are many; return the number of those served.
+        """Serve requests in their order, until the answers are many or time is over; return the number of those served.
 
         Single sends that follow one another are stored together.
         """
         sends: list[Send] = []
         broker = self._broker
-        now_s = 0.0 if self._count_answer is None else time.monotonic()
+        begun_s = time.monotonic()
+        now_s = 0.0 if self._count_answer is None else begun_s
         for number, frame in enumerate(frames):
-            if connection.has_enough:
+            # A turn serves one request at least, though a thread may have taken the interpreter for all of its time.
+            if connection.has_enough or (number and time.monotonic() - begun_s > TURN_S):
                 self._store(sends)
                 return number
             if frame.is_answer:

@@ -41,7 +41,7 @@ class FrameServer(Protocol):
         """Forget a connection that is gone."""
 
     def serve(self, connection: Connection, frames: Sequence[RemotingFrame]) -> int:
-        """Serve frames in their order, until the connection's answers are many; return the number of those served."""
+        """Serve frames in their order, until answers are many or time is over; return the number of those served."""
 
     def took(self, connection: Connection, unread: int) -> bool:
         """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
@@ -71,7 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(MAX_HEADER)
         self._out: list[bytes | memoryview] | None = None
         self._out_size = 0
-        # Requests that wait until the client has read answers. Meanwhile nothing more is read from it.
+        # Requests that wait for a turn, or until the client has read answers. Meanwhile nothing more is read from it.
         self._later: list[RemotingFrame] = []
         self._is_paused = False
         self._waiting_least = 0
@@ -95,7 +95,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def has_enough(self) -> bool:
-        """True if the client must read answers before further requests are served."""
+        """True if further requests are served later, and only if the client reads answers."""
         return self._out_size >= _HIGH_WATER
 
     def stalled_s(self, now_s: float) -> float:
