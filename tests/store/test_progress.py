@@ -280,34 +280,6 @@ def test_persist_and_load(tmp_path: Path, commits: list[tuple[str, str, int, int
         assert again.query(group, topic, queue_id) == progress.query(group, topic, queue_id)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(("commit", "reset", "clone", "clean_topic", "clean_group", "remove")),
-            st.sampled_from("gh"),
-            st.sampled_from("tu"),
-            st.integers(0, 2),
-        ),
-        max_size=20,
-    )
-)
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_offsets_are_counted(folder: Path, calls: list[tuple[str, str, str, int]]) -> None:
-    """The count is that of the table after any calls."""
-    progress = ConsumerProgress(home(folder))
-    for call, group, topic, queue_id in calls:
-        arguments: dict[str, tuple[Any, ...]] = {
-            "commit": (group, topic, queue_id, 1),
-            "reset": (group, topic, queue_id, 2),
-            "clone": (group, "gh"[group == "g"], topic),
-            "clean_topic": (topic,),
-            "clean_group": (group,),
-            "remove": (group, topic),
-        }
-        getattr(progress, call)(*arguments[call])
-        assert progress.count == sum(map(len, progress.snapshot().offset_table.values()))
-
-
 def test_file_of_an_old_broker(folder: Path, clock: Clock) -> None:
     """A 4.x file is loaded, and becomes its own .bak byte for byte when we write."""
     folder.mkdir()

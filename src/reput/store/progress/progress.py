@@ -14,7 +14,7 @@ reset answers instead of the committed offset until it is taken. These differ, s
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import index
 from typing import Self, SupportsIndex
@@ -65,6 +65,9 @@ class ConsumerProgress:
         self._version_step = version_step
         self._lock = threading.Lock()
         self._table: dict[str, dict[int, int]] = {}
+        # The keys of the table by topic and by group: a store may have 1,000,000 of them, and clients ask for a few.
+        self._of_topic: dict[str, set[str]] = {}
+        self._of_group: dict[str, set[str]] = {}
         self._count = 0
         self._resets: dict[str, dict[int, int]] = {}
         self._version = DataVersion(0, 0, clock_ms())
@@ -94,7 +97,8 @@ class ConsumerProgress:
         """
         progress = cls(home, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step)
         found = home.load()
-        progress._table = {key: dict(queues) for key, queues in found.values.items()}
+        for key, queues in found.values.items():
+            progress._queues(key).update(queues)
         progress._count = sum(map(len, progress._table.values()))
         progress._version = found.version or progress._version
         progress._dirty = found.must_write
@@ -124,7 +128,7 @@ class ConsumerProgress:
         with self._lock:
             if queue_id in self._resets.get(key, ()):
                 return False
-            queues = self._table.setdefault(key, {})
+            queues = self._queues(key)
             before = queues.get(queue_id)
             if before != offset:
                 self._count += before is None
@@ -154,19 +158,22 @@ class ConsumerProgress:
     def has(self, group: str, topic: str) -> bool:
         """Return True if a group has progress in a topic."""
         # Usually the key is as we write it, and the search for others is not needed.
-        return bool(self.query_all(group, topic)) or (topic, group) in self._names()
+        return bool(self.query_all(group, topic)) or group in self.groups_of(topic)
 
     def groups(self) -> list[str]:
         """Return the groups that have progress, sorted."""
-        return sorted({group for _, group in self._names()})
+        with self._lock:
+            return sorted(self._of_group)
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups with progress in a topic, sorted."""
-        return sorted({parts[1] for parts in self._names() if parts[0] == topic})
+        with self._lock:
+            return sorted({parts[1] for key in self._of_topic.get(topic, ()) if (parts := split_key(key))})
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has progress, sorted."""
-        return sorted({parts[0] for parts in self._names() if parts[1] == group})
+        with self._lock:
+            return sorted({parts[0] for key in self._of_group.get(group, ()) if (parts := split_key(key))})
 
     def snapshot(self) -> ConsumerOffsets:
         """Return a copy of the whole table, sorted."""
@@ -188,7 +195,7 @@ class ConsumerProgress:
         _check_number("queue offset", offset, INT64_MAX)
         with self._lock:
             self._resets.setdefault(key, {})[queue_id] = offset
-            queues = self._table.setdefault(key, {})
+            queues = self._queues(key)
             self._count += queue_id not in queues
             queues[queue_id] = offset
             self._dirty = True
@@ -222,41 +229,57 @@ class ConsumerProgress:
             queues = self._table.get(source)
             if queues is None:
                 return 0
-            self._count += len(queues) - len(self._table.get(target, ()))
+            self._count += len(queues) - len(self._queues(target))
             self._table[target] = dict(queues)
             self._dirty = True
             return len(queues)
 
     def clean_topic(self, topic: str) -> int:
         """Forget all progress in a topic; return the number of groups that had some."""
-        return self._forget(lambda parts: parts is not None and parts[0] == topic)
+        with self._lock:
+            return self._forget(self._of_topic.get(topic, ()))
 
     def clean_group(self, group: str) -> int:
         """Forget all progress of a group; return the number of topics in which it had some."""
-        return self._forget(lambda parts: parts is not None and parts[1] == group)
+        with self._lock:
+            return self._forget(self._of_group.get(group, ()))
 
     def remove(self, group: str, topic: str) -> bool:
         """Forget the progress of one group in one topic; return True if there was some."""
-        return self._forget(lambda parts: parts == (topic, group)) > 0
+        with self._lock:
+            return self._forget(key for key in self._of_topic.get(topic, ()) if split_key(key) == (topic, group)) > 0
 
     def _check_queue(self, key: str, queue_id: int) -> None:
         _check_number("queue id", queue_id, MAX_QUEUE_ID)
         if self._home.has_light_groups and queue_id != consumer_offset.LMQ_QUEUE_ID and is_of_light_group(key):
             raise ConfigError(f"queue id {queue_id}: a light group has one offset in a topic, that of queue 0")
 
-    def _forget(self, unwanted: Callable[[tuple[str, str] | None], bool]) -> int:
-        with self._lock:
-            for key in [key for key in self._resets if unwanted(split_key(key))]:
-                del self._resets[key]
-            keys = [key for key in self._table if unwanted(split_key(key))]
-            for key in keys:
-                self._count -= len(self._table.pop(key))
-            self._dirty = self._dirty or bool(keys)
-        return len(keys)
+    def _queues(self, key: str) -> dict[int, int]:
+        """Return the offsets of a key, to be changed; a key that is not there yet gets none."""
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._table[key] = {}
+            for keys, name in self._names(key):
+                keys.setdefault(name, set()).add(key)
+        return queues
 
-    def _names(self) -> list[tuple[str, str]]:
-        with self._lock:
-            return [parts for key in self._table if (parts := split_key(key)) is not None]
+    def _names(self, key: str) -> tuple[tuple[dict[str, set[str]], str], ...]:
+        """Return the tables of keys with the names under which they have a key; a key of another form has none."""
+        parts = split_key(key)
+        return () if parts is None else ((self._of_topic, parts[0]), (self._of_group, parts[1]))
+
+    def _forget(self, unwanted: Iterable[str]) -> int:
+        """Remove keys, with their resets; return their number."""
+        unwanted = list(unwanted)
+        for key in unwanted:
+            self._resets.pop(key, None)
+            self._count -= len(self._table.pop(key))
+            for keys, name in self._names(key):
+                keys[name].remove(key)
+                if not keys[name]:
+                    del keys[name]
+        self._dirty = self._dirty or bool(unwanted)
+        return len(unwanted)
 
     # --- the home --------------------------------------------------------------------------------
 
