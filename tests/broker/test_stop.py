@@ -117,6 +117,7 @@ class Ways:
             "clients": [self.put, self.put, self.wait, self.wait],
             "follower": [self.put],
             "slow readers": [self.put, self.read_nothing, self.read_nothing],
+            "sync flush": [self.put, self.put, self.wait],
             "nonsense": [self.send_nonsense, self.send_nonsense, self.ask_for_metrics, self.ask_for_metrics],
         }.get(kind, [])
 

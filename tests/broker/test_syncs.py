@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
-from broker.remoting import Client, bodies, send_fields
+from broker.remoting import Client, bodies, pull_fields, send_fields
 from reput.broker.services import syncs
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -107,3 +108,57 @@ def test_batches_share_the_sync_of_all_sends(
         mended.set()
         assert [client.answer(number).code for number in numbers] == [C.SUCCESS] * len(sends)
         assert sorted(bodies(client.pull("orders"))) == sorted([b"one", b"two", b"single"] * 4)
+
+
+@contextlib.contextmanager
+def closing(broker: reput.RunningBroker) -> Iterator[None]:
+    """Let another thread close a broker."""
+    thread = threading.Thread(target=broker.close)
+    thread.start()
+    yield
+    thread.join()
+
+
+def test_a_stop_left_sends_that_waited_for_their_sync_without_an_answer(
+    stuck: tuple[reput.RunningBroker, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop keeps connections open for sends under way, and serves no further one; with the sync all are answered."""
+    broker, mended = stuck
+    monkeypatch.setattr(broker._broker.syncs, "_time_out_ms", 60_000)
+    batch = encode_messages([InnerMessage(0, b"batch", b"")])
+    sends = [
+        (R.SEND_MESSAGE_V2, b"single", 0, send_fields("orders")),
+        (R.SEND_BATCH_MESSAGE, batch, 0, send_fields("orders", m=True)),
+    ]
+    with Client(broker.address) as client, Client(broker.address) as reader:
+        held = reader.send(R.PULL_MESSAGE, **pull_fields("orders", 1, sysFlag=2 | 4, suspendTimeoutMillis=30_000))
+        numbers = client.send_all(sends)
+        wait_until(lambda: (len(broker._broker.syncs), len(broker._broker.holds)) == (2, 1))
+        with closing(broker):
+            assert reader.answer(held).code == C.PULL_NOT_FOUND
+            client.send_all(sends)
+            client.socket.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                client.receive()
+            client.socket.settimeout(30)
+            mended.set()
+            assert [client.answer(number).code for number in numbers] == [C.SUCCESS] * 2
+            with pytest.raises(ConnectionResetError):
+                client.receive()
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        assert store.max_offset("orders", 0) == 2
+
+
+def test_a_stop_waits_no_longer_for_syncs_than_their_senders(
+    stuck: tuple[reput.RunningBroker, threading.Event],
+) -> None:
+    """A send whose sync hangs while the broker stops is answered as late, and its connection is closed."""
+    broker, mended = stuck
+    with Client(broker.address) as client:
+        number = client.send(R.SEND_MESSAGE_V2, b"late", **send_fields("orders"))
+        wait_until(lambda: len(broker._broker.syncs) == 1)
+        with closing(broker):
+            assert client.answer(number).code == C.FLUSH_DISK_TIMEOUT
+            with pytest.raises(ConnectionResetError):
+                client.receive()
+            mended.set()

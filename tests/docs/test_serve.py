@@ -119,6 +119,7 @@ def test_the_page_names_the_limits() -> None:
         f"{committed.MAX_OFFSETS:,}",
         f"{request_modes.MAX_MODES:,}",
         f"{configuration.MAX_SERVED_QUEUES:,}",
+        f"`syncFlushTimeout`, {DEFAULT_SYNC_FLUSH_TIMEOUT_MS // 1000} s",
         f"{server._DRAIN_S:.0f} s",
         "",
         f"{pages.MAX_PAGE_CONNECTIONS}",

@@ -287,10 +287,12 @@ class BrokerServer:
         self._builder.shutdown(cancel_futures=True)
 
     async def stop(self) -> None:
-        """Answer held pulls, send what waits, and close all connections."""
+        """Serve no further request, answer those that were served, and close all connections."""
         self._is_stopping = True
         if self._sweeper is not None:
             self._sweeper.cancel()
+        for connection in self._connections:
+            connection.end_requests()
         await self._broker.stop()
         for connection in list(self._connections):
             connection.close()

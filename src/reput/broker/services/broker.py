@@ -115,7 +115,7 @@ class Broker(BrokerState):
         self.order_blocks.persist()
 
     async def stop(self) -> None:
-        """Answer held pulls, deliver no more, and note how far deliveries are."""
+        """Answer what waits, deliver no more, and note how far deliveries are. No request comes any more."""
         self.delays.stop()
         self.timers.stop()
         self.leases.stop()
@@ -123,6 +123,7 @@ class Broker(BrokerState):
         self.holds.answer_all()
         self.polls.answer_all()
         await self.transactions.stop()
+        await self.syncs.end()
         await self.end_work()
         await self.config_writes.end()
         await self.note_progress()

@@ -84,6 +84,11 @@ class Syncs:
             self._timer = self._loop.call_at(deadline_s, self._answer_late)
         future.add_done_callback(lambda done: self._state.soon(self._end, sync, done))
 
+    async def end(self) -> None:
+        """Wait until all are answered: when they are durable, or late."""
+        while not all(sync.is_late for sync in self._waiting):  # noqa: ASYNC110 - futures of another thread
+            await asyncio.sleep(0.01)
+
     def _end(self, sync: _Sync, future: Future[Any]) -> None:
         """Answer a sender whose message is durable, or will not be."""
         del self._waiting[sync]

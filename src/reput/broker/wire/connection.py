@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         # Requests that wait for a turn, or until the client has read answers. Meanwhile nothing more is read from it.
         self._later: list[RemotingFrame] = []
         self._is_paused = False
+        self._is_ending = False
         self._waiting_least = 0
         self._progress_s = 0.0
         self._transport: asyncio.Transport | None = None
@@ -131,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Serve the frames that are complete; asyncio calls it."""
+        if self._is_ending:
+            return
         self.received_s = self._loop.time()
         before = self._reader.unread
         try:
@@ -166,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _reads(self) -> bool:
         """Return True while the client takes its answers, so that it gets more of them."""
-        return self.is_open and not self._is_paused
+        return self.is_open and not self._is_paused and not self._is_ending
 
     def _go_on(self) -> None:
         """Serve the requests that wait, then read again."""
@@ -227,6 +230,14 @@ class Connection(asyncio.BufferedProtocol):
             words = f"it does not read its answers, and those of all connections are too many; {waiting} bytes wait"
             self._server.ending(self, FULL_OUTPUT, words)
             self.abort()
+
+    def end_requests(self) -> None:
+        """Serve no further request; those that were served are still answered.
+
+        What comes is read and left: the system resets a connection that is closed with unread bytes, and its client
+        could lose answers.
+        """
+        self._is_ending = True
 
     def close(self) -> None:
         """Send what waits, and close."""
