@@ -202,6 +202,24 @@ def test_answers_that_wait_for_one_client_are_bounded(
     assert client.put("orders").code == C.SUCCESS
 
 
+@pytest.mark.usefixtures("large")
+def test_requests_that_waited_for_their_client_counted_in_no_limit(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests after answers that nobody reads are unread input, with the memory of parsed frames, until they end."""
+    asked = [*pulls(60), *[(R.GET_MAX_OFFSET, b"", 0, {})] * 1000]
+    with Client(broker.address, frames.BINARY_HEADER) as slow:
+        numbers = slow.send_all(asked)
+        wait_until(lambda: broker._server.input_bytes > 200_000)
+        monkeypatch.setattr(server, "MAX_INPUT", broker._server.input_bytes + 100_000)
+        with Client(broker.address, frames.BINARY_HEADER) as further:
+            further.send_all(asked)
+            wait_until(lambda: closed(broker) == {"full_input": 1})
+        assert [slow.answer(number).opaque for number in numbers] == numbers
+        wait_until(lambda: broker._server.input_bytes == 0)
+        assert client.put("orders", queue_id=1).code == C.SUCCESS
+
+
 def test_members_and_locks_are_bounded(
     broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

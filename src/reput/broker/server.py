@@ -35,7 +35,8 @@ IDLE_S: Final = 120.0
 STALLED_S: Final = 60.0
 """A connection whose client reads none of its answers for this time is closed, once they fill the buffer."""
 MAX_INPUT: Final = 512 << 20
-"""The most bytes of unfinished frames, of all connections; the connection that passes it is closed."""
+"""The most bytes of unfinished frames, and of requests that wait until their client has read answers or for a turn, of
+all connections; the connection that passes it is closed."""
 MAX_ALL_OUTPUT: Final = 1 << 30
 """The most bytes of answers that wait, of all connections; the connection that passes it is closed."""
 TURN_S: Final = 0.01
@@ -69,7 +70,7 @@ class BrokerServer:
         advertised: the address that routes name, `host:port`; None for the one that each client has dialled.
 
     Attributes:
-        input_bytes: The bytes of unfinished frames, of all connections.
+        input_bytes: The bytes of unfinished frames and of requests that wait, of all connections.
         received: Where the bytes of a read go, from all connections.
     """
 
@@ -124,7 +125,7 @@ class BrokerServer:
         log.warning("%s: closed: %s", connection.peer, words, extra={**about(connection), "kind": reason})
 
     def took(self, connection: Connection, unread: int) -> bool:  # noqa: ARG002 - as connections call it
-        """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
+        """Note by how much unfinished frames and waiting requests have grown; return False if they are too many."""
         self.input_bytes += unread
         return unread <= 0 or self.input_bytes <= MAX_INPUT
 

@@ -20,6 +20,8 @@ MAX_OUTPUT = 32 << 20
 """Bytes of answers that may wait for a client that does not read; then its connection is closed."""
 NO_FRAME, FULL_INPUT, SLOW_READER, FULL_OUTPUT = "no_frame", "full_input", "slow_reader", "full_output"
 """Reasons to close a connection."""
+_FRAME_BYTES = 250
+_FIELD_BYTES = 200
 _HIGH_WATER = 1 << 20
 _MAX_REMARK = 4096
 _UNKNOWN = Host(bytes(4), 0)
@@ -44,7 +46,7 @@ class FrameServer(Protocol):
         """Serve frames in their order, until answers are many or time is over; return the number of those served."""
 
     def took(self, connection: Connection, unread: int) -> bool:
-        """Note by how much the bytes of unfinished frames have grown; return False if they are too many."""
+        """Note by how much unfinished frames and waiting requests have grown; return False if they are too many."""
 
     def is_full(self, connection: Connection) -> bool:
         """Return True if the answers that wait, of all connections, are too many."""
@@ -73,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out_size = 0
         # Requests that wait for a turn, or until the client has read answers. Meanwhile nothing more is read from it.
         self._later: list[RemotingFrame] = []
+        self._later_size = 0
         self._is_paused = False
         self._is_ending = False
         self._waiting_least = 0
@@ -145,11 +148,10 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             is_taken = self._server.took(self, self._reader.unread - before)
         if not is_taken:
-            self._server.ending(self, FULL_INPUT, "the unfinished frames of all connections are too many")
-            self.abort()
-            return
-        if self._later:
+            self._end_full()
+        elif self._later:
             self._later += frames
+            self._count_later(self._later_size + _memory_of(frames))
         elif frames:
             self._serve(frames)
 
@@ -162,10 +164,28 @@ class Connection(asyncio.BufferedProtocol):
             pieces, self._out = self._out, None
             self._write(pieces)
         self._later = frames[served:]
-        if self._later and self._transport is not None:
+        if not self._later:
+            self._count_later(0)
+            return
+        if self._transport is not None:
             self._transport.pause_reading()
             # Other connections come in between.
             self._loop.call_soon(self._go_on)
+        if not self._later_size:
+            # They count until all are served: to count the rest after each turn takes a third of the turn.
+            self._count_later(_memory_of(self._later))
+
+    def _count_later(self, size: int) -> None:
+        """Count the requests that wait as unread input: parsed, a small one takes ten times its bytes."""
+        if size == self._later_size:
+            return
+        grown, self._later_size = size - self._later_size, size
+        if not self._server.took(self, grown):
+            self._end_full()
+
+    def _end_full(self) -> None:
+        self._server.ending(self, FULL_INPUT, "the unfinished frames and requests of all connections are too many")
+        self.abort()
 
     def _reads(self) -> bool:
         """Return True while the client takes its answers, so that it gets more of them."""
@@ -197,7 +217,8 @@ class Connection(asyncio.BufferedProtocol):
         """Forget the client; asyncio calls it."""
         self._transport = None
         self._later = []
-        self._server.took(self, -self._reader.unread)
+        self._server.took(self, -self._reader.unread - self._later_size)
+        self._later_size = 0
         self._server.disconnected(self)
 
     def answer(self, asked: RemotingFrame, answer: Answer) -> None:
@@ -248,3 +269,14 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _memory_of(frames: Sequence[RemotingFrame]) -> int:
+    """Return about the bytes of memory that parsed frames take."""
+    return sum(
+        _FRAME_BYTES
+        + len(frame.body)
+        + len(frame.remark or "")
+        + sum(_FIELD_BYTES + len(name) + len(value) for name, value in frame.fields.items())
+        for frame in frames
+    )
