@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_batch, store_sends
@@ -97,6 +97,7 @@ class BrokerServer:
         # The loop's time, and how much of it its thread has worked, when the broker looked around last.
         self._looked_s = self._worked_s = 0.0
         self._builder = ThreadPoolExecutor(1, "reput-broker-indexes")
+        self._build: Future[None] | None = None
 
     # --- connections ---------------------------------------------------------------------------
 
@@ -261,9 +262,10 @@ class BrokerServer:
         broker.config_writes.retry()
         await broker.note_progress()
         most = INDEX_BYTES if self._is_idle(now) else MOST_INDEX_BYTES
-        if broker.wants_indexes or broker.store.behind_bytes > most:
+        is_building = self._build is not None and not self._build.done()
+        if not is_building and (broker.wants_indexes or broker.store.behind_bytes > most):
             broker.wants_indexes = False
-            await self._loop.run_in_executor(self._builder, self._build_indexes)
+            self._build = self._builder.submit(self._build_indexes)
 
     def _is_idle(self, now: float) -> bool:
         """Return True if the loop has worked little since the last call. Work beside it takes the interpreter from it.
@@ -282,6 +284,8 @@ class BrokerServer:
             self._broker.store.reput(spark=False)
         except ReputError as error:
             log.error("the indexes are not up to date: %s", error)  # noqa: TRY400 - the text says it all
+        except Exception:  # an error of ours must not end what the broker does each second
+            log.exception("the indexes are not up to date")
 
     def end_builds(self) -> None:
         """Wait for the indexes that are being built, and begin no more; not in the loop's thread."""
