@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies
+from reput.broker import pytest_plugin
 from reput.formats.wire.codes import ResponseCode
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,17 @@ def test_tests_of_others_get_a_broker_and_topics(tmp_path: Path) -> None:
     run = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert run.returncode == 0, run.stdout
     assert "2 passed" in run.stdout
+
+
+def test_the_example_of_the_plugin_did_not_run(tmp_path: Path) -> None:
+    """The example in the plugin's docstring is a test that passes as it is."""
+    _, *pieces = (pytest_plugin.__doc__ or "").split("\n\n")
+    example = "\n\n".join(piece for piece in pieces if piece.startswith("    "))
+    tests = tmp_path / "test_example.py"
+    tests.write_text(textwrap.dedent(example))
+    words = [sys.executable, "-m", "pytest", "-q", str(tests)]
+    run = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "1 passed" in run.stdout, run.stdout
 
 
 def test_pytest_finds_the_plugin() -> None:

@@ -1,8 +1,10 @@
 """Fixtures for pytest: a RocketMQ broker for a whole run, and topics for each test.
 
+    import reput
+
     def test_orders(rocketmq_broker, rocketmq_topic):
-        producer = Producer(rocketmq_broker.address)
-        producer.send(rocketmq_topic, b"paid")
+        with reput.Producer("senders", rocketmq_broker.address) as producer:
+            producer.send(reput.Message(rocketmq_topic, b"paid"))
 
 pytest finds this module by its entry point. It loads nothing of reput until a test asks for a fixture.
 """
