@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from reput.broker.services import due
 from reput.broker.services.due import Arrival, DueLoop, NextLook
+from reput.broker.wire.refusals import RefusedError
 from reput.errors import ReputError
+from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +40,7 @@ class Store:
         self.waiting.remove(waiter)
 
 
-def looked(store: Store, steps: list[NextLook | ReputError], then: Callable[[DueLoop, int], None]) -> list[int]:
+def looked(store: Store, steps: list[NextLook | Exception], then: Callable[[DueLoop, int], None]) -> list[int]:
     """Run steps until `then`, which is called after each with its number, stops the loop."""
     seen: list[int] = []
 
@@ -52,7 +54,7 @@ def looked(store: Store, steps: list[NextLook | ReputError], then: Callable[[Due
             seen.append(len(seen))
             following = steps[seen[-1]]
             loop.call_soon(then, due_loop, seen[-1])
-            if isinstance(following, ReputError):
+            if isinstance(following, Exception):
                 raise following
             return following
 
@@ -93,3 +95,15 @@ def test_an_error_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "reput.broker"):
         looked(Store(), [ReputError("the disk is full")], lambda loop, _: loop.stop())
     assert "nothing is delivered now: the disk is full" in caplog.text
+
+
+def test_an_error_of_ours_ended_the_loop(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A step that fails by a refusal, or by an error of ours, comes again, and the log has each error."""
+    monkeypatch.setattr(due, "LONGEST_WAIT_S", 0.001)
+    steps = [RefusedError(ResponseCode.SYSTEM_BUSY, "too many wait"), ValueError("ours"), NextLook(0)]
+    with caplog.at_level(logging.ERROR, "reput.broker"):
+        seen = looked(Store(), steps, lambda loop, number: loop.stop() if number == 2 else None)
+    assert seen == [0, 1, 2]
+    refused, ours = caplog.records
+    assert (refused.getMessage(), refused.exc_info) == ("nothing is delivered now: too many wait", None)
+    assert ours.exc_info is not None

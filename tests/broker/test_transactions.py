@@ -13,6 +13,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, records, send_fields
+from reput.broker.state import config_writes
 from reput.formats.log.properties import text_properties
 from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
 from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
@@ -189,6 +190,22 @@ def test_a_transaction_that_nobody_ends_is_given_up(tmp_path: Path) -> None:
         assert [one["TRANSACTION_CHECK_TIMES"] for one in times] == ["1", "2"]
         wait_until(lambda: bodies(client.pull(GIVEN_UP_TOPIC)) == [b"body0"])
         wait_until(lambda: pending_keys(path) == [])
+    assert_sound(path)
+
+
+def test_a_refusal_ended_all_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While no topic can be made for a transaction that is given up, the log says so; later it is given up."""
+    path = tmp_path / "store"
+    config = replace(EAGER, transaction_check_max=1)
+    with reput.serve(path, topics={"orders": 4}, config=config) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        monkeypatch.setattr(config_writes, "MAX_UNWRITTEN", 0)
+        begin(client)
+        wait_until(lambda: "transactions are not checked now: [OVERLOAD]system busy" in caplog.text)
+        monkeypatch.undo()
+        wait_until(lambda: bodies(client.pull(GIVEN_UP_TOPIC)) == [b"body0"])
     assert_sound(path)
 
 

@@ -28,6 +28,7 @@ from reput.broker.grpc.sends import end_transaction, recall_message, send_messag
 from reput.broker.grpc.settings import LONGEST_POLL_MS
 from reput.broker.grpc.statuses import RefusedCallError, code_of, refuse_call, status_of
 from reput.broker.grpc.telemetry import Telemetry
+from reput.broker.services.due import each_time
 from reput.broker.state.consumers import MAX_CLIENT_ID
 from reput.broker.wire.answers import answer_of_error
 from reput.broker.wire.refusals import RefusedError
@@ -184,7 +185,8 @@ class GrpcServer:
         except RuntimeError as error:
             raise ConfigError(f"cannot listen on {self._address} for gRPC: {error}") from error
         await self._server.start()
-        self._sweeper = self._loop.create_task(self._sweep())
+        sweeps = each_time(_SWEEP_S, self._look_around, "the broker has not looked after its clients of gRPC now")
+        self._sweeper = self._loop.create_task(sweeps)
 
     async def stop(self) -> None:
         """Take no more calls; end the clients' streams at once, and other calls within a second."""
@@ -194,10 +196,8 @@ class GrpcServer:
             stream.cancel()
         await self._server.stop(_STOP_S)
 
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP_S)
-            self.clients.look_around()
+    async def _look_around(self) -> None:
+        self.clients.look_around()
 
     # --- calls ---------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
-"""A look at what is due, again and again: after a while, or when a message arrives."""
+"""A look at what is due, again and again: after a while, or when a message arrives. No error ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from reput.broker.wire.refusals import RefusedError
 from reput.errors import ReputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ LONGEST_WAIT_S = 10.0
 def rest_of_wait(begin_ms: int, end_ms: int, at_ms: int) -> int:
     """Return the ms from a time until the end of a wait: never more than the whole, also if the clock was set back."""
     return min(max(end_ms - at_ms, 0), max(end_ms - begin_ms, 0))
+
+
+def log_failure(failure: str, error: Exception) -> None:
+    """Log what is not done now: an error of the store in a line, an error of ours with its traceback."""
+    is_known = isinstance(error, (ReputError, RefusedError))
+    log.error("%s: %s", failure, error, exc_info=None if is_known else error)
+
+
+async def each_time(wait_s: float, work: Callable[[], Awaitable[None]], failure: str) -> None:
+    """Wait and work in turn, until the task is cancelled. `failure` begins the text of the log for an error."""
+    while True:
+        await asyncio.sleep(wait_s)
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - an error of ours must not end what is done each time
+            log_failure(failure, error)
 
 
 class Arrival(NamedTuple):
@@ -47,8 +64,8 @@ class DueLoop:
     Args:
         state: the broker's state.
         loop: its loop.
-        step: does what is due and says when to look again; raises ReputError if that failed.
-        failure: begins the text of the log for such an error.
+        step: does what is due and says when to look again; an error means that it failed now.
+        failure: begins the text of the log for an error.
     """
 
     def __init__(
@@ -81,8 +98,8 @@ class DueLoop:
             if arrival is not None:
                 # A message may have come since the step has read: then this calls at once.
                 self._waiter = store.on_arrival(*arrival, partial(self._state.soon, self.look))
-        except ReputError as error:
-            log.error("%s: %s", self._failure, error)  # noqa: TRY400 - the text says it all
+        except Exception as error:  # noqa: BLE001 - an error of ours must not end what is delivered
+            log_failure(self._failure, error)
             return LONGEST_WAIT_S
         return wait_s
 

@@ -27,6 +27,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.delivery import copy_of, real_place
+from reput.broker.services.due import each_time
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse, refuse_as_busy
 from reput.errors import DamagedLogError, ReputError
@@ -144,7 +145,8 @@ class Transactions:
     def start(self) -> None:
         """Begin to look after transactions without an end."""
         self._op_offset = self._offset_of(OP_TOPIC)
-        self._checker = self._loop.create_task(self._check_always())
+        checks = each_time(self._interval_s, self.check, "transactions are not checked now")
+        self._checker = self._loop.create_task(checks)
 
     async def stop(self) -> None:
         """Look no more; wait for commits that are being stored, and note their ends."""
@@ -262,14 +264,6 @@ class Transactions:
 
     # --- checks --------------------------------------------------------------------------------
 
-    async def _check_always(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s)
-            try:
-                await self.check()
-            except ReputError as error:
-                log.error("transactions are not checked now: %s", error)  # noqa: TRY400 - the text says it all
-
     async def check(self) -> None:
         """Go once over the half messages without an end that nobody has been asked about lately."""
         started_ms, store = now_ms(), self._state.store
@@ -278,22 +272,25 @@ class Transactions:
         if not self._is_loaded:
             await self._read_first_offsets(begin)
             self._is_loaded = True
-        while offset not in self._ending:
-            if (offset - begin) % _AT_ONCE == _AT_ONCE - 1:
-                await asyncio.sleep(0)
-            if offset in self._ended:
-                offset += 1
-                continue
-            found = store.get_message(HALF_TOPIC, 0, offset, 1)
-            half = next(iter(found), None)
-            if half is None and found.next_offset == offset:
-                break
-            if half is not None and not await self._pass(half, started_ms):
-                break
-            offset = found.next_offset
-        if offset != begin:
-            store.commit_offset(TRANSACTION_GROUP, HALF_TOPIC, 0, offset)
-        self._forget_below(offset)
+        try:
+            while offset not in self._ending:
+                if (offset - begin) % _AT_ONCE == _AT_ONCE - 1:
+                    await asyncio.sleep(0)
+                if offset in self._ended:
+                    offset += 1
+                    continue
+                found = store.get_message(HALF_TOPIC, 0, offset, 1)
+                half = next(iter(found), None)
+                if half is None and found.next_offset == offset:
+                    break
+                if half is not None and not await self._pass(half, started_ms):
+                    break
+                offset = found.next_offset
+        finally:
+            # Those before an error are passed, too: the next round would put them again.
+            if offset != begin:
+                store.commit_offset(TRANSACTION_GROUP, HALF_TOPIC, 0, offset)
+            self._forget_below(offset)
 
     async def _read_first_offsets(self, begin: int) -> None:
         """Find the half messages that wait for a time of their own, and were put again by an earlier broker."""
