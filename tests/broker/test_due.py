@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from reput.broker.services import due
 from reput.broker.services.due import Arrival, DueLoop, NextLook
 from reput.broker.wire.refusals import RefusedError
-from reput.errors import ReputError
+from reput.errors import ReputError, TailFullError
 from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ class Store:
 
     def __init__(self, *, is_tail_full: bool = False) -> None:
         self.is_tail_full = is_tail_full
+        self.has_asked = False
         self.waiting: list[Callable[[], None]] = []
 
     def make_room(self) -> None:
         """Be full no more."""
         self.is_tail_full = False
+        self.has_asked = True
 
     def on_arrival(self, _topic: str, _queue_id: int, _offset: int, arrived: Callable[[], None]) -> Callable[[], None]:
         """Keep a waiter."""
@@ -46,9 +48,7 @@ def looked(store: Store, steps: list[NextLook | Exception], then: Callable[[DueL
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        state = SimpleNamespace(
-            store=store, soon=loop.call_soon, ask_for_indexes=lambda: setattr(store, "is_tail_full", False)
-        )
+        state = SimpleNamespace(store=store, soon=loop.call_soon, ask_for_indexes=store.make_room)
 
         def step() -> NextLook:
             seen.append(len(seen))
@@ -107,3 +107,15 @@ def test_an_error_of_ours_ended_the_loop(monkeypatch: pytest.MonkeyPatch, caplog
     refused, ours = caplog.records
     assert (refused.getMessage(), refused.exc_info) == ("nothing is delivered now: too many wait", None)
     assert ours.exc_info is not None
+
+
+def test_a_tail_that_fills_within_a_step_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step that finds the tail full comes again when there is room, which the log does not mention."""
+    monkeypatch.setattr(due, "AGAIN_S", 0.001)
+    store = Store()
+    steps = [TailFullError("full"), NextLook(0)]
+    assert looked(store, steps, lambda loop, number: loop.stop() if number else None) == [0, 1]
+    assert store.has_asked
+    assert caplog.records == []

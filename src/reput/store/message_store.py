@@ -305,10 +305,13 @@ class LocalStore(ProgressCalls, Putting, Reading):
     def serve_clients(self) -> None:
         """Let other processes know that this program serves RocketMQ clients: their errors then name it.
 
+        A put that finds too many messages without indexes waits no more from now on: it raises at once.
+
         Raises:
             AccessError: The store is open read-only.
         """
         self._writer().serve_clients()
+        self._waits_for_tail = False
 
     @property
     def is_writing(self) -> bool:

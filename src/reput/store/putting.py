@@ -41,6 +41,8 @@ class Putting(ABC):
     _appender: LogAppender | None
     _flush: FlushService | None
     _sync_flush: bool
+    _waits_for_tail = True
+    """False if a put that finds the tail full fails at once: its thread serves clients, also those that only read."""
 
     @abstractmethod
     def _writer(self) -> StoreWriter:
@@ -203,7 +205,7 @@ class Putting(ABC):
         return self.view.queues_table.tail.entries >= self._tail_max
 
     def _wait_for_tail(self) -> None:
-        deadline = time.monotonic() + TAIL_WAIT_S
+        deadline = time.monotonic() + (TAIL_WAIT_S if self._waits_for_tail else 0.0)
         while self.is_tail_full:
             if time.monotonic() >= deadline:
                 raise TailFullError(

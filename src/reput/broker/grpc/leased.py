@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ReputError
+from reput.formats.wire.codes import ResponseCode
 from reput.times import HOUR_MS, now_ms
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ class HeldMessages:
         try:
             held.handle, _ = broker.pops.change(held.group, held.queue_topic, held.handle, invisible_ms)
         except (RefusedError, ReputError) as error:
+            if isinstance(error, RefusedError) and error.code == ResponseCode.SYSTEM_BUSY:
+                # It holds on: the next look renews it.
+                return True
             # It was acked by another handle, or is over.
             log.debug("the lease of %r is not renewed: %s", held, error)
             return False

@@ -44,6 +44,7 @@ FIRST_RETRY_LEVEL: Final = 3
 def send_back(broker: Broker, request: Request) -> Answer:
     """Store a message again for its group: to be delivered later, or as a dead letter after too many tries."""
     group, offset, level = request.text("group"), request.int64("offset"), request.int32("delayLevel")
+    broker.refuse_full_tail()
     config = broker.groups.find_or_create(group)
     retry_queues = config.get("retryQueueNums", 1)
     if retry_queues <= 0:

@@ -20,7 +20,7 @@ from reput.broker.services.transactions import half_of, is_transactional
 from reput.broker.state.known_headers import SendHeader
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.answers import Answer
-from reput.broker.wire.refusals import refuse, refuse_as_busy
+from reput.broker.wire.refusals import refuse
 from reput.formats.log import client_batch
 from reput.formats.log import property_names as names
 from reput.formats.log.properties import properties_text, text_properties, with_further
@@ -83,9 +83,7 @@ def _message(request: Request, header: SendHeader, body: bytes, flag: int, prope
 
 def serve_send(broker: Broker, request: Request) -> Send | BatchSend:
     """Return what a send asks to be stored: a single message, which may be stored with others, or a batch."""
-    if broker.store.is_tail_full:
-        broker.ask_for_indexes()
-        refuse_as_busy()
+    broker.refuse_full_tail()
     if not request.body:
         refuse(ResponseCode.SYSTEM_ERROR, "the message has no body")
     header = admit_send(broker, request)

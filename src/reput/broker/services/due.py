@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.broker.wire.refusals import RefusedError
-from reput.errors import ReputError
+from reput.errors import ReputError, TailFullError
 
 if TYPE_CHECKING:
     from reput.broker.state.state import BrokerState
@@ -98,6 +98,10 @@ class DueLoop:
             if arrival is not None:
                 # A message may have come since the step has read: then this calls at once.
                 self._waiter = store.on_arrival(*arrival, partial(self._state.soon, self.look))
+        except TailFullError:
+            # A step puts several messages: those before are delivered, and it goes on at this one.
+            self._state.ask_for_indexes()
+            return AGAIN_S
         except Exception as error:  # noqa: BLE001 - an error of ours must not end what is delivered
             log_failure(self._failure, error)
             return LONGEST_WAIT_S

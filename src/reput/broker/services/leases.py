@@ -34,7 +34,7 @@ from reput.broker.services.delivery import copy_of, deliver
 from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook, rest_of_wait
 from reput.broker.services.timers import DEFAULT_MAX_DELAY_S
 from reput.broker.wire.refusals import RefusedError, refuse, refuse_as_busy
-from reput.errors import DamagedLogError
+from reput.errors import DamagedLogError, TailFullError
 from reput.files.names import is_database
 from reput.formats.log.property_names import (
     CRC32,
@@ -240,11 +240,11 @@ class Leases:
         """Begin a lease; return None if the store does not take its checkpoint now, or there is a lease of that key.
 
         Raises:
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            ReputError: the store is closed.
         """
         topic, group, queue_id, start, offsets = granted
         key = PopKey(topic, group, queue_id, start, pop_time)
-        if key in self._leases:
+        if key in self._leases or not self._state.takes_messages():
             return None
         distances = tuple(offset - start for offset in offsets)
         name = self._state.name
@@ -271,8 +271,9 @@ class Leases:
 
         Raises:
             RefusedError: the store does not take the ack now.
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            ReputError: the store is closed.
         """
+        self._state.refuse_full_tail()
         future = self._put_ack(lease, offsets)
         if future.done() and not (result := future.result()).status.is_stored:
             refuse(ResponseCode.SERVICE_NOT_AVAILABLE, f"the ack is not stored: {result.status.value}: {result.reason}")
@@ -286,8 +287,9 @@ class Leases:
 
         Raises:
             RefusedError: the store does not take it now.
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            ReputError: the store is closed.
         """
+        self._state.refuse_full_tail()
         topic, group, queue_id, _, pop_time = lease.key
         granted = Granted(topic, group, queue_id, offset, [offset])
         # Never the old key, whose ack would end the new lease.
@@ -363,8 +365,9 @@ class Leases:
                     break
                 revived.append(offset)
         if revived:
-            self._put_ack(lease, revived)
+            # First in memory: they have come again, also if the store does not take the ack.
             self._end(lease, revived)
+            self._put_ack(lease, revived)
         return is_done
 
     def _give_again(self, lease: Lease, offset: int) -> bool:
@@ -391,7 +394,11 @@ class Leases:
         properties.pop(CRC32, None)
         tries = message.record.reconsume_times + (not lease.is_suspended)
         again = replace(copy_of(message, target), properties=properties, reconsume_times=tries, born_host=None)
-        return deliver(self._state.store, message, again, 0) is None
+        try:
+            return deliver(self._state.store, message, again, 0) is None
+        except TailFullError:
+            # The next look asks for indexes. The messages before this one have come again.
+            return False
 
     def _pass_done(self) -> bool:
         """Move the offsets of the broker's own group past what is done; return True if something is left.

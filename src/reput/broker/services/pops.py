@@ -180,9 +180,12 @@ class Pops:
             queues: the queues to read, in their order; None for those of the topic, and of the group's retry topics.
 
         Raises:
-            RefusedError: there is no such topic, queue or invisible time, or too many messages wait for acks.
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            RefusedError: there is no such topic, queue or invisible time, too many messages wait for acks, or the
+                store takes no checkpoint without durable indexes.
+            ReputError: the store is closed.
         """
+        if not ask.is_orderly:
+            self._state.refuse_full_tail()
         self._leases.check_invisible(ask.invisible_ms)
         self._leases.refuse_more(ask.max_messages)
         revive_queue = ORDERLY_QUEUE if ask.is_orderly else self._pops % _REVIVE_QUEUES
@@ -364,7 +367,7 @@ class Pops:
 
         Raises:
             RefusedError: the group holds no such message, or the store does not take the ack now.
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            ReputError: the store is closed.
         """
         if handle.is_orderly:
             self._order_blocks.ack(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
@@ -387,7 +390,7 @@ class Pops:
 
         Raises:
             RefusedError: the store does not take the acks now.
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            ReputError: the store is closed.
         """
         lease = self._leases.find(_key(group, topic, first), first.broker_name)
         held = set() if lease is None else lease.left.intersection(offsets)
@@ -407,7 +410,7 @@ class Pops:
 
         Raises:
             RefusedError: the group holds no such message, or there is no such time, or the store does not take it now.
-            ReputError: the store is closed, or takes no messages without durable indexes.
+            ReputError: the store is closed.
         """
         self._leases.check_invisible(invisible_ms, 0)
         if handle.is_orderly:

@@ -141,6 +141,7 @@ class Timers:
         due_ms, key = self._handle_of(topic, text)
         if not 0 < due_ms - now_ms() < self._max_delay_s * 1000:
             refuse(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
+        self._state.refuse_full_tail()
         properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, TIMER_DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
         mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
         future = self._state.store.put_message_async(*self.place(mark, 0))

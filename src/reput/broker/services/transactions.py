@@ -207,6 +207,7 @@ class Transactions:
 
     def _commit(self, request: Request, half: StoredMessage, offsets: set[int]) -> None:
         """Put the message of a half message to its topic, then note the end and answer."""
+        self._state.refuse_full_tail()
         topic, queue_id = real_place(half.properties)
         if topic is None or queue_id is None:
             refuse(ResponseCode.SYSTEM_ERROR, f"the half message names no target queue: {half!r}")
@@ -253,14 +254,16 @@ class Transactions:
 
     def _put_op(self, halves: list[int]) -> bool:
         """Put an op message; return False if the store does not take it now."""
+        if not self._state.takes_messages():
+            return False
         key = self._state.unique_keys.make()
         message = Message(OP_TOPIC, encode_ended_offsets(halves), tags=REMOVE_TAG, unique_key=key)
         try:
             future = self._state.store.put_message_async(message, 0)
+            return not future.done() or future.result().status.is_stored
         except ReputError as error:
             log.error("the end of transactions cannot be stored now: %s", error)  # noqa: TRY400 - the text says it all
             return False
-        return not future.done() or future.result().status.is_stored
 
     # --- checks --------------------------------------------------------------------------------
 
@@ -391,8 +394,7 @@ class Transactions:
         return copy
 
     async def _put(self, message: Message) -> PutResult | None:
-        if self._state.store.is_tail_full:
-            self._state.ask_for_indexes()
+        if not self._state.takes_messages():
             return None
         future: Future[PutResult] = self._state.store.put_message_async(message, 0)
         result = await asyncio.wrap_future(future)

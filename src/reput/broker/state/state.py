@@ -29,7 +29,7 @@ from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.channel import about
 from reput.broker.wire.client_calls import ClientCalls
 from reput.broker.wire.refusals import RefusedError, refuse_as_busy
-from reput.errors import ReputError
+from reput.errors import ReputError, TailFullError
 from reput.formats import paths
 from reput.formats.log.record import encode_message_id
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -131,6 +131,22 @@ class BrokerState:
         """Build the durable indexes soon: the store takes no messages without them."""
         self.wants_indexes = True
 
+    def takes_messages(self) -> bool:
+        """Return False if the store takes no messages without durable indexes, which are then built soon."""
+        if not self.store.is_tail_full:
+            return True
+        self.ask_for_indexes()
+        return False
+
+    def refuse_full_tail(self) -> None:
+        """Refuse a request that stores something, before it changes anything, if the store takes no messages.
+
+        Raises:
+            RefusedError: it takes none without durable indexes.
+        """
+        if not self.takes_messages():
+            refuse_as_busy()
+
     def message_id(self, offset: int) -> str:
         """Return the id of the message at a log offset."""
         return encode_message_id(self._host, offset)
@@ -152,6 +168,8 @@ class BrokerState:
         except RefusedError as refusal:
             answer = Answer(refusal.code, refusal.remark)
         except ReputError as error:
+            if isinstance(error, TailFullError):
+                self.ask_for_indexes()
             answer = answer_of_error(error)
         except FrameError as error:
             answer = Answer(ResponseCode.SYSTEM_ERROR, f"a client cannot be asked: {error}")
