@@ -132,8 +132,8 @@ def test_a_delivery_that_fails_is_tried_again(client: Client, monkeypatch: pytes
     refusals = [PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the disk is full")] * 3
     deliver = timers.deliver
 
-    def sometimes(*arguments: Any) -> PutResult | None:
-        return refusals.pop() if refusals else deliver(*arguments)
+    def sometimes(*arguments: Any, **named: Any) -> PutResult | None:
+        return refusals.pop() if refusals else deliver(*arguments, **named)
 
     monkeypatch.setattr(due, "LONGEST_WAIT_S", 0.02)
     monkeypatch.setattr(timers, "deliver", sometimes)

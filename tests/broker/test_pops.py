@@ -25,7 +25,7 @@ from broker.popping import (
 from broker.remoting import Client, bodies, records
 from reput.broker.services import due
 from reput.broker.services.polls import MAX_LINE
-from reput.formats.log.properties import text_properties
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.pending.pop_database import PopRecord, pop_key
 from reput.formats.pending.pop_state import (
     PopAck,
@@ -100,6 +100,31 @@ def test_what_is_acked_does_not_come_again(broker: reput.RunningBroker, client: 
     with reput.MessageStore.open(broker.path, read_only=True) as store:
         assert [one.body for one in store.get_message(RETRY, 0, 0)] == [b"1"]
         assert list(store.pending.pop()) == []
+
+
+def test_a_message_without_room_for_another_pop_was_lost(
+    broker: reput.RunningBroker, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It becomes a dead letter of its group, and the log says so; a message with room comes again."""
+    client.put("orders", b"short", properties="pad\x01x\x02")
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        (first,) = store.get_message("orders", 0, 0)
+    room = 1 + MAX_PROPERTIES_SIZE - len(first.record.properties)
+    for pad in (room, room - 150, room - 300):
+        sent = client.put("orders", b"%d" % pad, properties=f"pad\x01{'x' * pad}\x02")
+        assert sent.code == ResponseCode.SUCCESS
+    assert len(pop(client, invisibleTime=1500)) == 4
+    dead = "%DLQ%g"
+    wait_until(lambda: client.pull(dead).code == ResponseCode.SUCCESS and len(bodies(client.pull(dead))) == 2)
+    again: list[Got] = []
+    while len(again) < 2:
+        again += pop_waiting(client)
+
+    assert {*bodies(client.pull(dead))} == {b"%d" % room, b"%d" % (room - 150)}
+    assert [ack(client, one) for one in again] == [ResponseCode.SUCCESS] * 2
+    assert {one.body for one in again} == {b"short", b"%d" % (room - 300)}
+    assert caplog.text.count("a message of a pop becomes a dead letter") == 2
+    assert dict(broker._broker.statistics.dead_letters) == {("g", "orders"): 2}
 
 
 @pytest.mark.behaviour(

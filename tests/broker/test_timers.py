@@ -19,7 +19,7 @@ from broker.remoting import Client, bodies, pull_fields, records
 from reput.broker.services import due, timers
 from reput.files import fs
 from reput.formats.config import delay_offset
-from reput.formats.log.properties import text_properties
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.pending import timer_checkpoint, timer_wheel
 from reput.formats.topics.system_topics import DATABASE_HALF_TOPIC, TIMER_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -99,6 +99,21 @@ def test_a_time_is_given_in_three_ways(client: Client) -> None:
     assert bodies(client.pull("orders")) == [b"over"]
     wait_until(lambda: len(bodies(client.pull("orders"))) == 4)
     assert Counter(bodies(client.pull("orders"))) == Counter([b"over", b"seconds", b"ms", b"level"])
+
+
+def test_a_timer_message_without_room_was_lost(broker: reput.RunningBroker, client: Client) -> None:
+    """A message whose properties leave no room for the times that the broker notes is delivered without them."""
+    fields = {"TIMER_DELAY_MS": 1000, "UNIQ_KEY": "u1"}
+    put_later(client, b"short", pad="x", **fields)
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        (waiting,) = store.get_message(TIMER_TOPIC, 0, 0)
+    room = 1 + MAX_PROPERTIES_SIZE - len(waiting.record.properties)
+    assert put_later(client, b"long", 1, pad="x" * (room + 1), **fields).code == C.MESSAGE_ILLEGAL
+    assert put_later(client, b"long", 1, pad="x" * room, **fields).code == C.SUCCESS
+    (record,) = records(held_pull(client, 1))
+    named = text_properties(record.properties)
+    assert (record.body, len(named["pad"])) == (b"long", room)
+    assert not named.keys() & {"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"}
 
 
 @pytest.mark.behaviour(

@@ -13,8 +13,9 @@ import pytest
 
 import reput
 from broker.remoting import Client, bodies, records, send_fields
+from reput.broker.services import transactions
 from reput.broker.state import config_writes
-from reput.formats.log.properties import text_properties
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.log.record import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_message_id, decode_record
 from reput.formats.topics.system_topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from reput.formats.wire.codes import RequestCode, ResponseCode
@@ -206,6 +207,50 @@ def test_a_refusal_ended_all_questions(
         wait_until(lambda: "transactions are not checked now: [OVERLOAD]system busy" in caplog.text)
         monkeypatch.undo()
         wait_until(lambda: bodies(client.pull(GIVEN_UP_TOPIC)) == [b"body0"])
+    assert_sound(path)
+
+
+def room_of_half(broker: reput.RunningBroker, client: Client) -> int:
+    """The bytes that a property `pad` may have in a half message of `begin`, so that a record holds it."""
+    assert end(client, begin(client, pad="x"), TRANSACTION_ROLLBACK).code == C.SUCCESS
+    with reput.MessageStore.open(broker.path, read_only=True) as store:
+        half = store.get_message(HALF_TOPIC, 0, 0)[0]
+        return 1 + MAX_PROPERTIES_SIZE - len(half.record.properties)
+
+
+def test_a_half_message_without_room_stopped_all_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has no room for the count of questions is given up, and the producer is asked about those after it."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        monkeypatch.setattr(transactions, "MAX_HALF_PROPERTIES", 2 * MAX_PROPERTIES_SIZE)
+        room = room_of_half(broker, client)
+        client.produce("c@1", "pg")
+        longest = {"pad": "x" * room}
+        assert begin(client, 1, **longest).code == C.SUCCESS
+        immune = {**longest, "pad": "x" * (room - 34), "CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}
+        assert begin(client, 2, **immune).code == C.SUCCESS
+        begin(client, 3)
+        assert client.next_asked().fields["msgId"] == "u3"
+        wait_until(lambda: bodies(client.pull(GIVEN_UP_TOPIC)) == [b"body1", b"body2"])
+    assert_sound(path)
+
+
+def test_a_transaction_has_room_for_what_the_broker_adds(tmp_path: Path) -> None:
+    """A half message without it is refused; the longest one is asked about, and comes, also if it is due later."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        # With the place of a checksum.
+        room = room_of_half(broker, client) - (MAX_PROPERTIES_SIZE - transactions.MAX_HALF_PROPERTIES) - 20
+        client.produce("c@1", "pg")
+        refused = begin(client, 1, pad="x" * (room + 1))
+        assert (refused.code, "at most 32640" in str(refused.remark)) == (C.MESSAGE_ILLEGAL, True)
+        due = {"TIMER_DELAY_MS": "1000"}
+        begin(client, 2, pad="x" * (room - sum(len(f"{name}={value};") for name, value in due.items())), **due)
+        asked = client.next_asked()
+        places = {name: asked.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
+        fields = {"producerGroup": "pg", "commitOrRollback": TRANSACTION_COMMIT, "msgId": "u2", **places}
+        assert client.ask(R.END_TRANSACTION, **fields, fromTransactionCheck=True).code == C.SUCCESS
+        wait_until(lambda: bodies(client.pull("orders", 2)) == [b"body2"])
     assert_sound(path)
 
 

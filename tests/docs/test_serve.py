@@ -81,6 +81,7 @@ def test_the_page_names_the_limits() -> None:
         size(MAX_FRAME_SIZE),
         size(connection.MAX_HEADER),
         f"`maxMessageSize`, {size(DEFAULT_MAX_MESSAGE_SIZE)}",
+        f"{transactions.MAX_HALF_PROPERTIES:,} bytes",
         size(requests.MAX_JSON),
         f"{consumers.MAX_EXPRESSION:,} characters",
         f"{consumers.MAX_WORDS:,}",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from reput.formats.java.java_numbers import parse_whole
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, properties_text
 from reput.formats.log.property_names import REAL_QUEUE_ID, REAL_TOPIC
+from reput.formats.log.record import CRC_PROPERTY_SIZE
 from reput.log.encode.message import Message, PutStatus
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from reput.store.read.message import StoredMessage
 
 log = logging.getLogger("reput.broker")
-_NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 """The refusals of a put that come each time: what waits for it would wait for ever."""
 
 
@@ -42,25 +46,36 @@ def copy_of(message: StoredMessage, topic: str) -> Message:
     )
 
 
+def properties_size(properties: Mapping[str, str]) -> int:
+    """Return the bytes that properties take in a record, with room for the checksum that a store may add."""
+    return len(properties_text(properties).encode()) + CRC_PROPERTY_SIZE
+
+
 def deliver(
     store: MessageStore,
     waiting: StoredMessage,
     message: Message,
     queue_id: int,
     stored: Callable[[], object] = lambda: None,
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> PutResult | None:
     """Put the message for which another one has waited; call `stored` if the store takes it.
+
+    `further`: properties that the broker adds. A message that has no room for them goes without them.
 
     Returns:
         The refusal, if the store does not take it now. What it would never take is left out, and logged.
     """
+    properties = {**(message.properties or {}), **further}
+    if further and properties_size(properties) <= MAX_PROPERTIES_SIZE:
+        message = replace(message, properties=properties)
     future = store.put_message_async(message, queue_id)
     # With sync flush it is done later; what is not stored is done at once.
     if not future.done() or future.result().status.is_stored:
         stored()
         return None
     refusal = future.result()
-    if refusal.status not in _NEVER_STORED:
+    if refusal.status not in NEVER_STORED:
         return refusal
     log.error("a waiting message is left out: %r: %s", waiting, refusal.reason)
     return None

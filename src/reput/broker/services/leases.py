@@ -5,7 +5,8 @@ rmq_sys_REVIVE_LOG_*, by way of the timer topic. So every ack outlives a kill, a
 leases of this one, and this one with those of RocketMQ. The leases in memory are what checkpoints without acks say.
 
 A lease whose time is over is revived: each message without an ack is put to the group's retry topic, with one try more,
-and an ack after it ends the lease in the log, too. A kill between the two gives the message twice.
+and an ack after it ends the lease in the log, too. A kill between the two gives the message twice. A message whose
+properties leave no room for those that another pop adds becomes a dead letter.
 
 A pop moves the committed offset, which is written every few seconds. So a start goes over the checkpoints of the timer
 topic that came after the last write, and moves offsets as their pops did: what was acked is not given again. The offset
@@ -25,17 +26,18 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.services.delivery import copy_of, deliver
+from reput.broker.services.delivery import copy_of, deliver, properties_size
 from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook, rest_of_wait
 from reput.broker.services.timers import DEFAULT_MAX_DELAY_S
 from reput.broker.wire.refusals import RefusedError, refuse, refuse_as_busy
 from reput.errors import DamagedLogError, TailFullError
 from reput.files.names import is_database
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE
 from reput.formats.log.property_names import (
     CRC32,
     FIRST_POP_TIME,
@@ -55,8 +57,9 @@ from reput.formats.pending.pop_state import (
     encode_pop_checkpoint,
 )
 from reput.formats.topics.pop_topics import normal_topic, retry_topic
-from reput.formats.topics.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX, TIMER_TOPIC
+from reput.formats.topics.system_topics import DEAD_LETTER_PREFIX, REVIVE_GROUP, REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.receipt_handle import POP_CK
 from reput.log.encode.message import Message
 from reput.store.read.queue_walk import pulls_of
 from reput.store.read.results import GetStatus
@@ -123,6 +126,8 @@ class Leases:
         self._place = place
         self._due = DueLoop(state, loop, self._step, "messages whose leases are over do not come again now")
         self._max_invisible_ms = (state.store.config.timer_max_delay_sec or DEFAULT_MAX_DELAY_S) * 1000
+        # What a pop of a retry topic needs for the handle: the broker's name and seven numbers.
+        self._most_properties = MAX_PROPERTIES_SIZE - len(f"{POP_CK}  {state.name}".encode()) - 7 * 20
         self._leases: dict[PopKey, Lease] = {}
         self._leased = 0
         self._heap: list[tuple[float, int, Lease]] = []
@@ -380,7 +385,14 @@ class Leases:
         message = found[0]
         target = topic if normal_topic(topic, group) != topic else retry_topic(topic, group)
         try:
-            properties = {FIRST_POP_TIME: str(pop_time), **message.properties, ORIGIN_GROUP: group}
+            # The checksum belongs to a record, not to its message.
+            properties = {name: value for name, value in message.properties.items() if name != CRC32}
+            further = {ORIGIN_GROUP: group}
+            if message.record.reconsume_times == 0 or FIRST_POP_TIME not in properties:
+                further[FIRST_POP_TIME] = str(pop_time)
+            is_dead = properties_size({**properties, **further}) > self._most_properties
+            if is_dead:
+                target, further = f"{DEAD_LETTER_PREFIX}{group}", {}
             self._state.topics.make_own(target, 1)
         except DamagedLogError as error:
             log.error("a message of a pop is left out: %s", error)  # noqa: TRY400 - the text says it all
@@ -388,17 +400,19 @@ class Leases:
         except RefusedError as refusal:
             log.error("a message of a pop does not come again now: %s", refusal.remark)  # noqa: TRY400
             return False
-        if message.record.reconsume_times == 0:
-            properties[FIRST_POP_TIME] = str(pop_time)
-        # This property belongs to a record, not to its message.
-        properties.pop(CRC32, None)
         tries = message.record.reconsume_times + (not lease.is_suspended)
         again = replace(copy_of(message, target), properties=properties, reconsume_times=tries, born_host=None)
+        stored: Callable[[], object] = partial(self._became_dead_letter, lease, message) if is_dead else lambda: None
         try:
-            return deliver(self._state.store, message, again, 0) is None
+            return deliver(self._state.store, message, again, 0, stored, further) is None
         except TailFullError:
             # The next look asks for indexes. The messages before this one have come again.
             return False
+
+    def _became_dead_letter(self, lease: Lease, message: StoredMessage) -> None:
+        words = "a message of a pop becomes a dead letter: its properties leave no room for those of another pop: %r"
+        log.error(words, message)
+        self._state.statistics.became_dead_letter(lease.key.group, lease.key.topic)
 
     def _pass_done(self) -> bool:
         """Move the offsets of the broker's own group past what is done; return True if something is left.

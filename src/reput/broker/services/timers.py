@@ -313,16 +313,16 @@ class Timers:
         Raises:
             ReputError: the store does not take it now.
         """
-        properties = {**message.properties, TIMER_ENQUEUE_MS: str(taken_in_ms), TIMER_DEQUEUE_MS: str(now_ms())}
-        topic, queue_id = real_place(properties)
+        further = {TIMER_ENQUEUE_MS: str(taken_in_ms), TIMER_DEQUEUE_MS: str(now_ms())}
+        topic, queue_id = real_place(message.properties)
         if is_rolled:
-            properties[TIMER_ROLL_TIMES] = str((parse_whole(properties.get(TIMER_ROLL_TIMES, ""), 32) or 0) + 1)
+            rolls = parse_whole(message.properties.get(TIMER_ROLL_TIMES, ""), 32) or 0
+            further[TIMER_ROLL_TIMES] = str(rolls + 1)
             topic, queue_id = TIMER_TOPIC, 0
         if topic is None or queue_id is None:
             log.error("a timer message is left out: it names no target queue: %r", message)
             return
-        again = replace(copy_of(message, topic), properties=properties)
-        refusal = deliver(self._state.store, message, again, queue_id)
+        refusal = deliver(self._state.store, message, copy_of(message, topic), queue_id, further=further)
         if refusal is not None:
             raise ReputError(f"{refusal.status.value}: {refusal.reason}")
 

@@ -26,13 +26,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.services.delivery import copy_of, real_place
+from reput.broker.services.delivery import NEVER_STORED, copy_of, properties_size, real_place
 from reput.broker.services.due import each_time
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse, refuse_as_busy
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.java.java_numbers import parse_whole
-from reput.formats.log.properties import encode_properties
+from reput.formats.log.properties import MAX_PROPERTIES_SIZE, encode_properties
 from reput.formats.log.property_names import (
     CHECK_IMMUNITY_S,
     CHECK_TIMES,
@@ -41,6 +41,7 @@ from reput.formats.log.property_names import (
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
+    TIMER_OUT_MS,
     TRANSACTION_ID,
     TRANSACTION_PREPARED,
     UNIQUE_KEY,
@@ -77,6 +78,12 @@ MAX_DONE: Final = 100_000
 """The most transactions that have ended, and are passed, whose further ends do nothing."""
 MAX_ENDING: Final = 100_000
 """The most transactions whose commits are being stored; the end of a further one is refused."""
+_MOST_DIGITS = 20
+MAX_HALF_PROPERTIES: Final = MAX_PROPERTIES_SIZE - sum(
+    len(f"{name}\x01\x02") + _MOST_DIGITS for name in (CHECK_TIMES, PREPARED_QUEUE_OFFSET, TIMER_OUT_MS)
+)
+"""The most bytes of properties of a transactional message. The others are for what the broker adds when it puts a half
+message again, and to a committed message that is due later."""
 
 StoredPlace = Callable[[Message, int], tuple[Message, int]]
 """Returns a message and its queue id as they are stored: those of a message with a delay are the broker's own."""
@@ -93,11 +100,19 @@ def is_transactional(message: Message) -> bool:
 
 
 def half_of(message: Message, queue_id: int) -> Message:
-    """Return the half message of a transactional message, for queue 0 of the half topic."""
+    """Return the half message of a transactional message, for queue 0 of the half topic.
+
+    Raises:
+        RefusedError: its properties leave no room for those that the broker adds before the transaction ends.
+    """
     properties = dict(message.properties or {})
     if properties.get(UNIQUE_KEY):
         properties[TRANSACTION_ID] = properties[UNIQUE_KEY]
     properties |= {REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(queue_id)}
+    size = properties_size(properties)
+    if size > MAX_HALF_PROPERTIES:
+        words = f"its properties and those of the broker are {size} bytes; a transaction has at most"
+        refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal, {words} {MAX_HALF_PROPERTIES}")
     return replace(message, topic=HALF_TOPIC, properties=properties, sys_flag=message.sys_flag & ~TRANSACTION_MASK)
 
 
@@ -367,9 +382,10 @@ class Transactions:
             return True
         times = _times_asked(half) + 1
         again = await self._put_half(half, {CHECK_TIMES: str(times)})
-        if again is not None:
-            self._ask_producer(half, again, times)
-        return again is not None
+        if again is None or not again.status.is_stored:
+            return again is not None and await self._give_up(half)
+        self._ask_producer(half, again, times)
+        return True
 
     async def _wait_on(self, half: StoredMessage) -> bool:
         """Put a half message again whose sender wants no check yet, so that the offset can pass it."""
@@ -377,35 +393,40 @@ class Transactions:
         if first in self._ended:
             self._first_offsets.discard(first)
             return True
-        if await self._put_half(half, {PREPARED_QUEUE_OFFSET: str(first)}) is None:
-            return False
+        again = await self._put_half(half, {PREPARED_QUEUE_OFFSET: str(first)})
+        if again is None or not again.status.is_stored:
+            return again is not None and await self._give_up(half)
         self._first_offsets.add(first)
         return True
 
     async def _put_half(self, half: StoredMessage, further: dict[str, str]) -> PutResult | None:
-        """Put a half message to the half topic again; return its place, None if the store does not take it now.
+        """Put a half message to the half topic again; return what `_put` returns.
 
         As in RocketMQ the copy has no flag and no number of tries.
         """
         message = replace(copy_of(half, HALF_TOPIC), properties={**half.properties, **further})
         copy = await self._put(replace(message, flag=0, reconsume_times=0))
-        if copy is not None:
+        if copy is not None and copy.status.is_stored:
             self._copies[half.queue_offset] = copy.queue_offset
         return copy
 
     async def _put(self, message: Message) -> PutResult | None:
+        """Put a message; return its place, or the refusal of what is never stored; None if it is not stored now."""
         if not self._state.takes_messages():
             return None
         future: Future[PutResult] = self._state.store.put_message_async(message, 0)
         result = await asyncio.wrap_future(future)
-        return result if result.status.is_stored else None
+        return result if result.status.is_stored or result.status in NEVER_STORED else None
 
     async def _give_up(self, half: StoredMessage) -> bool:
-        """Move a half message that nobody ends to the topic of such messages."""
+        """Move a half message that nobody ends, or that cannot be put again, to the topic of such messages."""
         if self._state.topics.find(GIVEN_UP_TOPIC) is None:
             self._state.topics.create(GIVEN_UP_TOPIC, 1, 1)
         log.error("a transaction without an end is given up and moved to %s: %r", GIVEN_UP_TOPIC, half)
-        return await self._put(copy_of(half, GIVEN_UP_TOPIC)) is not None
+        moved = await self._put(copy_of(half, GIVEN_UP_TOPIC))
+        if moved is not None and not moved.status.is_stored:
+            log.error("a transaction is left out: %r: %s", half, moved.reason)
+        return moved is not None
 
     def _ask_producer(self, half: StoredMessage, again: PutResult, times: int) -> None:
         """Ask a producer of the message's group about the end; without one the next round asks again."""
