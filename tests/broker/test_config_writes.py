@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,3 +148,34 @@ def test_what_cannot_be_written_is_not_promised(broker: reput.RunningBroker, cli
     disk.error = None
     wait_until(lambda: written(broker, "subscriptionGroup.json", "subscriptionGroupTable") >= {"g", "h"})
     assert written(broker, "topics.json", "topicConfigTable") >= {"t", "made", "%RETRY%g"}
+
+
+def test_a_mode_was_written_in_the_loop(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the mode of a group is being written, other clients are served; it is promised when it is durable."""
+    client.make_group("g")
+    modes, is_open, writes = broker._broker.request_modes, threading.Event(), list[bytes]()
+    file = modes._file
+
+    def replace(data: bytes, at_ms: int) -> None:
+        writes.append(data)
+        is_open.wait()
+        if len(writes) == 1:
+            raise AccessError("no permission")
+        file.replace(data, at_ms)
+
+    monkeypatch.setattr(modes, "_file", SimpleNamespace(replace=replace))
+    wanted = {"topic": "orders", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 0}
+    body = json.dumps(wanted).encode()
+    number = client.send(R.SET_MESSAGE_REQUEST_MODE, body)
+    wait_until(lambda: writes)
+    try:
+        with Client(broker.address) as other:
+            assert other.put("orders").code == C.SUCCESS
+        assert not is_answered(client)
+    finally:
+        is_open.set()
+    assert client.answer(number).code == C.SYSTEM_ERROR
+    assert client.ask(R.SET_MESSAGE_REQUEST_MODE, body).code == C.SUCCESS
+    assert written(broker, "messageRequestMode.json", "messageRequestModeMap") == {"orders"}

@@ -10,6 +10,8 @@ import pytest
 
 import reput
 from broker.remoting import Client, pull_fields
+from reput.broker.handlers import group_offsets
+from reput.broker.services.waiting import WaitingRequests
 from reput.formats.java.fastjson import parse_fastjson, parse_object_keyed
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.wire import remoting as frames
@@ -187,6 +189,17 @@ def test_the_lag_of_a_group(client: Client) -> None:
     assert body_of(client.ask(R.GET_CONSUME_STATS, consumerGroup="nobody"))["offsetTable"] == {}
 
 
+def test_the_lag_in_any_number_of_queues_was_answered(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """208 for topics that have more queues together than an answer holds is refused; each of them is answered."""
+    monkeypatch.setattr(group_offsets, "MAX_LISTED_QUEUES", 7)
+    client.put("more")
+    asked = {"consumerGroup": "team"}
+    both = client.ask(R.GET_CONSUME_STATS, **asked, topicList="orders;more;orders")
+    assert (both.code, "8 queues, and one answer has at most 7" in str(both.remark)) == (C.INVALID_PARAMETER, True)
+    for one in ("orders;orders", "more"):
+        assert len(body_of(client.ask(R.GET_CONSUME_STATS, **asked, topicList=one))["offsetTable"]) == 4
+
+
 def test_the_times_of_queues(client: Client) -> None:
     """303 has the times of the first and last message, and of the last one that was read."""
     client.put("orders")
@@ -246,6 +259,22 @@ def test_a_reset_answers_pulls_that_are_held(client: Client, member: Client) -> 
     answer = member.answer(number)
     assert (answer.code, answer.fields["nextBeginOffset"]) == (C.PULL_OFFSET_MOVED, "0")
     assert time.monotonic() - begin < 10
+
+
+def test_a_reset_walked_all_held_pulls_for_each_queue(
+    broker: reput.RunningBroker, client: Client, member: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset answers the pulls of its group in its queues, and looks at no others, which stay held."""
+    held = {"sysFlag": 2 | 4, "suspendTimeoutMillis": 20_000}
+    asked = [("team", 0), ("team", 1), ("others", 0), ("others", 1)]
+    pulls = [pull_fields("orders", queue, consumerGroup=group, **held) for group, queue in asked]
+    numbers = member.send_all([(R.PULL_MESSAGE, b"", 0, fields) for fields in pulls])
+    wait_until(lambda: len(broker._broker.holds) == 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(WaitingRequests, "__iter__", None)
+        assert reset(client, 0).code == C.SUCCESS
+        assert {member.answer(number).code for number in numbers[:2]} == {C.PULL_OFFSET_MOVED}
+    assert len(broker._broker.holds) == 2
 
 
 @pytest.mark.usefixtures("member")

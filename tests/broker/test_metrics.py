@@ -15,7 +15,7 @@ import pytest
 
 import reput
 from broker.remoting import Client, records, send_fields
-from reput.broker import server
+from reput.broker import metrics, server
 from reput.broker.state import statistics
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire import pages
@@ -301,6 +301,20 @@ def test_counts_by_group_are_bounded(
     assert list(counts.pulled) == [("three", "orders", 0)]
     assert list(counts.dead_letters) == [("three", "orders")]
     assert counts.given_messages == 4
+
+
+def test_lags_are_bounded(broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above MAX_LAG_QUEUES queues of groups the lags of further topics are left out, and the page says how many."""
+    for topic in ("orders", "more"):
+        client.put(topic)
+    client.heartbeat("c", "g", orders="*", more="*")
+    assert Page.of(broker).value("reput_lag_queues_left_out") == 0
+    monkeypatch.setattr(metrics, "MAX_LAG_QUEUES", 5)
+    page = Page.of(broker)
+    assert page.value("reput_lag_queues_left_out") == 4
+    labels = {"consumer_group": "g", "is_retry": "false", "is_system": "false"}
+    assert page.value("rocketmq_consumer_lag_messages", topic="orders", **labels) == 0
+    assert page.get("rocketmq_consumer_lag_messages", topic="more", **labels) is None
 
 
 def test_further_connections_are_closed(broker: reput.RunningBroker) -> None:

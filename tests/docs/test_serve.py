@@ -12,8 +12,8 @@ import pytest
 import reput
 from broker.clients.run import PROGRAMS, java_words
 from peer import peer
-from reput.broker import pytest_plugin, server
-from reput.broker.handlers import members, queries
+from reput.broker import metrics, pytest_plugin, server
+from reput.broker.handlers import group_offsets, members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.services import holds, leases, polls, syncs, transactions, waiting
@@ -119,6 +119,7 @@ def test_the_page_names_the_limits() -> None:
         f"{configuration.MAX_GROUPS:,}",
         f"{committed.MAX_OFFSETS:,}",
         f"{request_modes.MAX_MODES:,}",
+        f"{group_offsets.MAX_LISTED_QUEUES:,}",
         f"{configuration.MAX_SERVED_QUEUES:,}",
         f"`syncFlushTimeout`, {DEFAULT_SYNC_FLUSH_TIMEOUT_MS // 1000} s",
         f"{server._DRAIN_S:.0f} s",
@@ -126,6 +127,7 @@ def test_the_page_names_the_limits() -> None:
         f"{pages.MAX_PAGE_CONNECTIONS}",
         f"{size(pages.MAX_REQUEST)}, {pages.PAGE_TIME_OUT_S:.0f} s",
         f"{statistics.MAX_COUNTED:,}",
+        f"{metrics.MAX_LAG_QUEUES:,}",
         "`tail_max_entries`",
     ]
     assert [value for _, value, _ in rows[1:]] == limits

@@ -33,6 +33,8 @@ _MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSU
 _REMOTING: Final = {"protocol_type": "remoting"}
 _LOCAL_DISK: Final = {"storage_type": "local", "storage_medium": "disk"}
 Labels = dict[str, str]
+MAX_LAG_QUEUES: Final = 65_536
+"""The most queues, counted once for each group, whose lag a page has. A heartbeat names any number of topics."""
 
 
 class _GroupReading(NamedTuple):
@@ -60,7 +62,9 @@ class Metrics:
     async def page(self) -> bytes:
         """Return all metrics as text; runs in the loop."""
         async with self._lock:
-            metrics, readings = [*self._counted(), *self._connected()], self._readings()
+            metrics = [*self._counted(), *self._connected()]
+            readings, left_out = self._readings()
+            metrics.append(_gauge("reput_lag_queues_left_out", "Queues of groups whose lag is left out", left_out))
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, self._write, metrics, readings)
 
@@ -131,18 +135,25 @@ class Metrics:
 
     # --- what is looked up in the store --------------------------------------------------------
 
-    def _readings(self) -> list[_GroupReading]:
-        """Return what the groups that are online read, without their retry topics."""
-        broker, found = self._broker, []
+    def _readings(self) -> tuple[list[_GroupReading], int]:
+        """Return what the groups that are online read, without their retry topics, and how many queues are left out.
+
+        Those of a topic that has no room any more are left out.
+        """
+        broker, found, taken, left_out = self._broker, list[_GroupReading](), 0, 0
         for group, members in broker.consumers.all().items():
             for topic in members.subscriptions:
                 config = broker.topics.find(topic)
                 if config is None or topic.startswith(RETRY_PREFIX) or not config.get("perm", 0) & (READ | WRITE):
                     continue
-                queues = range(queue_count(config, "writeQueueNums"))
-                pulled = [broker.statistics.pulled.get((group, topic, queue), -1) for queue in queues]
+                count = queue_count(config, "writeQueueNums")
+                if taken + count > MAX_LAG_QUEUES:
+                    left_out += count
+                    continue
+                taken += count
+                pulled = [broker.statistics.pulled.get((group, topic, queue), -1) for queue in range(count)]
                 found.append(_GroupReading(group, topic, pulled))
-        return found
+        return found, left_out
 
     def _lags(self, readings: list[_GroupReading]) -> Iterator[Metric]:
         store, at_ms = self._broker.store, now_ms()

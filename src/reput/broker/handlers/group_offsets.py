@@ -8,7 +8,9 @@ Source: `AdminBrokerProcessor`, `ConsumerOffsetManager`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.state.configuration import check_queue_id, queue_count
@@ -24,19 +26,34 @@ if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.wire.requests import Request
 
+MAX_LISTED_QUEUES: Final = 65_536
+"""The most queues of all topics of an answer about a group's lag. RocketMQ has no bound. A topic has no more."""
 
-def consume_stats(broker: Broker, request: Request) -> Answer:
-    """Answer how far a group has read each queue: of the topics named, or of all that it reads."""
+
+def consume_stats(broker: Broker, request: Request) -> None:
+    """Answer how far a group has read each queue: of the topics named, or of all that it reads.
+
+    A thread looks: there may be many.
+    """
     group, topic = request.text("consumerGroup"), request.fields.get("topic", "")
     listed = [one for one in request.fields.get("topicList", "").split(";") if one]
     if not listed:
         named = [topic] if topic.strip() else broker.store.progress.topics_of(group)
         listed = [one for one in named if broker.consumers.reads(group, one)]
-    table: dict[QueueName, dict[str, int]] = {}
-    for one in dict.fromkeys(listed):
-        config = broker.topics.find(one)
-        queues = 0 if config is None else queue_count(config, "readQueueNums")
-        table |= {QueueName(broker.name, queue, one): _offsets(broker, group, one, queue) for queue in range(queues)}
+    queues = {one: broker.topics.queues(one) for one in listed}
+    count = sum(queues.values())
+    if count > MAX_LISTED_QUEUES:
+        words = f"the topics have {count} queues, and one answer has at most {MAX_LISTED_QUEUES}: name fewer topics"
+        refuse(ResponseCode.INVALID_PARAMETER, words)
+    broker.in_thread(request, partial(_stats, broker, group, queues))
+
+
+def _stats(broker: Broker, group: str, queues: Mapping[str, int]) -> Answer:
+    table = {
+        QueueName(broker.name, queue, topic): _offsets(broker, group, topic, queue)
+        for topic, count in queues.items()
+        for queue in range(count)
+    }
     return Answer(pieces=(write_queue_table({"consumeTps": 0.0, "offsetTable": table}),))
 
 

@@ -226,9 +226,9 @@ class Holds:
 
     def answer_pulls_of_queue(self, group: str, topic: str, queue_id: int) -> None:
         """Answer the pulls of a group in a queue: its offset has changed."""
-        # The first three of a header are these.
-        wanted = (group, topic, queue_id)
-        for hold in [one for one in self._held if one.pull.header[:3] == wanted]:
+        queue = self._queues.get((topic, queue_id))
+        alike = [] if queue is None else queue.groups.values()
+        for hold in [one for holds in alike for one in holds.holds if one.pull.header.group == group]:
             self._answer(hold)
 
     def answer_all(self) -> None:

@@ -1,7 +1,8 @@
-"""Writes of changed topics and groups, in a thread of their own: one for all that has changed in a turn of the loop.
+"""Writes of changed topics, groups and modes, in a thread of their own: one for all that has changed in a turn.
 
-Requests that make a topic or a group, or use one that is being written, are answered when it is durable. Changes that
-come during a write go into the next one, so a client that makes many topics or groups stops nobody else.
+Requests that make a topic or a group, or use one that is being written, are answered when it is durable; so are those
+that set a mode. Changes that come during a write go into the next one, so a client that makes many topics or groups
+stops nobody else.
 
 RocketMQ writes at each change, in the thread of the request.
 """
@@ -12,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from reput.broker.wire.answers import answer_of_error
 from reput.broker.wire.refusals import refuse, refuse_as_busy
@@ -25,13 +26,24 @@ if TYPE_CHECKING:
 
     from reput.broker.wire.answers import Answer
     from reput.broker.wire.requests import Request
-    from reput.store.metadata.configurations import Configurations
 
 log = logging.getLogger("reput.broker")
 MAX_UNWRITTEN: Final = 10_000
 """The most answers that wait for a topic or a group to be durable; a further request for one is refused."""
 MAX_UNWRITTEN_BYTES: Final = 256 << 20
 """The most bytes of their requests; requests above them are refused."""
+
+
+class WrittenTable(Protocol):
+    """A table that is written: topics, groups, or modes."""
+
+    def persist(self) -> None:
+        """Make the changes durable, if there are any, in another thread.
+
+        Raises:
+            ReputError: they cannot be written.
+        """
+        ...
 
 
 class ConfigWrite:
@@ -65,7 +77,7 @@ class _Needed(NamedTuple):
 
 
 class ConfigWrites:
-    """The writes of a broker's topics and groups. All methods run in the loop's thread.
+    """The writes of a broker's topics, groups and modes. All methods run in the loop's thread.
 
     Args:
         loop: the loop that serves connections.
@@ -73,7 +85,7 @@ class ConfigWrites:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._tables: list[Configurations] = []
+        self._tables: list[WrittenTable] = []
         self._thread = ThreadPoolExecutor(1, "reput-broker-configs")
         self._next: ConfigWrite | None = None
         self._running: ConfigWrite | None = None
@@ -82,7 +94,7 @@ class ConfigWrites:
         self._has_failed = self._is_full = self._is_ended = False
         self._answers = self._bytes = 0
 
-    def add(self, table: Configurations) -> None:
+    def add(self, table: WrittenTable) -> None:
         """Write this table from now on."""
         self._tables.append(table)
 
@@ -99,7 +111,7 @@ class ConfigWrites:
         if self._answers >= MAX_UNWRITTEN or self._bytes >= MAX_UNWRITTEN_BYTES:
             refuse_as_busy()
 
-    def changed(self, table: Configurations, name: str, *, must: bool) -> None:
+    def changed(self, table: WrittenTable, name: str, *, must: bool) -> None:
         """Write a change soon; the request that is being served waits for it.
 
         `must`: without room on the disk its answer is that error. Others are answered all the same: consumers of a full
@@ -107,7 +119,7 @@ class ConfigWrites:
         """
         self._unwritten[id(table), name] = self._need(must=must)
 
-    def uses(self, table: Configurations, name: str, *, must: bool = False) -> None:
+    def uses(self, table: WrittenTable, name: str, *, must: bool = False) -> None:
         """Let the request that is being served wait for what it uses, if that is not durable yet.
 
         Raises:
@@ -120,7 +132,7 @@ class ConfigWrites:
         elif must and self._has_failed:
             self._need(must=True)
 
-    def is_unwritten(self, table: Configurations, name: str) -> bool:
+    def is_unwritten(self, table: WrittenTable, name: str) -> bool:
         """Return True if a change of a name is not durable yet."""
         return (id(table), name) in self._unwritten
 
@@ -209,14 +221,14 @@ class ConfigWrites:
                 log.warning("configurations are in memory alone until there is room: %s", error)
         elif error is not None:
             log.error(
-                "topics and groups are not written: %s",
+                "topics, groups and modes are not written: %s",
                 error,
                 exc_info=None if isinstance(error, ReputError) else error,
             )
         self._is_full = isinstance(error, NoSpaceError)
         self._begin()
         if error is not None and not isinstance(error, ReputError):
-            error = ReputError(f"topics and groups are not written: {type(error).__name__}: {error}")
+            error = ReputError(f"topics, groups and modes are not written: {type(error).__name__}: {error}")
         write.end(error)
 
     async def end(self) -> None:
@@ -230,6 +242,6 @@ class ConfigWrites:
         await self._loop.run_in_executor(None, self._thread.shutdown)
 
 
-def _write(tables: Sequence[Configurations]) -> None:
+def _write(tables: Sequence[WrittenTable]) -> None:
     for table in tables:
         table.persist()

@@ -88,7 +88,7 @@ class BrokerState:
         self.groups = GroupConfigs(
             groups, place(Table.GROUPS), self.config_writes, makes=config.auto_create_subscription_group is not False
         )
-        self.request_modes = RequestModes(store.layout.root / paths.CONFIG)
+        self.request_modes = RequestModes(store.layout.root / paths.CONFIG, self.config_writes)
         self.consumers = Consumers(GroupNotices(loop, self._notify).changed)
         self.producers = Producers()
         self.client_calls = ClientCalls(loop)
