@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import reput
@@ -49,6 +50,15 @@ def test_an_export_is_the_store(tmp_path: Path) -> None:
     for row, message in zip(rows, expected, strict=True):
         assert row.pop("day") == message["storeTimestamp"].date().isoformat()
         assert row == message
+
+
+@pytest.mark.golden
+def test_each_file_has_the_order_of_the_log(tmp_path: Path) -> None:
+    """Messages of a topic and a day are in a file in the order of the log."""
+    reput.export(golden.shared("basic"), tmp_path / "out", **LOOP)
+    files = [pq.read_table(path)["physicalOffset"].to_pylist() for path in (tmp_path / "out").rglob("*.parquet")]
+    assert max(map(len, files)) > 1
+    assert all(offsets == sorted(offsets) for offsets in files)
 
 
 @pytest.mark.golden

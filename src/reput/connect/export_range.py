@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -34,6 +35,20 @@ _LONGEST_NAME = 255
 _US_PER_DAY = 86_400_000_000
 _NO_TIME_US = 100_000_000 * _US_PER_DAY
 _BODY = "body"
+_SELDOM_TWICE = frozenset(
+    {
+        _BODY,
+        "bodyCRC",
+        "bornTimestamp",
+        "keys",
+        "offsetMsgId",
+        "physicalOffset",
+        "queueOffset",
+        "storeTimestamp",
+        "uniqKey",
+    }
+)
+"""Columns whose values differ from message to message."""
 
 
 @dataclass(frozen=True)
@@ -96,25 +111,22 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """Yield a batch's rows by topic and day, without the topic."""
+    """Yield a batch's rows by topic and day, without the topic; `ScanJob.in_parts` has sorted them so."""
     topics = batch.column("topic").dictionary_encode()
     stored = batch.column("storeTimestamp")
     days = np.asarray(pc.fill_null(stored.cast(pa.int64()), _NO_TIME_US)) // _US_PER_DAY
-    part = np.asarray(topics.indices).astype(np.int64) << 32 | (days & 0xFFFFFFFF)
+    number = np.asarray(topics.indices)
     rest = batch.drop_columns(["topic"])
-    found = np.unique(part)
-    for value in found.tolist():
-        number = value & 0xFFFFFFFF
-        rows = rest if len(found) == 1 else rest.filter(pc.equal(pa.array(part), value))
-        yield topics.dictionary[value >> 32].as_py(), _day(number), rows
+    begins = np.flatnonzero((np.diff(number, prepend=-1) != 0) | (np.diff(days, prepend=days[:1] - 1) != 0)).tolist()
+    for begin, end in zip(begins, [*begins[1:], batch.num_rows], strict=True):
+        yield topics.dictionary[int(number[begin])].as_py(), _day(int(days[begin])), rest.slice(begin, end - begin)
 
 
 def _day(number: int) -> str:
     if number == _NO_TIME_US // _US_PER_DAY:
         # Hive and Spark read this as null: the message has a store time that no calendar has.
         return "__HIVE_DEFAULT_PARTITION__"
-    days = number - (1 << 32) if number >= 1 << 31 else number
-    return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
+    return (_EPOCH_DAY + timedelta(days=number)).date().isoformat()
 
 
 def _escaped(name: str) -> str:
@@ -135,6 +147,25 @@ def _topic_folder(topic: str) -> str:
             'the other topics by their names (-t), and read this one with format("rocketmq")'
         )
     return name
+
+
+def _encoding(schema: pa.Schema) -> dict[str, Any]:
+    """Return how Parquet writes the columns: values that seldom come twice get no dictionary, and bodies no bounds.
+
+    A writer tries a dictionary for each column, and lets go of it at a megabyte.
+    """
+    leaves = [path for field in schema for path in _leaves(field)]
+    return {
+        "use_dictionary": [path for path in leaves if path not in _SELDOM_TWICE],
+        "write_statistics": [path for path in leaves if path != _BODY],
+    }
+
+
+def _leaves(field: pa.Field) -> list[str]:
+    """Return the names by which Parquet knows the values of a column."""
+    if pa.types.is_map(field.type):
+        return [f"{field.name}.key_value.{name}" for name in ("key", "value")]
+    return [field.name]
 
 
 class _Files:
@@ -163,10 +194,10 @@ class _Files:
             folder = Path(_topic_folder(topic)) / f"day={day}"
             name = folder / f"{self.begin:020d}{suffix}.parquet"
             sink = pa.BufferOutputStream()
-            pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd")
+            pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd", **_encoding(rows[0].schema))
             data = sink.getvalue()
             fs.make_dirs(self.target / folder)
-            fs.write_whole(self.target / name, memoryview(data).tobytes())
+            fs.write_whole(self.target / name, memoryview(data))
             self.names.append(str(name))
             self.bytes += len(data)
         self._held, self._held_bytes = {}, 0

@@ -467,7 +467,7 @@ def symlink(target: Path | str, name: Path | str) -> None:
         os.symlink(target, name)
 
 
-def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
+def write_whole(path: Path | str, data: bytes | memoryview, owner: Owner | None = None) -> None:
     """Replace a file's content atomically: readers, also after a crash, find the old bytes or the new ones."""
     temporary = f"{path}.tmp"
     try:
@@ -480,7 +480,7 @@ def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> No
     sync_path(os.path.dirname(path))
 
 
-def _write_new(path: str, data: bytes, owner: Owner | None) -> None:
+def _write_new(path: str, data: bytes | memoryview, owner: Owner | None) -> None:
     with errors_named(path, "write"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
