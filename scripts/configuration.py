@@ -120,7 +120,7 @@ STORE_ARGUMENTS = (
 )
 JOB_ARGUMENTS = (
     Argument("spark", "--spark", "", "threads, then Spark", "a session, or False for no Spark; commands: `--no-spark`"),
-    Argument("master", "--master", "", "local[*]", "the Spark master URL"),
+    Argument("master", "--master", "", "with `--spark` local[*]", "the URL of a Spark master, which runs all tasks"),
     Argument("listener", "", "", "none", "an object that gets progress, notes and warnings"),
     Argument("on_progress", "", "", "none", "`follow`: a function that is called after each batch"),
     Argument("", "--quiet", "", "off", "no progress and no notes"),

@@ -63,7 +63,8 @@ def rebuild(
     Args:
         path: The store's root folder (storePathRootDir).
         spark: A session or context to use.
-            None runs the tasks in threads of this process, and starts Spark on this machine for the rest of a long job.
+            None uses the Spark context that this process has. Without one the tasks run in threads of this process,
+            and Spark is started on this machine for the rest of a long job.
             False runs them one after the other in this process, without Java.
         master: The Spark master URL of a session that is started here and runs all tasks; it stays to be used again.
         config: A StoreConfig, or the path of a broker.conf.

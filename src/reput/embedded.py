@@ -63,7 +63,8 @@ class MessageStore(message_store.LocalStore):
 
         Args:
             spark: A session or context to use.
-                None runs the tasks in threads of this process, and starts Spark for the rest of a long job.
+                None uses the Spark context that this process has. Without one the tasks run in threads, and Spark is
+                started on this machine for the rest of a long job.
                 False runs the same tasks one after the other in this process, without Java.
             master: The Spark master URL of a session that is started here.
             listener: An object that gets the progress.

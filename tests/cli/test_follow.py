@@ -277,7 +277,7 @@ def test_the_wait_for_spark_is_told(
 
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
-    monkeypatch.setattr("reput.pipeline.spark.session.Launch.gateway", launch)
+    monkeypatch.setattr("reput.pipeline.spark.session._launch_gateway", launch)
     more = {"export": ("--folder", str(tmp_path / "out")), "convert": ("--to", "both")}
     for quiet in ((), ("--quiet",)):
         assert run([verb, str(store), "--spark", *SMALL, *more.get(verb, ()), *quiet]) == 2

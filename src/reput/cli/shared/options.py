@@ -121,7 +121,9 @@ config_options = _together(
     ),
 )
 
-_master_option = click.option("--master", help="The Spark master URL.  [default: local[*], on this machine]")
+_master_option = click.option(
+    "--master", help="The URL of a Spark master, which runs all tasks. --spark alone means local[*], this machine."
+)
 
 _FORCED = "reput.force_setting"
 
@@ -168,7 +170,7 @@ _split_options = _together(
         type=Mebibytes(min=0.001, max=1024),
         default=128,
         show_default=True,
-        help="Size of the log ranges that tasks decode (MiB). A worker's memory grows with it.",
+        help="Size of the log ranges that tasks decode (MiB). The memory of a task grows with it.",
     ),
     verify_crc_option,
 )

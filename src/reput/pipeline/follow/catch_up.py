@@ -19,7 +19,7 @@ from reput.store.owner.indexer import CatchUp, CatchUpTask
 
 
 class SparkIndexer:
-    """The store's `Indexer`: the tasks of the pipeline, run by an engine (Spark, or a loop in this process)."""
+    """The store's `Indexer`: the tasks of the pipeline, run by an engine of `pipeline.spark`."""
 
     def __init__(self, engine: Engine, listener: ProgressListener | None = None) -> None:
         self.engine = engine

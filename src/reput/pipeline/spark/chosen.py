@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from reput.errors import ConfigError
@@ -30,11 +31,7 @@ def engine_for(
     master: str | None,
     listener: ProgressListener | None = None,
 ) -> Iterator[Engine]:
-    """Return the engine that a caller asked for. `listener` learns that Spark starts, if it must.
-
-    Without a session and a master tasks run in threads of this process, and Spark has a long job's rest. A start of
-    Spark that is not over at the end is given up.
-    """
+    """Return the engine that a caller asked for. `listener` learns that Spark starts, if it must."""
     from reput.pipeline.spark.engine import LoopEngine, SparkEngine
 
     refuse_no_spark(spark)
@@ -48,17 +45,13 @@ def engine_for(
         return
     from reput.pipeline.spark.session import active_context, has_pyspark, start_context
 
+    start = partial(start_context, master, listener=listener)
     if master is not None or active_context() is not None:
-        yield SparkEngine(start_context(master, listener=listener))
+        yield SparkEngine(start())
         return
     from reput.pipeline.spark.head_start import HeadStartEngine
-    from reput.pipeline.spark.starting import StartingContext
 
-    engine = HeadStartEngine(StartingContext if has_pyspark() else None, listener)
-    try:
-        yield engine
-    finally:
-        engine.give_up()
+    yield HeadStartEngine(start if has_pyspark() else None, listener)
 
 
 def refuse_no_spark(spark: object) -> None:

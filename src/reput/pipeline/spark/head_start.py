@@ -1,7 +1,7 @@
-"""The engine of jobs that name no Spark: threads of this process, and Spark once it is worth its start.
+"""The engine of jobs that name no Spark: threads of this process, and Spark for the rest of a long job.
 
 Spark takes seconds to start, and the kernels release the interpreter's lock, so threads do most jobs on one machine
-sooner. While Spark starts, the threads go on. Then Spark has the rest.
+sooner.
 """
 
 from __future__ import annotations
@@ -10,25 +10,29 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from reput.errors import EngineError
+from reput.errors import ReputError
 from reput.pipeline.spark.engine import Progress, SparkEngine, Started
 from reput.pipeline.spark.listener import ProgressListener
-from reput.pipeline.spark.starting import StartingContext
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 A = TypeVar("A")
 R = TypeVar("R")
 
-WORTH_S = 10.0
+WORTH_S = 30.0
 """The work that must be left in a stage, in seconds of these threads, for Spark to be started."""
+THREADS_MAX = 8
+"""The most tasks at a time: each holds the columns of a split, and the interpreter's lock bounds the gain of more."""
 
 
 class HeadStartEngine:
-    """Threads of this process, one for each core, until Spark has started; Spark from then on.
+    """Threads of this process, one for each core; once a stage is long, Spark has its rest and all later ones.
 
     Args:
-        begin: Begins to start Spark on this machine; None if there is no Spark here.
+        start: Starts Spark on this machine; None if it is not installed.
         listener: Learns why Spark did not start. The threads then do all tasks.
         threads: The most tasks at a time.
     """
@@ -37,51 +41,47 @@ class HeadStartEngine:
 
     def __init__(
         self,
-        begin: Callable[[], StartingContext] | None,
+        start: Callable[[], SparkContext] | None,
         listener: ProgressListener | None = None,
         threads: int | None = None,
     ) -> None:
-        self._begin = begin
+        self._start = start
         self._listener = listener or ProgressListener()
-        self._threads = threads or len(os.sched_getaffinity(0))
-        self._starting: StartingContext | None = None
+        self._threads = threads or min(THREADS_MAX, len(os.sched_getaffinity(0)))
         self._spark: SparkEngine | None = None
 
     def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
-        """Call `function` on each argument: in threads until Spark has started, then in Spark tasks.
+        """Call `function` on each argument.
 
         Raises:
-            ReputError: A task raised it on purpose.
-            EngineError: A Spark job failed.
+            ReputError: A task raised it on purpose; EngineError for any other failure of a Spark job.
         """
-        results = self._run_here(function, arguments, progress)
-        done, spark = len(results), self._started_spark()
-        if done < len(arguments) and spark is not None:
+        results: list[R] = []
+        while len(results) < len(arguments):
+            done = len(results)
 
-            def progress_of_rest(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
-                progress(done + finished, len(arguments))
+            def progress_of_all(finished: int, total: int, before: int = done) -> None:
+                progress(before + finished, before + total)
 
-            results += spark.run(function, arguments[done:], progress_of_rest)
+            run = self._run_here if self._spark is None else self._spark.run
+            results += run(function, arguments[done:], progress_of_all)
         return results
 
     def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:
-        """Begin the same in the background; return None as long as Spark has not started."""
-        spark = self._started_spark()
-        return None if spark is None else spark.start(function, arguments)
-
-    def give_up(self) -> None:
-        """End a start of Spark that is under way."""
-        if self._starting is not None:
-            self._starting.give_up()
+        """Begin the same in the background; return None as long as the threads do the tasks."""
+        return None if self._spark is None else self._spark.start(function, arguments)
 
     def _run_here(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
-        """Return the results of the first tasks: of all, or of those that were begun before Spark was there."""
+        """Return the results of all tasks, or of the first ones if Spark is worth its start, which is then started.
+
+        A task that fails ends the stage when the running ones have ended.
+        """
         begun: list[Future[R]] = []
         running: set[Future[R]] = set()
-        pace = _Pace(self._threads, len(arguments))
+        pace, is_long = _Pace(self._threads, len(arguments)), False
         with ThreadPoolExecutor(self._threads, "reput-tasks") as pool:
             while True:
-                while len(begun) < len(arguments) and len(running) < self._threads and self._started_spark() is None:
+                while len(begun) < len(arguments) and len(running) < self._threads and not is_long:
                     begun.append(pool.submit(function, arguments[len(begun)]))
                     running.add(begun[-1])
                 if not running:
@@ -90,31 +90,19 @@ class HeadStartEngine:
                 if any(one.exception() for one in ended):
                     break
                 progress(pace.finish(len(ended)), len(arguments))
-                if self._starting is None and pace.left_s() > WORTH_S:
-                    self._start_spark()
-        return [one.result() for one in begun]
+                is_long = is_long or (self._start is not None and pace.left_s() > WORTH_S)
+        results = [one.result() for one in begun]
+        if is_long:
+            self._start_spark()
+        return results
 
     def _start_spark(self) -> None:
-        if self._begin is None:
-            return
-        begin, self._begin = self._begin, None
+        start, self._start = self._start, None
+        assert start is not None
         try:
-            self._starting = begin()
-        except EngineError as error:
-            self._note(error)
-
-    def _started_spark(self) -> SparkEngine | None:
-        """Return Spark if it has started."""
-        if self._spark is None and self._starting is not None and self._starting.is_done:
-            try:
-                self._spark = SparkEngine(self._starting.result())
-            except EngineError as error:
-                self._starting = None
-                self._note(error)
-        return self._spark
-
-    def _note(self, error: EngineError) -> None:
-        self._listener.note(f"Spark did not start, so this process does all tasks: {error}")
+            self._spark = SparkEngine(start())
+        except (ReputError, OSError) as error:
+            self._listener.note(f"Spark did not start, so threads of this process do all tasks: {error}")
 
 
 class _Pace:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from io import FileIO
 from pathlib import Path
 from socketserver import BaseServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.errors import EngineError
 from reput.pipeline.spark import jvm_archive, preflight, worker_parent
-from reput.pipeline.spark.background import in_background
 from reput.pipeline.spark.listener import ProgressListener
 
 if TYPE_CHECKING:
@@ -34,8 +31,7 @@ STARTING = "Starting Spark"
 """The name of the stage in which Spark starts."""
 _LOG_TAIL = 4096
 _ID_BYTES = 8
-_LOOK_S = 0.02
-_END_S = 5.0
+_LOOK_MS = 50
 _MASTER_LOST = ("NullPointerException", "stopped SparkContext", "SparkContext has been shutdown", "was shut down")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FAST_START = (
@@ -69,6 +65,8 @@ def start_context(
             Spark does not start.
     """
     refuse_missing_pyspark()
+    from pyspark import SparkConf, SparkContext
+
     master = master or DEFAULT_MASTER
     preflight.refuse_unknown_master(master)
     active = active_context()
@@ -77,31 +75,6 @@ def start_context(
     preflight.check(master)
     if listener is not None:
         listener.stage(STARTING, 0)
-    return make_context(master, extra_java, use_archive)
-
-
-def active_context() -> SparkContext | None:
-    """Return the Spark context that this process has; None if it has none."""
-    if "pyspark" not in sys.modules:
-        # Its import takes half a second.
-        return None
-    from pyspark import SparkContext
-
-    return SparkContext._active_spark_context  # noqa: SLF001 - there is no public way to ask
-
-
-def make_context(
-    master: str, extra_java: str = "", use_archive: bool = True, launch: Launch | None = None
-) -> SparkContext:
-    """Make a Spark context, where `start_context` has found nothing in the way of one.
-
-    Another thread may end the start with the `launch` that it gives.
-
-    Raises:
-        EngineError: Spark does not start.
-    """
-    from pyspark import SparkConf, SparkContext
-
     # Otherwise the workers use the `python3` on PATH, which may have no reput.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -121,7 +94,7 @@ def make_context(
         conf.set(name, value)
     try:
         # The JVM of an earlier context is reused.
-        gateway = (launch or Launch()).gateway(conf) if SparkContext._gateway is None else None  # noqa: SLF001
+        gateway = _launch_gateway(conf) if SparkContext._gateway is None else None  # noqa: SLF001
         context = SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
         raise EngineError(_not_started(error, master)) from error
@@ -129,12 +102,14 @@ def make_context(
     return context
 
 
-def forget_jvm() -> None:
-    """Let the next context start a JVM, after a start whose JVM was ended."""
+def active_context() -> SparkContext | None:
+    """Return the Spark context that this process has; None if it has none."""
+    if "pyspark" not in sys.modules:
+        # Its import takes half a second.
+        return None
     from pyspark import SparkContext
 
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - PySpark keeps them for good
-    SparkContext._active_spark_context = None  # noqa: SLF001 - a start that failed late leaves it
+    return SparkContext._active_spark_context  # noqa: SLF001 - there is no public way to ask
 
 
 def has_pyspark() -> bool:
@@ -168,71 +143,44 @@ def log_errors_of(server: BaseServer) -> None:
     server.handle_error = log  # type: ignore[method-assign]
 
 
-class Launch:
-    """The start of a JVM in a thread of its own: it takes seconds, and can be ended at any time, by Ctrl-C as well."""
+def _launch_gateway(conf: SparkConf) -> JavaGateway:
+    """Start the JVM in a thread of its own: Ctrl-C during the start would leave a JVM that nothing ends.
 
-    def __init__(self) -> None:
-        self._given_up = False
-        self._process_id: Future[int] = Future()
-        self._gateway: JavaGateway | None = None
+    An interrupt ends the JVM at once. Its start takes seconds.
+    """
+    from pyspark.java_gateway import launch_gateway
 
-    def gateway(self, conf: SparkConf) -> JavaGateway:
-        """Start the JVM, and wait for it.
-
-        Raises:
-            EngineError: The start was given up before.
-        """
-        from pyspark.java_gateway import launch_gateway
-
-        if self._given_up:
-            raise EngineError("the start of Spark was given up")
-        streams = {"stdout": _jvm_log, "stderr": _jvm_log}
-        # A local cluster ends its executors by SIGTERM, and they would inherit the ignored signal.
-        is_deaf = not (conf.get("spark.master") or "").startswith("local-cluster")
-        reading, writing = os.pipe()
-        self._process_id = in_background(partial(_process_id, reading), "reput-jvm-id")
-        with os.fdopen(writing, "wb", buffering=0) as starting:
-            arguments = _LaunchArguments(streams, starting, is_deaf)
-            launching = in_background(partial(launch_gateway, conf, arguments), "reput-jvm-start")
-            try:
-                self._gateway = launching.result()
-            except BaseException:
-                self.end(launching.done)
-                if launching.exception() is None:
-                    launching.result().shutdown()
-                    _close_stdin(launching.result())
-                raise
-        return self._gateway
-
-    def end(self, is_over: Callable[[], bool]) -> None:
-        """End the JVM, as soon as it has a process, unless the start is over by then."""
-        self._given_up = True
-        kill_at = time.monotonic()
-        if self._gateway is not None:
-            # A JVM that is asked to end removes Spark's folders.
-            _close_stdin(self._gateway)
-            kill_at += _END_S
-        while not is_over():
-            with suppress(TimeoutError):
-                process_id = self._process_id.result(_LOOK_S)
-                if time.monotonic() < kill_at:
-                    time.sleep(_LOOK_S)
-                elif process_id:
-                    # PySpark sees the end, and the start fails.
-                    with suppress(ProcessLookupError):
-                        os.kill(process_id, signal.SIGKILL)
-                    return
+    streams = {"stdout": _jvm_log, "stderr": _jvm_log}
+    # A local cluster ends its executors by SIGTERM, and they would inherit the ignored signal.
+    is_deaf = not (conf.get("spark.master") or "").startswith("local-cluster")
+    reading, writing = os.pipe()
+    with (
+        os.fdopen(reading, "rb") as started,
+        os.fdopen(writing, "wb", buffering=0) as starting,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        launching = pool.submit(launch_gateway, conf, _LaunchArguments(streams, starting, is_deaf))
+        try:
+            return launching.result()
+        except BaseException:
+            _end_launch(launching, started)
+            raise
 
 
-def _close_stdin(gateway: JavaGateway) -> None:
-    """Let a JVM end: it does so when the pipe to its stdin closes."""
-    gateway.proc.stdin.close()
-
-
-def _process_id(reading: int) -> int:
-    """Return the id that the process of a JVM writes into a pipe; 0 if there is no such process."""
-    with os.fdopen(reading, "rb") as started:
-        return int.from_bytes(started.read(_ID_BYTES))
+def _end_launch(launching: Future[JavaGateway], started: BinaryIO) -> None:
+    """End the JVM of a launch that was interrupted. `started`: its process says its id there."""
+    look = select.poll()
+    look.register(started, select.POLLIN)
+    while not launching.done():
+        if look.poll(_LOOK_MS):
+            # PySpark sees the end, and the launch fails.
+            os.kill(int.from_bytes(started.read(_ID_BYTES)), signal.SIGKILL)
+            return
+    if launching.exception() is None:
+        gateway = launching.result()
+        gateway.shutdown()
+        # The JVM ends when this pipe closes.
+        gateway.proc.stdin.close()
 
 
 class _LaunchArguments(dict[str, Any]):
