@@ -133,7 +133,7 @@ def export_store(
     if not plan.cuts:
         _refuse_unknown(snapshot, topics)
     _extend(target, plan, snapshot)
-    job = replace(ScanJob.of(options, selection_of(options), snapshot.settings.delays_ms), in_parts=True)
+    job = ScanJob.of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
     report = ExportReport(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,

@@ -23,7 +23,6 @@ from reput.connect.options.selection import ALL_NUMBERS, NumberRange, Selection
 from reput.connect.scan.arrays import ColumnNeeds, LogBuffer, Rows, arrow_schema, record_batch, texts_of, wants_of
 from reput.connect.scan.decoded_rows import decoded_parts
 from reput.connect.scan.inner_rows import parts_of_batches, unwrapped
-from reput.connect.scan.part_order import in_parts
 from reput.connect.scan.read_report import Seen
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
@@ -56,7 +55,7 @@ class ScanJob:
 
     `report` is the folder in which they leave what they read, None for none. `restarts` are queues that may have begun
     again, None if every message of the log counts. `decoded_size`: the most bytes that a body may expand to, 0 for
-    bodies as they are stored. `in_parts`: the rows of a batch are sorted by topic and day, for an export.
+    bodies as they are stored.
     """
 
     columns: tuple[Column, ...]
@@ -68,7 +67,6 @@ class ScanJob:
     report: str | None = None
     restarts: Restarts | None = None
     decoded_size: int = 0
-    in_parts: bool = False
 
     @classmethod
     def of(cls, options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
@@ -292,8 +290,6 @@ def _pieces(job: ScanJob, selection: Selection, rows: Rows) -> Iterator[pa.Recor
         piece = rows if end - begin == len(rows) else rows.taken(slice(begin, end))
         begin = end
         piece = _matching(selection, piece)
-        if job.in_parts:
-            piece = in_parts(piece)
         for part in decoded_parts(piece, BATCH_BYTES) if job.decodes else (piece,):
             if len(part):
                 yield record_batch(part, job.columns, schema)
