@@ -152,7 +152,7 @@ def _spark(default: str) -> Callable[[Any], Any]:
     )
 
 
-_spark_option = _spark("threads of this process run them, and once Spark is worth its start, Spark has the rest")
+_spark_option = _spark("threads of this process run them; for the rest of a long job Spark is started")
 _follow_spark_option = _spark(
     "--spark, but --no-spark if PySpark is not installed, or if --until-caught-up has less than 64 MiB to take in and "
     "no --master is given"
