@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ import pytest
 
 from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
-from reput.formats.log.record import encode_blank
+from reput.formats.log.client_batch import InnerMessage, encode_messages
+from reput.formats.log.record import Host, encode_blank
 from reput.log.append import append_file
 from reput.log.encode.batch import raise_numbers
+from reput.log.encode.client_batch import SentBatch
 from reput.log.encode.message import Message, PutStatus
 from reput.log.encode.topics import TopicTable
 from support.appends import open_log, read_log
@@ -22,6 +25,8 @@ from support.appends import open_log, read_log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from reput.log.append.append import LogAppender
 
 
 OK, FULL = PutStatus.PUT_OK, PutStatus.DISK_FULL
@@ -384,6 +389,8 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
     caught = 0
     try:
         with open_log(tmp_path, file_size=1 << 20) as log:
+            # The first batch imports its module, which an interrupt leaves half imported.
+            log.append_columns(batch)
             for turn in range(3000):
                 try:
                     signal.setitimer(signal.ITIMER_REAL, (10 + turn % 97) * 1e-6)
@@ -411,6 +418,49 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
     records = read_log(tmp_path)
     for name, following in numbers.items():
         mine = [record.queue_offset for record in records if record.topic == name.encode()]
+        assert mine == list(range(following))
+
+
+CLIENT_BATCH = encode_messages([InnerMessage(0, bytes(300), b"")] * 2)
+PUTS: dict[str, Callable[[LogAppender], object]] = {
+    "any": lambda log: log.append(Message("a", bytes(300), reconsume_times=1)),
+    "list": lambda log: log.append_many([Message("a", bytes(300), reconsume_times=1), Message("b", bytes(300))]),
+    "columns": lambda log: log.append_columns(pa.table({"topic": ["a", "b"], "body": [bytes(300)] * 2})),
+    "client": lambda log: log.append_client_batch(SentBatch("a", 0, CLIENT_BATCH, 0, 0, Host(bytes(4), 5))),
+}
+
+
+@pytest.mark.parametrize("put", PUTS)
+def test_a_put_interrupted_between_its_numbers_and_the_log_end_left_a_gap(put: str, tmp_path: Path) -> None:
+    """Ctrl-C at the begin of any Python function that a put calls leaves the numbers of the queues without a gap."""
+    with open_log(tmp_path) as log:
+        PUTS[put](log)
+        interrupted = 0
+        for last in range(1, 120):
+            calls = 0
+
+            def interrupt(_frame: object, event: str, _argument: object, last: int = last) -> None:
+                nonlocal calls
+                calls += event == "call"
+                if calls == last:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+            # A put after one that was interrupted takes other calls: so each place is met in several of the puts.
+            for _ in range(3):
+                calls = 0
+                sys.setprofile(interrupt)
+                try:
+                    PUTS[put](log)
+                except KeyboardInterrupt:
+                    interrupted += 1
+                finally:
+                    sys.setprofile(None)
+                PUTS[put](log)
+        assert interrupted > 3
+        numbers = {name: log.next_offset(name, 0) for name in "ab"}
+    for name, following in numbers.items():
+        mine = [record.queue_offset for record in read_log(tmp_path) if record.topic == name.encode()]
         assert mine == list(range(following))
 
 

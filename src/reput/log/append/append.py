@@ -33,7 +33,7 @@ from reput.kernels import COMPILED, kind_in_use, place_kernels
 from reput.kernels.layouts.place import NOT_PLACED, OWN_HOST
 from reput.log.append.append_file import AppendFile
 from reput.log.append.lists import FIELDS_AT, MessageLists
-from reput.log.append.log_end import LogEnd, not_placed
+from reput.log.append.log_end import LAST_MS, OFFSET, LogEnd, not_placed
 from reput.log.append.positions import NEW_LOG, Flushed, LogStart, PreparedQueue
 from reput.log.append.rolling import RollingFiles
 from reput.log.append.settings import LogSettings
@@ -322,13 +322,13 @@ class LogAppender(Closing):
     def _store(self, data: bytes, now: int, following: Mapping[tuple[TopicState, int], int]) -> None:
         """Put a record at the log's end, where there is room, and set the next offsets of its queues to `following`."""
         memory: Any = self._end.memory
-        begin, end = self._end.offset - self._end.start, self._end.offset + len(data)
+        vector, begin, end = self._end.vector, self._end.offset - self._end.start, self._end.offset + len(data)
         try:
             memory[begin : begin + len(data)] = data
             # The last call: no interrupt can come after it.
             raise_numbers(following.keys(), following.values())
-            self._end.last_ms = now
-            self._end.offset = self._wrote[0] = end
+            vector[LAST_MS] = now
+            vector[OFFSET] = self._wrote[0] = end
             if self._confirm_writes:
                 self._confirmed[0] = end
         except BaseException:
@@ -405,6 +405,7 @@ class LogAppender(Closing):
                 return stored_nothing(PutStatus.PUT_OK)
             self._make_room(batch.size, by_write=True)
             file, position = self._files.current, self._end.offset - self._end.start
+            vector, end = self._end.vector, self._end.offset + batch.size
             assert file is not None
             try:
                 result = batch.encode(file.write, position, self._end.offset, self._now())
@@ -413,10 +414,11 @@ class LogAppender(Closing):
                 if broken is error:
                     raise
                 raise broken from error
-            self._end.last_ms = result.store_timestamp
-            self._end.offset = self._wrote[0] = self._end.offset + batch.size
+            # Nothing is called up to the return, so no interrupt comes in between.
+            vector[LAST_MS] = result.store_timestamp
+            vector[OFFSET] = self._wrote[0] = end
             if self._confirm_writes:
-                self._confirmed[0] = self._end.offset
+                self._confirmed[0] = end
             return result
 
     def _half_written(self, file: AppendFile, position: int, size: int, error: BaseException) -> BaseException:

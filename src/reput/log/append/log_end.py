@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 _ANSWER = PutResult(PutStatus.PUT_OK)
 """The answer to every put that the kernel stores, but for its numbers."""
-_OFFSET: int = EndAt.offset
+OFFSET: int = EndAt.offset
+"""The word of `LogEnd.offset`."""
+LAST_MS: int = EndAt.last_ms
+"""The word of `LogEnd.last_ms`."""
 _ROOM_END: int = EndAt.room_end
-_LAST_MS: int = EndAt.last_ms
 
 
 def not_placed(*_: object) -> PutResult | None:
@@ -42,7 +44,7 @@ class LogEnd:
         max_body: Most bytes of a body.
     """
 
-    __slots__ = ("_hosts", "_vector", "at", "memory", "start")
+    __slots__ = ("_hosts", "at", "memory", "start", "vector")
 
     def __init__(self, offset: int, last_ms: int, records: RecordEncoder, max_body: int) -> None:
         self.memory: mmap | None = None
@@ -51,11 +53,12 @@ class LogEnd:
         """Log offset at which the current file begins."""
         self._hosts = born_host, tail = tuple(np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
         words = array("q", bytes(END_LAYOUT.size))
-        self._vector: array[int] = words
+        self.vector: array[int] = words
+        """The words that kernels read. A property is a call, after which Ctrl-C may come; to set a word is none."""
         words[EndAt.max_body], words[EndAt.sys_flag] = max_body, records.host_bits
         words[EndAt.born_host_at], words[EndAt.born_host_size] = address_of(born_host), len(born_host)
         words[EndAt.tail_at], words[EndAt.tail_size] = address_of(tail), len(tail)
-        words[_OFFSET], words[_ROOM_END], words[_LAST_MS] = offset, -1, last_ms
+        words[OFFSET], words[_ROOM_END], words[LAST_MS] = offset, -1, last_ms
         # In CPython this is its address.
         words[EndAt.answer_at] = id(_ANSWER)
         self.at = words.buffer_info()[0]
@@ -63,29 +66,29 @@ class LogEnd:
     @property
     def offset(self) -> int:
         """Log offset after the last record."""
-        return self._vector[_OFFSET]
+        return self.vector[OFFSET]
 
     @offset.setter
     def offset(self, offset: int) -> None:
-        self._vector[_OFFSET] = offset
+        self.vector[OFFSET] = offset
 
     @property
     def room_end(self) -> int:
         """Log offset up to which the memory takes records; -1 if there is none."""
-        return self._vector[_ROOM_END]
+        return self.vector[_ROOM_END]
 
     @property
     def last_ms(self) -> int:
         """Store time of the last record, in ms."""
-        return self._vector[_LAST_MS]
+        return self.vector[LAST_MS]
 
     @last_ms.setter
     def last_ms(self, time_ms: int) -> None:
-        self._vector[_LAST_MS] = time_ms
+        self.vector[LAST_MS] = time_ms
 
     def shut(self) -> None:
         """Take no records until room is made."""
-        self._vector[_ROOM_END] = -1
+        self.vector[_ROOM_END] = -1
 
     def drop_memory(self) -> None:
         """Take no records, and let the memory go."""
@@ -97,10 +100,10 @@ class LogEnd:
         if memory is not self.memory or start != self.start:
             # The array is gone after this line, so that the file can be closed; the address lives as long as the
             # memory. After an interrupt here the next call does it again.
-            self._vector[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
+            self.vector[EndAt.memory_at] = address_of(np.frombuffer(memory, dtype=np.uint8)) - start
             self.memory, self.start = memory, start
-        self._vector[_ROOM_END] = room_end
+        self.vector[_ROOM_END] = room_end
 
     def publish_at(self, wrote_at: int, confirmed_at: int) -> None:
         """Set the addresses where the end is published: to all, and to readers (0: not with each put)."""
-        self._vector[EndAt.wrote_at], self._vector[EndAt.confirmed_at] = wrote_at, confirmed_at
+        self.vector[EndAt.wrote_at], self.vector[EndAt.confirmed_at] = wrote_at, confirmed_at
