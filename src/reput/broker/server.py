@@ -189,14 +189,14 @@ class BrokerServer:
         except Exception:  # an error of ours must not end the client's connection
             log.exception("%s: its answer was not taken", connection.peer, extra=about(connection, frame.code))
 
-    def _take_send(self, request: Request, sends: list[Send]) -> None:
+    def _take_send(self, request: Request, sends: list[Send]) -> Answer | None:
         send = serve_send(self._broker, request)
         if isinstance(send, Send):
             sends.append(send)
-        else:
-            # Its sender has asked for those before it first.
-            self._store(sends)
-            store_batch(self._broker, send)
+            return None
+        # Its sender has asked for those before it first.
+        self._store(sends)
+        return store_batch(self._broker, send)
 
     def _store(self, sends: list[Send]) -> None:
         if sends:

@@ -163,21 +163,28 @@ class Putting(ABC):
         ids = repeat(queue_id) if isinstance(queue_id, int) else queue_id
         return result, ((one.topic, own) for one, own in zip(messages, ids, strict=False))
 
-    def put_client_batch_async(self, sent: SentBatch) -> PutFuture[PutManyResult] | None:
+    def put_client_batch(self, sent: SentBatch) -> PutManyResult | None:
         """Store a batch as a RocketMQ client has sent it, in order in one file of the log, all or none.
 
         Returns:
-            The future of the answer, as of `put_message_async`; None, and nothing is stored, if the batch must be
-            looked at message by message: its body does not hold whole messages, or a property may change how a message
-            is stored.
+            The answer, as of `put_messages`; None, and nothing is stored, if the batch must be looked at message by
+            message: its body does not hold whole messages, or a property may change how a message is stored.
 
         The call raises the errors of `put_message`.
         """
+        result = self._append_client_batch(sent)
+        return None if result is None else self._settled(result, {(sent.topic, sent.queue_id)})
+
+    def put_client_batch_async(self, sent: SentBatch) -> PutFuture[PutManyResult] | None:
+        """Store a batch as `put_client_batch` does; return the future of the answer, as of `put_message_async`."""
+        result = self._append_client_batch(sent)
+        return None if result is None else self._promised(result, {(sent.topic, sent.queue_id)})
+
+    def _append_client_batch(self, sent: SentBatch) -> PutManyResult | None:
         appender = self._writer().appender
         if self.is_tail_full:
             self._wait_for_tail()
-        result = appender.append_client_batch(sent)
-        return None if result is None else self._promised(result, {(sent.topic, sent.queue_id)})
+        return appender.append_client_batch(sent)
 
     def _settled(self, result: PutManyResult, queues: Iterable[tuple[str, int]]) -> PutManyResult:
         """Return the answer to a put to these queues when it is durable, if it must be; wake who waits for them."""

@@ -25,6 +25,5 @@ def _serve(broker: Broker, request: Request) -> Answer | None:
     send = serve_send(broker, request)
     if isinstance(send, Send):
         store_sends(broker, [send])
-    else:
-        store_batch(broker, send)
-    return None
+        return None
+    return store_batch(broker, send)

@@ -133,12 +133,15 @@ def _send(broker: Broker, request: Request, message: Message, queue_id: int) -> 
     return Send(request, placed, own_queue_id, queue_id, kind, further)
 
 
-def store_batch(broker: Broker, batch: BatchSend) -> None:
-    """Store a batch and answer its sender; with sync flush when it is durable, by the sync that all sends share."""
+def store_batch(broker: Broker, batch: BatchSend) -> Answer | None:
+    """Store a batch and return the answer to its sender.
+
+    With sync flush the answer comes when the batch is durable, by the sync that all sends share, and None is returned.
+    """
     request, header = batch
     if broker.is_sync_flush:
         broker.syncs.refuse_more(request)
-    future = None
+    sent = None
     if broker.has_kernels:
         sent = SentBatch(
             header.topic,
@@ -148,10 +151,16 @@ def store_batch(broker: Broker, batch: BatchSend) -> None:
             header.born_timestamp,
             request.connection.peer,
         )
-        future = broker.store.put_client_batch_async(sent)
-    if future is None:
-        future = broker.store.put_messages_async(_messages_of(request, header), header.queue_id)
-    broker.syncs.wait(request, future, partial(_answer_of_batch, broker, header))
+    if broker.is_sync_flush:
+        future = sent and broker.store.put_client_batch_async(sent)
+        if future is None:
+            future = broker.store.put_messages_async(_messages_of(request, header), header.queue_id)
+        broker.syncs.wait(request, future, partial(_answer_of_batch, broker, header))
+        return None
+    result = sent and broker.store.put_client_batch(sent)
+    if result is None:
+        result = broker.store.put_messages(_messages_of(request, header), header.queue_id)
+    return _answer_of_batch(broker, header, result)
 
 
 def _answer_of_batch(broker: Broker, header: SendHeader, result: PutManyResult) -> Answer:
