@@ -54,7 +54,7 @@ class LogEnd:
         self._hosts = born_host, tail = tuple(np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
         words = array("q", bytes(END_LAYOUT.size))
         self.vector: array[int] = words
-        """The words that kernels read. Ctrl-C may come with a call, as of a property; to set a word is none."""
+        """The words that kernels read. Ctrl-C may come with a call, as of a property; setting a word makes no call."""
         words[EndAt.max_body], words[EndAt.sys_flag] = max_body, records.host_bits
         words[EndAt.born_host_at], words[EndAt.born_host_size] = address_of(born_host), len(born_host)
         words[EndAt.tail_at], words[EndAt.tail_size] = address_of(tail), len(tail)
