@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.broker.handlers.sends import SEND_CODES, Send, serve_send, store_batch, store_sends
 from reput.broker.handlers.table import HANDLERS
+from reput.broker.services.due import each_time, log_failure
 from reput.broker.state.statistics import OTHER_CODE
 from reput.broker.wire.answers import Answer, answer_of_error
 from reput.broker.wire.channel import about
@@ -236,15 +237,8 @@ class BrokerServer:
     def start(self) -> None:
         """Begin to deliver what waits, and to look after idle connections, old locks and indexes."""
         self._broker.start()
-        self._sweeper = self._loop.create_task(self._sweep())
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP_S)
-            try:
-                await self._look_around()
-            except Exception:  # an error of ours must not end what the broker does each second
-                log.exception("the broker has not looked after its connections and indexes now")
+        failure = "the broker has not looked after its connections and indexes now"
+        self._sweeper = self._loop.create_task(each_time(_SWEEP_S, self._look_around, failure))
 
     async def _look_around(self) -> None:
         broker, now = self._broker, self._loop.time()
@@ -282,10 +276,8 @@ class BrokerServer:
             return
         try:
             self._broker.store.reput(spark=False)
-        except ReputError as error:
-            log.error("the indexes are not up to date: %s", error)  # noqa: TRY400 - the text says it all
-        except Exception:  # an error of ours must not end what the broker does each second
-            log.exception("the indexes are not up to date")
+        except Exception as error:  # noqa: BLE001 - nobody waits for the result, so the log has it
+            log_failure("the indexes are not up to date", error)
 
     def end_builds(self) -> None:
         """Wait for the indexes that are being built, and begin no more; not in the loop's thread."""

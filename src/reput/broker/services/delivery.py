@@ -66,9 +66,10 @@ def deliver(
     Returns:
         The refusal, if the store does not take it now. What it would never take is left out, and logged.
     """
-    properties = {**(message.properties or {}), **further}
-    if further and properties_size(properties) <= MAX_PROPERTIES_SIZE:
-        message = replace(message, properties=properties)
+    if further:
+        properties = {**(message.properties or {}), **further}
+        if properties_size(properties) <= MAX_PROPERTIES_SIZE:
+            message = replace(message, properties=properties)
     future = store.put_message_async(message, queue_id)
     # With sync flush it is done later; what is not stored is done at once.
     if not future.done() or future.result().status.is_stored:
