@@ -240,7 +240,8 @@ class Session(contextlib.ExitStack):
             patches.enter_context(contextlib.redirect_stderr(err))
             patches.enter_context(mock.patch("sys.stdin", stdin))
             if "--master" not in arguments:
-                patches.enter_context(mock.patch("reput.pipeline.spark.session.has_pyspark", return_value=False))
+                for name, found in (("has_pyspark", False), ("active_context", None)):
+                    patches.enter_context(mock.patch(f"reput.pipeline.spark.session.{name}", return_value=found))
             self.code = run(shlex.split(arguments, comments=True))
         output = memory.getvalue().decode()
         before = aside.getvalue().decode() if aside is not memory else ""

@@ -104,7 +104,7 @@ def start_context(
 
 def active_context() -> SparkContext | None:
     """Return the Spark context that this process has; None if it has none."""
-    if "pyspark" not in sys.modules or not has_pyspark():
+    if "pyspark" not in sys.modules:
         # Its import takes half a second.
         return None
     from pyspark import SparkContext
