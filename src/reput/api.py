@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -105,8 +104,8 @@ def rebuild(
     )
     config = config_from(config, force_setting)
     refuse = partial(refuse_early, options=options)
-    with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
-        return rebuild_store(path, engine, settings, options, listener)
+    engine, settings = _engine_at(path, config, spark, master, listener, refuse)
+    return rebuild_store(path, engine, settings, options, listener)
 
 
 @named_arguments()
@@ -139,8 +138,8 @@ def check(
     """
     from reput.pipeline.check.check import check_store
 
-    with _engine_at(path, config, spark, master, listener) as (engine, settings):
-        return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
+    engine, settings = _engine_at(path, config, spark, master, listener)
+    return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
 
 
 @named_arguments()
@@ -200,8 +199,8 @@ def convert(
     if (done := nothing_to_convert(path, options, config)) is not None:
         return done
     refuse = partial(refuse_early, options=options.rebuild_options())
-    with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
-        return convert_store(path, engine, options, settings, listener)
+    engine, settings = _engine_at(path, config, spark, master, listener, refuse)
+    return convert_store(path, engine, options, settings, listener)
 
 
 @named_arguments()
@@ -303,13 +302,13 @@ def follow(
             return FollowHandle(follower, until_caught_up)
         follower.close()
     # A query of Structured Streaming needs Spark from its beginning.
-    with _engine_at(path, config, spark, master or DEFAULT_MASTER, listener, refuse_early) as (engine, settings):
-        follower = follower_of(path, engine, settings)
-        try:
-            return FollowHandle(follower, until_caught_up, checkpoint_location)
-        except BaseException:
-            follower.close()
-            raise
+    engine, settings = _engine_at(path, config, spark, master or DEFAULT_MASTER, listener, refuse_early)
+    follower = follower_of(path, engine, settings)
+    try:
+        return FollowHandle(follower, until_caught_up, checkpoint_location)
+    except BaseException:
+        follower.close()
+        raise
 
 
 @named_arguments()
@@ -377,11 +376,11 @@ def export(
     def refuse(path: str | Path, settings: StoreConfig) -> None:
         refuse_early(path, folder, settings, topics=topics, columns=columns, body=body, salvage=salvage)
 
-    with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
-        return export_store(
-            path, folder, engine, settings,
-            topics=topics, columns=columns, body=body, salvage=salvage, listener=listener,
-        )  # fmt: skip
+    engine, settings = _engine_at(path, config, spark, master, listener, refuse)
+    return export_store(
+        path, folder, engine, settings,
+        topics=topics, columns=columns, body=body, salvage=salvage, listener=listener,
+    )  # fmt: skip
 
 
 @named_arguments(
@@ -532,7 +531,6 @@ def config_from(config: StoreConfig | str | Path | None, force_setting: bool = F
     return replace(config, force_setting=True) if force_setting else config
 
 
-@contextlib.contextmanager
 def _engine_at(
     path: str | Path,
     config: StoreConfig | str | Path | None,
@@ -540,7 +538,7 @@ def _engine_at(
     master: str | None,
     listener: ProgressListener | None,
     refuse: Callable[[str | Path, StoreConfig], None] | None = None,
-) -> Iterator[tuple[Engine, StoreConfig]]:
+) -> tuple[Engine, StoreConfig]:
     """Return the engine for a job on a store, and the settings. Errors come before Spark takes seconds to start.
 
     `refuse` raises the errors of the store that can be found that early.
@@ -552,5 +550,4 @@ def _engine_at(
     find_store(path, settings)
     if refuse is not None and spark is None:
         refuse(path, settings)
-    with engine_for(spark, master, listener) as engine:
-        yield engine, settings
+    return engine_for(spark, master, listener), settings

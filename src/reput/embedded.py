@@ -81,8 +81,7 @@ class MessageStore(message_store.LocalStore):
 
         # Before Spark takes seconds to start.
         self.refuse_catch_up()
-        with engine_for(spark, master, listener) as engine:
-            return self.catch_up_with(SparkIndexer(engine, listener))
+        return self.catch_up_with(SparkIndexer(engine_for(spark, master, listener), listener))
 
     def delete_topic(self, topic: str) -> list[int]:
         """Delete all queues of a topic, durably.

@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -25,12 +23,11 @@ if TYPE_CHECKING:
     from reput.pipeline.spark.listener import ProgressListener
 
 
-@contextlib.contextmanager
 def engine_for(
     spark: SparkSession | SparkContext | Literal[False] | None,
     master: str | None,
     listener: ProgressListener | None = None,
-) -> Iterator[Engine]:
+) -> Engine:
     """Return the engine that a caller asked for. `listener` learns that Spark starts, if it must."""
     from reput.pipeline.spark.engine import LoopEngine, SparkEngine
 
@@ -38,20 +35,17 @@ def engine_for(
     if master is not None and not isinstance(master, str):
         raise ConfigError(f"master={master!r:.80}: give a Spark master URL, such as local[4]")
     if spark is False:
-        yield LoopEngine()
-        return
+        return LoopEngine()
     if spark is not None:
-        yield SparkEngine(spark)
-        return
+        return SparkEngine(spark)
     from reput.pipeline.spark.session import active_context, has_pyspark, start_context
 
     start = partial(start_context, master, listener=listener)
     if master is not None or active_context() is not None:
-        yield SparkEngine(start())
-        return
+        return SparkEngine(start())
     from reput.pipeline.spark.head_start import HeadStartEngine
 
-    yield HeadStartEngine(start if has_pyspark() else None, listener)
+    return HeadStartEngine(start if has_pyspark() else None, listener)
 
 
 def refuse_no_spark(spark: object) -> None:
