@@ -28,6 +28,8 @@ COLUMNS = 1000
 MESSAGES = 500_000
 BODIES = 1024
 FIRST_BODY_BYTES = 128
+FIRST_BATCH = 20
+"""Messages of the first batch of a queue; one more follows it, as on the other sides."""
 OTHER_BYTES = 200
 CLOCK_EVERY = 64
 TABLES = 100
@@ -72,11 +74,15 @@ class Side:
         body = self.bodies[number % BODIES]
         return Given(topic, queue_id, body, self.tags[number], self.keys[number], self.unique_keys[number])
 
-    def open_queues(self) -> None:
-        """Put a message into each queue."""
+    def open_queues(self) -> int:
+        """Put the first messages into each queue; return their number."""
         self.make_bodies(FIRST_BODY_BYTES)
-        for queue in range(len(self.queues)):
-            _put_one(self.store, self.given(queue % MESSAGES, queue))
+        put, queues = 0, range(len(self.queues))
+        for queue in queues:
+            put += put_batch(self.store, [self.given(queue % BATCH + number, queue) for number in range(FIRST_BATCH)])
+        for queue in queues:
+            put += put_some(self.store, [self.given(queue % MESSAGES, queue)])
+        return put
 
     def some(self) -> Iterator[list[Given]]:
         """Messages for single puts, some at a time."""
@@ -100,14 +106,6 @@ class Side:
             columns = zip(*map(self.given, range(first, first + COLUMNS)), strict=True)
             made.append(pa.table(dict(zip(Given._fields, map(list, columns), strict=True))))
         return cycle(made)
-
-
-def _put_one(store: reput.MessageStore, given: Given) -> int:
-    topic, queue_id, body, tags, keys, unique_key = given
-    result = store.put_message(reput.Message(topic, body, tags, keys, unique_key=unique_key), queue_id)
-    if result.status is not OK:
-        raise RuntimeError(f"a put failed: {result}")
-    return 1
 
 
 def put_some(store: reput.MessageStore, part: list[Given]) -> int:
@@ -158,10 +156,9 @@ def main() -> None:
     args = parser.parse_args()
     begin = time.perf_counter()
     side = Side(args.store, args.queues, dict(one.split("=", 1) for one in args.set))
-    side.open_queues()
+    total = side.open_queues()
     print(json.dumps({"queues": args.queues, "seconds": time.perf_counter() - begin}), flush=True)
     modes = {"single": (put_some, side.some), "batch": (put_batch, side.batches), "columns": (put_table, side.tables)}
-    total = args.queues
     for line in sys.stdin:
         mode, body, warm_up_ms, timed_ms, bytes_max = line.split()
         side.make_bodies(int(body))

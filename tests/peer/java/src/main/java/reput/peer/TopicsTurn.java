@@ -14,8 +14,8 @@ import java.util.Random;
 import java.util.concurrent.Callable;
 
 /**
- * One side of the comparison by topics: opens a new store, puts a message into each queue, and then puts as the lines on stdin
- * ask, in answer to each with a line of JSON:
+ * One side of the comparison by topics: opens a new store, puts the first messages into each queue, and then puts as the lines on
+ * stdin ask, in answer to each with a line of JSON:
  *
  * <pre>
  * MODE BODY_BYTES WARM_UP_MS TIMED_MS BYTES_MAX     single: one by one; batch: BATCH messages of one queue at once
@@ -33,6 +33,11 @@ abstract class TopicsTurn {
     private static final int MESSAGES = 500_000;
     private static final int BODIES = 1024;
     private static final int FIRST_BODY_BYTES = 128;
+    /**
+     * Messages of the first batch of a queue. With one more after it each file of the queue has begun: Kafka begins the indexes of a
+     * log after 4 KiB.
+     */
+    private static final int FIRST_BATCH = 20;
     private static final int SEED = 1;
     private static final int OTHER_BYTES = 200;
     private static final int CLOCK_EVERY = 64;
@@ -127,14 +132,17 @@ abstract class TopicsTurn {
         try {
             openStore();
             for (; made < queues; made++) {
-                put(made, given(made % MESSAGES));
+                put(made, batch(FIRST_BATCH, made % BATCH));
+            }
+            for (int one = 0; one < queues; one++) {
+                put(one, given(one % MESSAGES));
             }
             settle();
             awaitQueues();
         } catch (Throwable failed) {
             return Json.object("queues", made, "problem", failed.toString());
         }
-        put = made;
+        put = (FIRST_BATCH + 1L) * made;
         return Json.object("queues", made, "seconds", (System.nanoTime() - begin) / 1e9);
     }
 
@@ -173,11 +181,15 @@ abstract class TopicsTurn {
     }
 
     private int putBatch() throws Exception {
-        Given[] given = new Given[BATCH];
         int first = next - next % BATCH;
-        Arrays.setAll(given, i -> given(first + i));
-        put(queue[first], given);
+        put(queue[first], batch(BATCH, first));
         next = (first + BATCH) % MESSAGES;
         return BATCH;
+    }
+
+    private Given[] batch(int size, int first) {
+        Given[] given = new Given[size];
+        Arrays.setAll(given, i -> given(first + i));
+        return given;
     }
 }
