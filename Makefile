@@ -94,6 +94,10 @@ power-cuts: setup  ## cut the power at every call: STATES=100000 SEED=7 SCENARIO
 simulate: setup  ## lives of stores whose clock, steps and faults a seed decides: SEEDS=10000 FIRST=0; a failure names its seed
 	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
+.PHONY: soak
+soak: setup  ## a writer, readers, a follower, deletions and rebuilds on one store for long, in slow and odd conditions: MINUTES=30 or HOURS=8, SEED=7 TURN=30 KEEP=folder
+	$(WITH_JAVA) PYTHONPATH=tests $(PYTHON) -m support.soak $(if $(HOURS),--hours $(HOURS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(TURN),--turn $(TURN)) $(if $(KEEP),--keep "$(KEEP)")
+
 .PHONY: damage
 damage: setup  ## damage every class of field of some stores, and write docs/damage.md: FLIPS=50 CUTS=10 MISREADS=50, or STORE=crash SEED=7 for any one
 	$(IN_MEMORY) PYTHONPATH=tests $(PYTHON) -m support.damage $(if $(STORE),--store "$(STORE)") $(if $(SEED),--seed $(SEED)) $(if $(FLIPS),--flips $(FLIPS)) $(if $(CUTS),--cuts $(CUTS)) $(if $(MISREADS),--misreads $(MISREADS))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 QUEUES_PER_TOPIC = 8
 BATCH = 100
+TAIL_MESSAGES = 8_000_000
+"""Messages without indexes from which on these are built between two measurements: puts wait at twice as many."""
 COLUMNS = 1000
 MESSAGES = 500_000
 BODIES = 1024
@@ -162,6 +164,8 @@ def main() -> None:
     for line in sys.stdin:
         mode, body, warm_up_ms, timed_ms, bytes_max = line.split()
         side.make_bodies(int(body))
+        if side.store.lag().messages > TAIL_MESSAGES:
+            side.store.reput(spark=False)
         put, parts_of = modes[mode]
         parts, most = parts_of(), int(bytes_max) // (int(body) + OTHER_BYTES)
         warmed, _ = work(side.store, put, parts, int(warm_up_ms), most)

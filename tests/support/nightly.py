@@ -25,6 +25,7 @@ STEPS = {
     "nightly-tests": (),
     "power-cuts": (),
     "simulate": (),
+    "soak": ("MINUTES=30",),
     "mutations": (),
     "damage": (),
     "test-clients": (),
