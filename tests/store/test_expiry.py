@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,13 +22,13 @@ from reput.formats import paths
 from reput.formats.own import files as own
 from reput.store.write import expiry
 from support import golden, stores
+from support.broker import broker_at_work
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
 TEN_DAYS_S = 10 * 86400
 SOON = {"clean_resource_interval": 1}
@@ -409,3 +411,59 @@ def test_put_on_the_command_line_says_that_the_disk_is_full(old: Path, monkeypat
     for part in ("DISK_FULL", "The disk is 100 % full", "Nothing was deleted", "--delete-expired"):
         assert part in str(done.exception)
     assert stores.digest(old / paths.COMMIT_LOG) == before
+
+
+@pytest.mark.parametrize("is_broker", [False, True], ids=["reput", "broker"])
+def test_a_reader_leaves_out_what_its_writer_deletes(is_broker: bool, tmp_path: Path) -> None:
+    """A reader's queue begins with the messages that are left, also if RocketMQ's broker deletes the others."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as writer, contextlib.ExitStack() as stack:
+        put(writer, 2000)
+        writer.reput(spark=False)
+        if is_broker:
+            writer.close()
+            stack.enter_context(broker_at_work(path))
+        reader = stack.enter_context(reput.MessageStore.open(path, CONFIG, read_only=True))
+        assert reader.get_message("t", 0, 0).messages
+        *gone, last = log_files(path)
+        delete(path, gone, None if is_broker else writer)
+        wait_until(lambda: reader.min_offset("t", 0) > 0, "the reader sees the deletion")
+        begin = reader.min_offset("t", 0)
+        assert reader.get_message("t", 0, begin, 1)[0].physical_offset >= int(last)
+        assert reader.get_message("t", 0, 0, 1).status is reput.GetStatus.OFFSET_TOO_SMALL
+    assert_sound(path, CONFIG)
+
+
+def test_a_deleted_log_file_is_not_mapped_any_more(tmp_path: Path) -> None:
+    """A deleted file gives its room on the disk back: neither its writer nor a reader keeps it mapped."""
+    path = tmp_path / "s"
+    with (
+        reput.MessageStore.open(path, CONFIG, create=True) as writer,
+        reput.MessageStore.open(path, CONFIG, read_only=True) as reader,
+    ):
+        put(writer, 2000)
+        writer.reput(spark=False)
+        gone = log_files(path)[:-1]
+        assert bodies(writer) == bodies(reader)
+        assert mapped(path, gone)
+        delete(path, gone, writer)
+        wait_until(lambda: reader.min_offset("t", 0) > 0, "the reader sees the deletion")
+        assert mapped(path, gone) == []
+
+
+def delete(store: Path, names: Sequence[str], writer: reput.MessageStore | None) -> None:
+    """Delete log files, as a writer does when they have expired, or as a broker does."""
+    for name in names:
+        file = store / paths.COMMIT_LOG / name
+        if writer is None:
+            file.unlink()
+        else:
+            os.utime(file, (0, 0))
+    if writer is not None:
+        assert writer.delete_expired(manual=True) == list(names)
+
+
+def mapped(store: Path, names: Sequence[str]) -> list[str]:
+    """The log files of these names that this process has mapped."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [name for name in names if any(f"{store}/{paths.COMMIT_LOG}/{name}" in line for line in lines)]

@@ -6,7 +6,7 @@ A map stays valid as long as a caller holds its array, even after the file is de
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,12 @@ class MapCache:
             arrays = list(self._maps.values())
         for array in arrays:
             fs.forget_pages_of(array)
+
+    def keep(self, keys: Collection[Hashable]) -> None:
+        """Drop the maps under other keys: a deleted file takes room on the disk as long as it is mapped."""
+        with self._lock:
+            for key in self._maps.keys() - keys:
+                del self._maps[key]
 
     def clear(self) -> None:
         """Drop all maps; maps in use live on with their users."""

@@ -68,6 +68,7 @@ class LogMaps(Closing):
                 starts.append(start)
         if starts != self._starts:
             self._starts, self._table = starts, None
+            self._maps.keep(starts)
 
     @property
     def table(self) -> MapTable | None:

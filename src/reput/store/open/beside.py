@@ -10,7 +10,9 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from reput.files import fs
 from reput.files.watermarks import Watermarks
+from reput.formats import paths
 from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
@@ -20,6 +22,7 @@ from reput.store.read.lookup import Watched
 from reput.store.read.view import StoreView
 
 _BROKER_LOOK_S = 0.5
+_GONE_LOOK_S = 0.2
 
 
 class Referenced(NamedTuple):
@@ -53,11 +56,29 @@ def last_referenced(kinds: Sequence[AnyKind], log: LogMaps) -> Referenced:
     return found
 
 
+class GoneFiles:
+    """Notices that a writer has deleted the first files of the log, at the latest a fifth of a second later."""
+
+    def __init__(self) -> None:
+        self._looked = time.monotonic()
+
+    def leave_out(self, view: StoreView) -> None:
+        """Load the indexes again if the log has lost files: its queues begin with the messages that are left."""
+        now, log = time.monotonic(), view.log
+        if now - self._looked < _GONE_LOOK_S:
+            return
+        self._looked = now
+        if not fs.exists(log.folder / paths.offset_name(log.min_offset)):
+            log.refresh()
+            view.load(view.frontiers)
+
+
 class ReputWriter:
     """Follows a reput writer's watermarks for a read-only view."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self.layout = layout
+        self._gone = GoneFiles()
         self.watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
         self._generation = self.watermarks["generation"]
 
@@ -81,6 +102,7 @@ class ReputWriter:
             view.load(Frontiers.of(read_frontier(self.layout)))
         elif frontier > view.frontiers.both:
             view.advance(Frontiers.at(frontier))
+        self._gone.leave_out(view)
 
 
 class BrokerWriter:
@@ -91,6 +113,11 @@ class BrokerWriter:
         self.log = log
         self._end = last_referenced(kinds, log).end
         self._looked = time.monotonic()
+        self._gone = GoneFiles()
+
+    def refresh(self, view: StoreView) -> None:
+        """Leave out what the broker has deleted."""
+        self._gone.leave_out(view)
 
     def confirmed(self) -> int:
         """Return the end of the last record in the broker's queues; they are read every half second at most."""

@@ -163,5 +163,6 @@ def _follow(
         reput = ReputWriter(store.layout)
         return reput.confirmed, reput.refresh, reput.watched
     if writer is Writer.BROKER:
-        return BrokerWriter(store.kinds, log).confirmed, None, None
+        broker = BrokerWriter(store.kinds, log)
+        return broker.confirmed, broker.refresh, None
     return (lambda: NO_LIMIT), None, Watched()
