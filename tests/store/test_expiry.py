@@ -413,8 +413,9 @@ def test_put_on_the_command_line_says_that_the_disk_is_full(old: Path, monkeypat
     assert stores.digest(old / paths.COMMIT_LOG) == before
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known to the log"])
 @pytest.mark.parametrize("is_broker", [False, True], ids=["reput", "broker"])
-def test_a_reader_leaves_out_what_its_writer_deletes(is_broker: bool, tmp_path: Path) -> None:
+def test_a_reader_leaves_out_what_its_writer_deletes(is_broker: bool, is_known: bool, tmp_path: Path) -> None:
     """A reader's queue begins with the messages that are left, also if RocketMQ's broker deletes the others."""
     path = tmp_path / "s"
     with reput.MessageStore.open(path, CONFIG, create=True) as writer, contextlib.ExitStack() as stack:
@@ -427,6 +428,8 @@ def test_a_reader_leaves_out_what_its_writer_deletes(is_broker: bool, tmp_path: 
         assert reader.get_message("t", 0, 0).messages
         *gone, last = log_files(path)
         delete(path, gone, None if is_broker else writer)
+        if is_known:
+            reader.view.log.refresh()  # as a look for new files does
         wait_until(lambda: reader.min_offset("t", 0) > 0, "the reader sees the deletion")
         begin = reader.min_offset("t", 0)
         assert reader.get_message("t", 0, begin, 1)[0].physical_offset >= int(last)

@@ -65,11 +65,12 @@ class GoneFiles:
     def leave_out(self, view: StoreView) -> None:
         """Load the indexes again if the log has lost files: its queues begin with the messages that are left."""
         now, log = time.monotonic(), view.log
-        if now - self._looked < _GONE_LOOK_S:
-            return
-        self._looked = now
-        if not fs.exists(log.folder / paths.offset_name(log.min_offset)):
-            log.refresh()
+        if now - self._looked >= _GONE_LOOK_S:
+            self._looked = now
+            if not fs.exists(log.folder / paths.offset_name(log.min_offset)):
+                log.refresh()
+        # A look for new files at the log's end may have found out, too.
+        if log.min_offset != view.log_begin:
             view.load(view.frontiers)
 
 

@@ -111,8 +111,10 @@ class StoreView:
             self.lookups.clear()
 
     def _load_queues(self, frontiers: Frontiers) -> None:
+        self.log_begin = self.log.min_offset
+        """The log offset from which on the queues, as they were loaded, have messages."""
         for queues in self.open_kinds:
-            queues.load(frontiers.both, self.log.min_offset)
+            queues.load(frontiers.both, self.log_begin)
 
     def advance(self, frontiers: Frontiers) -> None:
         """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
