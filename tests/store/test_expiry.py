@@ -6,9 +6,9 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,9 +26,6 @@ from support.broker import broker_at_work
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 from support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 TEN_DAYS_S = 10 * 86400
 SOON = {"clean_resource_interval": 1}
@@ -435,6 +432,63 @@ def test_a_reader_leaves_out_what_its_writer_deletes(is_broker: bool, is_known: 
         assert reader.get_message("t", 0, begin, 1)[0].physical_offset >= int(last)
         assert reader.get_message("t", 0, 0, 1).status is reput.GetStatus.OFFSET_TOO_SMALL
     assert_sound(path, CONFIG)
+
+
+def by_pulls(reader: reput.MessageStore) -> list[int]:
+    """The places that pulls give, from offset 0 on."""
+    found, offset = [], 0
+    while offset < reader.max_offset("t", 0):
+        result = reader.get_message("t", 0, offset)
+        found += result.physical_offsets.tolist()
+        offset = result.next_offset
+    return found
+
+
+def by_times(reader: reput.MessageStore) -> list[int]:
+    """The places of all messages, from the first one on that a search by time finds."""
+    first, *_ = reader.offsets_by_time("t", 0, [1])
+    assert first <= reader.offset_by_time("t", 0, 1)
+    return [
+        message.physical_offset
+        for offset in range(first, reader.max_offset("t", 0))
+        for message in reader.get_message("t", 0, offset, 1)
+    ]
+
+
+QUESTIONS: dict[str, Callable[[reput.MessageStore], list[int]]] = {
+    "pulls": by_pulls,
+    "times": by_times,
+    "key": lambda reader: reader.query_message("t", "k", 10_000).physical_offsets,
+    "keys": lambda reader: reader.query_messages("t", ["k"], 10_000)[0].physical_offsets,
+    "few keys": lambda reader: reader.query_messages("t", ["k"], 100)[0].physical_offsets,
+    "messages": lambda reader: [message.physical_offset for message in reader.messages("t")],
+}
+
+
+@pytest.mark.parametrize("is_broker", [False, True], ids=["reput", "broker"])
+@pytest.mark.parametrize("was_asked", [False, True], ids=["first", "again"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_beside_a_deletion_misses_nothing(
+    name: str, was_asked: bool, is_broker: bool, tmp_path: Path
+) -> None:
+    """A reader that still knows the deleted files answers with all that is left; what it has mapped may be there."""
+    path, question = tmp_path / "s", QUESTIONS[name]
+    with reput.MessageStore.open(path, CONFIG, create=True) as writer, contextlib.ExitStack() as stack:
+        places = put(writer, 2000, keys="k")
+        writer.reput(spark=False)
+        if is_broker:
+            writer.close()
+            stack.enter_context(broker_at_work(path))
+        reader = stack.enter_context(reput.MessageStore.open(path, CONFIG, read_only=True))
+        reader.expect_many()
+        if was_asked:
+            question(reader)
+        *gone, last = log_files(path)
+        delete(path, gone, None if is_broker else writer)
+        left = [place for place in places if place >= int(last)]
+        most = 100 if name == "few keys" else len(left)
+        found = question(reader)
+        assert set(left[-most:]) <= set(found) <= set(places)
 
 
 def test_a_deleted_log_file_is_not_mapped_any_more(tmp_path: Path) -> None:

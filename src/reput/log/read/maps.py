@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.errors import ReputError
 from reput.files import fs
 from reput.files.closing import Closing
 from reput.files.holes import Holes
@@ -132,6 +133,22 @@ class LogMaps(Closing):
         if found is None:
             found = self._maps.open(start, str(self.folder / paths.offset_name(start)), self.file_size)
         return found
+
+    def kept(self, start: int) -> NDArray[np.uint8] | None:
+        """Return the map of the file that starts at `start`; None if it was deleted with those before it.
+
+        Raises:
+            ReputError: It was removed, and files before it were not.
+        """
+        try:
+            return self.array(start)
+        except ReputError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            self.refresh()
+            if start >= self.min_offset:
+                raise
+            return None
 
     def arrays(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
         """Return where the files begin that hold log offsets `first` to `last`, each with its bytes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ from reput.store.owner.holders import Who, Writer, follower_lock, holder_of, ref
 from reput.store.owner.indexer import CatchUpTask
 from reput.store.owner.owner import Ownership, is_wanted, own_store
 from reput.store.recover.recovery import find_start, judge_tail
+
+_ASK_AGAIN_S = 0.01
 
 
 @dataclass(slots=True)
@@ -162,24 +165,38 @@ def following(layout: StoreLayout) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
+def attach(layout: StoreLayout, config: StoreConfig, wait_s: float = 0.0) -> Iterator[Attachment]:
     """Take hold of a store to build its indexes; `following` must be held.
+
+    `wait_s`: how long it may wait for a program that opens or closes the store.
 
     Raises:
         StoreLockedError: a live broker, or another job of reput, is at work on it.
         DamagedStoreError: a queue file was cut: entries after the cut are missing, and no catch-up would add them.
     """
-    writer = writer_of(layout)
-    if writer is Writer.BROKER:
-        raise _beside_a_broker(layout)
     with contextlib.ExitStack() as held:
+        writer, owned = _take(layout, held, time.monotonic() + wait_s)
+        yield _attached(layout, config, writer, owned)
+
+
+def _take(layout: StoreLayout, held: contextlib.ExitStack, deadline: float) -> tuple[Writer, Ownership]:
+    """Take an epoch beside a reput writer, or own the store if nobody writes."""
+    while True:
+        writer = writer_of(layout)
+        if writer is Writer.BROKER:
+            raise _beside_a_broker(layout)
         if writer is Writer.REPUT:
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             held.callback(watermarks.close)
-            owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
-        else:
-            owned = held.enter_context(own_store(layout, holder=own.HOLDER_FOLLOWER))
-        yield _attached(layout, config, writer, owned)
+            return writer, Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+        try:
+            return writer, held.enter_context(own_store(layout, holder=own.HOLDER_FOLLOWER))
+        except StoreLockedError:
+            # It may have opened or closed the store since.
+            is_passing = holder_of(layout).who in (Who.OPENING, Who.WRITER, Who.NOBODY)
+            if not is_passing or time.monotonic() >= deadline:
+                raise
+        time.sleep(_ASK_AGAIN_S)
 
 
 def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: Ownership) -> Attachment:

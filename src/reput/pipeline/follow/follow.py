@@ -38,6 +38,8 @@ DURABLE_INTERVAL_S = 1.5
 MAX_BATCH_BYTES = 2 << 30
 _LOOK_S = 0.5
 _SMOOTH = 0.3
+_OPENING_WAIT_S = 10.0
+"""The time that a new follower waits for a program that opens or closes the store."""
 
 
 def refuse_early(root: str | Path, config: StoreConfig) -> None:
@@ -123,7 +125,7 @@ class Follow:
         self._bytes = 0
         self._held.enter_context(following(self.layout))
         try:
-            self._attach()
+            self._attach(_OPENING_WAIT_S)
         except BaseException:
             self._held.close()
             raise
@@ -279,10 +281,10 @@ class Follow:
 
     # --- attaching -----------------------------------------------------------------------------
 
-    def _attach(self) -> None:
+    def _attach(self, wait_s: float = 0.0) -> None:
         held = contextlib.ExitStack()
         try:
-            attachment = held.enter_context(attach(self.layout, self.config))
+            attachment = held.enter_context(attach(self.layout, self.config, wait_s))
             held.callback(attachment.log.close)
             if not attachment.has_log():
                 # The size of the log's files is still unknown.

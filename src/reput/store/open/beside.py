@@ -71,7 +71,7 @@ class GoneFiles:
                 log.refresh()
         # A look for new files at the log's end may have found out, too.
         if log.min_offset != view.log_begin:
-            view.load(view.frontiers)
+            view.load()
 
 
 class ReputWriter:

@@ -259,7 +259,7 @@ class Lookups:
     def map_log(self, needed: int, log: MapTable) -> bool:
         """Map the file of the log that a kernel needs; see `map_for`."""
         number, _ = needed_file(needed)
-        is_put = log.put(number, self._log.array(number * self._log.file_size))
+        is_put = log.put(number, self._log.kept(number * self._log.file_size))
         if not is_put:
             self._log.drop_table()
             self.clear()

@@ -29,6 +29,7 @@ from reput.kernels.layouts.lookup import (
     needed_file,
 )
 from reput.kernels.layouts.vectors import address_of, vector_of
+from reput.store.read.again import again_after_deletion
 from reput.store.read.lookup import QueueLookup, TopicLookup
 from reput.store.read.results import AnswerBuffer, QueryResult
 from reput.store.read.view import StoreView, bytes_of, number_of
@@ -81,6 +82,7 @@ def time_questions(view: StoreView, topic: str, queue_ids: object, timestamps_ms
     return TimeQuestions(keys, places.reshape(-1), _cut(given), given)
 
 
+@again_after_deletion
 def seek_times(view: StoreView, topic: str, asked: TimeQuestions, above: bool) -> NDArray[np.int64]:
     """Return the offsets that the kernels find, -1 for each question that they leave open."""
     found = np.full(len(asked.times), ASK, dtype=np.int64)
@@ -175,6 +177,7 @@ def key_texts(keys: object) -> list[str]:
     return texts
 
 
+@again_after_deletion
 def find_keys(view: StoreView, topic: str, keys: list[str], max_messages: int) -> list[QueryResult | None]:
     """Return the answers that the kernels find, None for each question that they leave open."""
     name, found = view.key_of(topic, 0).topic, list[QueryResult | None]()

@@ -25,6 +25,7 @@ from reput.store.disk.queue_refusals import damaged_queue
 from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
+from reput.store.read.again import again_after_deletion
 from reput.store.read.entry_reader import EntryReader
 from reput.store.read.kinds import OpenKinds
 from reput.store.read.lookup import Known, Lookups, Watched
@@ -94,8 +95,10 @@ class StoreView:
         self.follower.deleted = left_out(layout, log.min_offset)
         self._load_queues(frontiers)
 
-    def load(self, frontiers: Frontiers) -> None:
-        """Read the indexes' files again, up to these offsets, and the list of deleted queues.
+    def load(self, frontiers: Frontiers | None = None) -> None:
+        """Read the indexes' files again, up to these offsets or those known, and the list of deleted queues.
+
+        Another thread may know higher offsets by now. Its tail no longer has the entries below them.
 
         Raises:
             DamagedStoreError: the file with the deleted queues is damaged.
@@ -103,11 +106,12 @@ class StoreView:
         deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
             self.follower.deleted = deleted
-            self._load_queues(frontiers)
+            if frontiers is not None:
+                self.frontiers = Frontiers(*map(max, frontiers, self.frontiers))
+            self._load_queues(self.frontiers)
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
-            self.frontiers = frontiers
             self.lookups.clear()
 
     def _load_queues(self, frontiers: Frontiers) -> None:
@@ -120,6 +124,8 @@ class StoreView:
         """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
         self.follower.follow_confirmed(max(frontiers), durable=True)
         with self.follower.lock:
+            # Another thread may have come further.
+            frontiers = Frontiers(*map(max, frontiers, self.frontiers))
             for queues in self.open_kinds:
                 queues.advance(frontiers.both)
             if self.ext is not None:
@@ -194,30 +200,35 @@ class StoreView:
                 return reader
         return self.entry_reader
 
+    @again_after_deletion
     def pull(self, asked: PullQuestion) -> GetResult:
         """Return the answer to a pull."""
         key = self.key_of(asked.topic, asked.queue_id)
         self.catch_up()
         return self.reader_of(asked.topic).pull(key, asked)
 
+    @again_after_deletion
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int:
         """Return the queue offset for a time; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).offset_by_time(key, timestamp_ms, boundary)
 
+    @again_after_deletion
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time (ms) of the message at an offset; -1 if there is none."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).store_time(key, offset)
 
+    @again_after_deletion
     def estimate(self, topic: str, queue_id: int, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
         """Count the messages of a queue with offsets [begin, end) that pulls with this filter give."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).estimate(key, begin, end, wanted)
 
+    @again_after_deletion
     def have_matches(
         self, topic: str, queue_id: int, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]
     ) -> list[bool]:
@@ -226,6 +237,7 @@ class StoreView:
         self.catch_up()
         return self.reader_of(topic).have_matches(key, begin, end, wanted)
 
+    @again_after_deletion
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the message whose record starts at a log offset; None if there is none, or if it has expired."""
         physical_offset = number_of("physical_offset", physical_offset)

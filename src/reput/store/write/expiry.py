@@ -116,7 +116,7 @@ class Expiry:
             self._view.log.refresh()
             with self._reputting:
                 gone = delete_expired_indexes(self._layout, self._view.kinds, self._view.log.min_offset)
-                self._view.load(self._view.frontiers)
+                self._view.load()
             if gone:
                 more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
                 self._report(f"deleted indexes of deleted log files: {gone[0]}{more}")

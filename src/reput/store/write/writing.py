@@ -100,7 +100,7 @@ class StoreWriter:
             notes += cut_indexes(view, tail.end, owner)
         if finished := finish_deletions(self._owned, view.kinds):
             notes += finished
-            view.load(view.frontiers)
+            view.load()
         return notes
 
     def _appender_at(self, opened: Opened, owner: fs.Owner) -> LogAppender:
@@ -249,7 +249,7 @@ class StoreWriter:
             # would take the end of the remaining queues for the frontier, and read the deleted messages after it.
             self._index(indexer, keep_frontier=True)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
-            self.view.load(self.view.frontiers)
+            self.view.load()
             # The next put asks the view.
             self.appender.forget_queues(topic, queue_id)
         return [one.queue_id for one in gone]

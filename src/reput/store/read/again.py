@@ -1,0 +1,52 @@
+"""Questions that are asked again: a writer may delete expired files while a reader looks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from reput.errors import ReputError
+from reput.log.read.maps import LogMaps
+from reput.store.disk.layout import StoreLayout
+from reput.store.owner.swap import pending_swap
+
+_TRIES = 3
+
+
+class Reloading(Protocol):
+    """The view of a store, as far as it is needed here."""
+
+    layout: StoreLayout
+    log: LogMaps
+
+    def load(self) -> None:
+        """Read the indexes' files again."""
+
+
+_View = TypeVar("_View", bound=Reloading)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def again_after_deletion(
+    call: Callable[Concatenate[_View, _Arguments], _Result],
+) -> Callable[Concatenate[_View, _Arguments], _Result]:
+    """Let a view answer once more, without the deleted files, if a file was gone; a file that stays away is an error.
+
+    In a swap of indexes all files are away for a moment: then the error is raised, for no files would be no messages.
+    """
+
+    @wraps(call)
+    def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        for left in reversed(range(_TRIES)):
+            try:
+                return call(view, *args, **named)
+            except ReputError as error:
+                if not left or not isinstance(error.__cause__, FileNotFoundError) or pending_swap(view.layout):
+                    raise
+                view.log.refresh()
+                view.load()
+        raise AssertionError("the last try returns or raises")
+
+    return asked
