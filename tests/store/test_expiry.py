@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import time
@@ -491,18 +492,30 @@ def test_a_question_beside_a_deletion_misses_nothing(
         assert set(left[-most:]) <= set(found) <= set(places)
 
 
-def test_a_deleted_log_file_is_not_mapped_any_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_reopened", [False, True], ids=["one view", "two views"])
+def test_a_deleted_log_file_is_not_mapped_any_more(is_reopened: bool, tmp_path: Path) -> None:
     """A deleted file gives its room on the disk back: neither its writer nor a reader keeps it mapped."""
     path = tmp_path / "s"
-    with (
-        reput.MessageStore.open(path, CONFIG, create=True) as writer,
-        reput.MessageStore.open(path, CONFIG, read_only=True) as reader,
-    ):
-        put(writer, 2000)
+    with contextlib.ExitStack() as stack:
+        writer = stack.enter_context(reput.MessageStore.open(path, CONFIG, create=True))
+        put(writer, 2000, keys="k")
         writer.reput(spark=False)
-        gone = log_files(path)[:-1]
+        reader = stack.enter_context(reput.MessageStore.open(path, CONFIG, read_only=True))
+        reader.expect_many()
+        for question in QUESTIONS.values():
+            question(reader)
+        if is_reopened:
+            view = reader.view
+            writer.close()
+            writer = stack.enter_context(reput.MessageStore.open(path, CONFIG))
+            wait_until(lambda: reader.max_offset("t", 0) and reader.view is not view, "the reader sees the new writer")
+        for question in QUESTIONS.values():
+            question(reader)
         assert bodies(writer) == bodies(reader)
+        gone = log_files(path)[:-1]
         assert mapped(path, gone)
+        gc.disable()
+        stack.callback(gc.enable)
         delete(path, gone, writer)
         wait_until(lambda: reader.min_offset("t", 0) > 0, "the reader sees the deletion")
         assert mapped(path, gone) == []

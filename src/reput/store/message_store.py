@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, DamagedStoreError, ReputError
 from reput.files import forks, fs, locks
+from reput.files.gone import tried_again
 from reput.formats.own import files as own
 from reput.store.disk.frontier import durable_offset
 from reput.store.disk.layout import find_or_make_store
@@ -139,10 +140,11 @@ class LocalStore(ProgressCalls, Putting, Reading):
         if delete_expired is not None:
             config = replace(config, delete_expired=delete_expired)
         layout, is_new = find_or_make_store(path, config, create=None if read_only else create)
-        StoreOnDisk(layout, config, Purpose.READ if read_only else Purpose.WRITE).refuse_early()
+        purpose = Purpose.READ if read_only else Purpose.WRITE
+        tried_again(lambda: StoreOnDisk(layout, config, purpose).refuse_early())
         with contextlib.ExitStack() as resources:
             if read_only:
-                beside = partial(open_view, layout, config, limits, beside=True)
+                beside = partial(tried_again, partial(open_view, layout, config, limits, beside=True))
                 reopening = resources.enter_context(contextlib.closing(Reopening(layout, beside)))
                 store = cls(layout, config, reopening.open(), [], reopening)
                 # A store that is dropped without a close leaves no thread.

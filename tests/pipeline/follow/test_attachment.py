@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 
 import reput
 from reput.errors import StoreLockedError
+from reput.files import fs
+from reput.formats import paths
 from reput.formats.own import files as own
 from reput.pipeline.follow import follow
 from reput.pipeline.follow.follow import Follow
@@ -19,7 +22,11 @@ from support.checked import assert_sound
 from support.opened import CONFIG, put
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 OPENING_S = 0.3
 
@@ -60,3 +67,24 @@ def test_a_follower_does_not_wait_for_ever(store: Path, monkeypatch: pytest.Monk
         layout = find_store(store, CONFIG)
         with own_store(layout, holder=holder), pytest.raises(StoreLockedError, match="at work on this store"):
             Follow(store, LoopEngine(), CONFIG)
+
+
+def test_a_follower_begins_beside_a_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that comes while the writer deletes log files begins with those that are left."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as writer:
+        put(writer, 2000, keys="k")
+        writer.reput(spark=False)
+        first, *_ = files = sorted((path / paths.COMMIT_LOG).iterdir())
+        mapped = fs.mapped
+
+        def meanwhile(file: Path, *arguments: int) -> AbstractContextManager[NDArray[np.uint8]]:
+            if first.exists():
+                for old in files[:-1]:
+                    os.utime(old, (0, 0))
+                writer.delete_expired(manual=True)
+            return mapped(file, *arguments)
+
+        monkeypatch.setattr(fs, "mapped", meanwhile)
+        Follow(path, LoopEngine(), CONFIG).close()
+        assert not first.exists()

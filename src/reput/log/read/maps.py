@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reput.errors import ReputError
 from reput.files import fs
 from reput.files.closing import Closing
+from reput.files.gone import is_gone
 from reput.files.holes import Holes
 from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
@@ -143,7 +144,7 @@ class LogMaps(Closing):
         try:
             return self.array(start)
         except ReputError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):
+            if not is_gone(error):
                 raise
             self.refresh()
             if start >= self.min_offset:
@@ -259,6 +260,7 @@ class LogMaps(Closing):
     def close(self) -> None:
         """Forget the maps; results in use keep theirs."""
         self._maps.clear()
+        self._table = None
 
 
 def store_time_in(data: bytes | memoryview, position: int) -> int:

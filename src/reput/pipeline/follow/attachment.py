@@ -12,10 +12,12 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from reput.config import StoreConfig
 from reput.errors import StoreLockedError
 from reput.files import fs, locks
+from reput.files.gone import tried_again
 from reput.files.watermarks import Watermarks
 from reput.formats import paths
 from reput.formats.log.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
@@ -176,7 +178,8 @@ def attach(layout: StoreLayout, config: StoreConfig, wait_s: float = 0.0) -> Ite
     """
     with contextlib.ExitStack() as held:
         writer, owned = _take(layout, held, time.monotonic() + wait_s)
-        yield _attached(layout, config, writer, owned)
+        # A writer beside may delete expired files meanwhile.
+        yield tried_again(partial(_attached, layout, config, writer, owned))
 
 
 def _take(layout: StoreLayout, held: contextlib.ExitStack, deadline: float) -> tuple[Writer, Ownership]:

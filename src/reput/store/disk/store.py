@@ -7,13 +7,15 @@ checked (`refusals`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from reput.config import StoreConfig
+from reput.files.gone import tried_again
 from reput.log.read.maps import LogMaps
 from reput.store.disk.facts import StoreFacts
-from reput.store.disk.layout import find_store
+from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.purpose import NEEDS_PRESENT_KINDS_ONLY, Purpose
 from reput.store.disk.refusals import refuse_by_files, refuse_by_settings
 
@@ -54,6 +56,13 @@ class StoreOnDisk(StoreFacts):
         layout = find_store(root, config)
         if purpose in NEEDS_PRESENT_KINDS_ONLY:
             layout = layout.as_found()
+        # A writer may delete expired files meanwhile.
+        return tried_again(partial(cls._found, layout, config, purpose, tolerant=tolerant, below=below))
+
+    @classmethod
+    def _found(
+        cls, layout: StoreLayout, config: StoreConfig, purpose: Purpose, *, tolerant: bool, below: int | None
+    ) -> Self:
         store = cls(layout, config, purpose, tolerant=tolerant, below=below)
         store.refuse_early()
         return store

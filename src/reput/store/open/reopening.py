@@ -62,6 +62,8 @@ class Reopening:
         if outdated is not None:
             outdated.close()
         take(opened)
+        # Expired files of the log take room on the disk as long as they are mapped.
+        view.retire()
         ended, self._watch = self._watch, watch
         self._start(watch, opened)
         ended.close()

@@ -7,11 +7,10 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from reput.errors import ReputError
+from reput.files.gone import TRIES, is_gone
 from reput.log.read.maps import LogMaps
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.swap import pending_swap
-
-_TRIES = 3
 
 
 class Reloading(Protocol):
@@ -26,24 +25,24 @@ class Reloading(Protocol):
 
 _View = TypeVar("_View", bound=Reloading)
 _Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+_Returned = TypeVar("_Returned")
 
 
 def again_after_deletion(
-    call: Callable[Concatenate[_View, _Arguments], _Result],
-) -> Callable[Concatenate[_View, _Arguments], _Result]:
+    call: Callable[Concatenate[_View, _Arguments], _Returned],
+) -> Callable[Concatenate[_View, _Arguments], _Returned]:
     """Let a view answer once more, without the deleted files, if a file was gone; a file that stays away is an error.
 
     In a swap of indexes all files are away for a moment: then the error is raised, for no files would be no messages.
     """
 
     @wraps(call)
-    def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
-        for left in reversed(range(_TRIES)):
+    def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Returned:
+        for left in reversed(range(TRIES)):
             try:
                 return call(view, *args, **named)
             except ReputError as error:
-                if not left or not isinstance(error.__cause__, FileNotFoundError) or pending_swap(view.layout):
+                if not left or not is_gone(error) or pending_swap(view.layout):
                     raise
                 view.log.refresh()
                 view.load()

@@ -312,12 +312,16 @@ class StoreView:
         with self.follower.lock:
             return self.reader_of(topic).queues.max_offset(key)
 
-    def close(self) -> None:
-        """Release the files; results that are kept stay valid."""
+    def retire(self) -> None:
+        """Release the files of the log, since another view answers now; calls under way may map some of them again."""
         with self.follower.lock:
             self.lookups.clear()
             self.lookups.watched = None
         self.log.close()
+
+    def close(self) -> None:
+        """Release the files; results that are kept stay valid."""
+        self.retire()
         for queues in self.open_kinds:
             queues.close()
         if self.ext is not None:
