@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
+from reput.files import fs
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.frontier import Frontiers
 from reput.store.read import view as view_module
 from support.checked import assert_sound
-from support.opened import CONFIG, bodies
+from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,3 +77,51 @@ def test_an_advance_that_comes_late_leaves_no_gap(
     store.view.load()
     assert store.view.frontiers > early
     assert bodies(store) == WANTED
+
+
+def test_a_reader_of_a_store_without_indexes_takes_the_first_ones_as_they_are(tmp_path: Path) -> None:
+    """A reader that came before the first queue file reads files of any size: only the writer has the settings."""
+    path = tmp_path / "s"
+    with (
+        reput.MessageStore.open(path, CONFIG, create=True) as writer,
+        reput.MessageStore.open(path, read_only=True) as reader,
+    ):
+        for number in range(2):
+            for body in WANTED:
+                writer.put_message(reput.Message("t", body, keys="k"))
+            assert bodies(reader) == WANTED * (number + 1)
+            writer.reput(spark=False)
+            for _ in range(2):
+                assert bodies(reader) == WANTED * (number + 1)
+                assert len(reader.query_message("t", "k", 1000)) == COUNT * (number + 1)
+        assert writer.lag().bytes == 0 == reader.lag().bytes
+    assert_sound(path, CONFIG)
+
+
+def test_files_that_come_while_another_thread_reads_their_names_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that has read the names of the log's files before a new one came does not take it away from others."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 1)
+        log, list_dir = store.view.log, fs.list_dir
+        has_listed, goes_on = threading.Event(), threading.Event()
+
+        def slow(folder: Path) -> list[fs.DirEntry]:
+            found = list_dir(folder)
+            if threading.current_thread() is not threading.main_thread() and folder == log.folder:
+                has_listed.set()
+                goes_on.wait(0.2)
+            return found
+
+        monkeypatch.setattr(fs, "list_dir", slow)
+        late = threading.Thread(target=log.refresh)
+        late.start()
+        assert has_listed.wait(10)
+        put(store, 2000)
+        log.refresh()
+        goes_on.set()
+        late.join()
+        assert log.end_offset > CONFIG.mapped_file_size_commit_log
+        assert len(log.starts) == len(list(log.folder.iterdir()))

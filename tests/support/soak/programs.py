@@ -275,7 +275,7 @@ def _opened(path: Path, board: Board) -> reput.MessageStore | None:
 
     while board.phase is not Phase.END:
         try:
-            return reput.MessageStore.open(path, reput.StoreConfig.from_properties(SETTINGS), read_only=True)
+            return reput.MessageStore.open(path, read_only=True)
         except reput.NotAStoreError:
             time.sleep(0.05)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -54,6 +55,7 @@ class LogMaps(Closing):
         self._maps = MapCache(_MOST_MAPS, Holes.ZEROS)
         self._starts: list[int] = []
         self._table: MapTable | None = None
+        self._refreshing = threading.Lock()
         self.refresh()
 
     def follow_writes(self) -> None:
@@ -63,14 +65,16 @@ class LogMaps(Closing):
 
     def refresh(self) -> None:
         """Read the file names again."""
-        starts = []
-        for entry in fs.list_dir(self.folder):
-            start = paths.parse_offset_name(entry.name) if entry.is_file else None
-            if start is not None and fs.size_in(self.folder, entry) == self.file_size:
-                starts.append(start)
-        if starts != self._starts:
-            self._starts, self._table = starts, None
-            self._maps.keep(starts)
+        # One thread at a time: names that were read earlier must not replace later ones, which may have a new file.
+        with self._refreshing:
+            starts = []
+            for entry in fs.list_dir(self.folder):
+                start = paths.parse_offset_name(entry.name) if entry.is_file else None
+                if start is not None and fs.size_in(self.folder, entry) == self.file_size:
+                    starts.append(start)
+            if starts != self._starts:
+                self._starts, self._table = starts, None
+                self._maps.keep(starts)
 
     @property
     def table(self) -> MapTable | None:

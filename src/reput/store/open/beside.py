@@ -94,6 +94,17 @@ class ReputWriter:
         confirmed, frontier = marks.address("confirmed_offset"), marks.address("frontier_offset")
         return Watched(confirmed, frontier, marks.address("generation"), self._generation, marks.memory)
 
+    def begin(self, view: StoreView) -> None:
+        """Keep a view up to date from now on."""
+        view.refresh = self.refresh
+        if not view.frontiers.both:
+            view.outgrown = self.has_begun
+
+    def has_begun(self, view: StoreView) -> bool:
+        """Return True once a store has a log or indexes that it did not have when its view was opened."""
+        marks = self.watermarks
+        return marks["frontier_offset"] > 0 or (not view.log.starts and marks["confirmed_offset"] > 0)
+
     def refresh(self, view: StoreView) -> None:
         """Load the indexes that were extended or replaced since the last look."""
         generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
@@ -101,7 +112,7 @@ class ReputWriter:
             self._generation = generation
             view.lookups.watched = self.watched
             view.load(Frontiers.of(read_frontier(self.layout)))
-        elif frontier > view.frontiers.both:
+        elif frontier > view.frontiers.both and view.outgrown is None:
             view.advance(Frontiers.at(frontier))
         self._gone.leave_out(view)
 
@@ -115,6 +126,10 @@ class BrokerWriter:
         self._end = last_referenced(kinds, log).end
         self._looked = time.monotonic()
         self._gone = GoneFiles()
+
+    def begin(self, view: StoreView) -> None:
+        """Keep a view up to date from now on."""
+        view.refresh = self.refresh
 
     def refresh(self, view: StoreView) -> None:
         """Leave out what the broker has deleted."""

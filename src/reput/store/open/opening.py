@@ -73,7 +73,7 @@ def open_view(
     settings, kinds = store.settings, store.kinds
     log = store.maps()
     start = find_start(store, log)
-    confirmed, refresh, watched = _follow(writer, store, log)
+    confirmed, begin_to_follow, watched = _follow(writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
@@ -111,7 +111,7 @@ def open_view(
             )
     notes += _short_databases(store, kinds if writer is Writer.NOBODY else (), start, view)
     log.follow_writes()
-    view.refresh = refresh
+    begin_to_follow(view)
     view.lookups.watched = watched
     if tail.written:
         notes.append(
@@ -157,12 +157,12 @@ def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: TailFollow
 
 def _follow(
     writer: Writer, store: StoreOnDisk, log: LogMaps
-) -> tuple[Callable[[], int], Callable[[StoreView], None] | None, Watched | None]:
-    """Return a reader's end of the log, the call that updates its view, and the memory that shows a change."""
+) -> tuple[Callable[[], int], Callable[[StoreView], None], Watched | None]:
+    """Return a reader's end of the log, the call that lets a view follow it, and the memory that shows a change."""
     if writer is Writer.REPUT:
         reput = ReputWriter(store.layout)
-        return reput.confirmed, reput.refresh, reput.watched
+        return reput.confirmed, reput.begin, reput.watched
     if writer is Writer.BROKER:
         broker = BrokerWriter(store.kinds, log)
-        return broker.confirmed, broker.refresh, None
-    return (lambda: NO_LIMIT), None, Watched()
+        return broker.confirmed, broker.begin, None
+    return (lambda: NO_LIMIT), (lambda _view: None), Watched()

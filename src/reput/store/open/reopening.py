@@ -30,6 +30,7 @@ class Reopening:
         self._open_beside = open_beside
         # Before the store is opened, so that no change is missed.
         self._watch = WriterWatch(layout)
+        self._view: StoreView | None = None
         self._outdated: StoreView | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -42,8 +43,9 @@ class Reopening:
 
     @property
     def is_due(self) -> bool:
-        """True if the writer has changed."""
-        return self._watch.has_changed
+        """True if the writer has changed, or the store has its first log or indexes."""
+        view = self._view
+        return self._watch.has_changed or (view is not None and view.outgrown is not None and view.outgrown(view))
 
     def renew(self, view: Callable[[], StoreView], take: Callable[[Opened], None]) -> None:
         """Open the store again if it is due, and let `take` replace the view in use.
@@ -51,7 +53,7 @@ class Reopening:
         During a swap, which is short, the earlier view answers.
         """
         with self._lock, contextlib.suppress(StoreLockedError):
-            if self._watch.has_changed and not self._closed:
+            if self.is_due and not self._closed:
                 self._renew(view(), take)
 
     def _renew(self, view: StoreView, take: Callable[[Opened], None]) -> None:
@@ -69,6 +71,7 @@ class Reopening:
         ended.close()
 
     def _start(self, watch: WriterWatch, opened: Opened) -> None:
+        self._view = opened.view
         if opened.writer is Writer.NOBODY:
             opened.view.watch(watch.watched)
         watch.start()

@@ -90,6 +90,9 @@ class StoreView:
         )
         self.readers_beside = self.open_kinds.readers_beside(self.follower, self.limits)
         self.frontiers = frontiers
+        self.outgrown: Callable[[StoreView], bool] | None = None
+        """For a store without indexes or log: True once it has some. Its first files may have any sizes, so a reader
+        opens it again then; this view goes on without them."""
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
         self.follower.deleted = left_out(layout, log.min_offset)
@@ -160,7 +163,7 @@ class StoreView:
         if self.refresh is not None:
             self.refresh(self)
         confirmed = self.confirmed()
-        if self.follower.offset < confirmed:
+        if self.follower.offset < confirmed and (self.outgrown is None or self.log.starts):
             self.follower.follow_confirmed(confirmed)
 
     def key_of(self, topic: str, queue_id: int) -> QueueKey:
