@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +170,24 @@ def resident_file_bytes() -> int:
     """Return the memory of this process that is mapped from files, in memory file systems too."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return sum(int(status[name].split()[0]) << 10 for name in ("RssFile", "RssShmem"))
+
+
+def test_a_listing_beside_a_deletion_has_all_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that goes while a folder is listed takes no other file out of the list."""
+    names = [f"{number}" for number in range(9)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"1")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def beside_a_deletion(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(folder) as entries:
+            found = list(entries)
+        os.remove(found[4])
+        yield iter(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", beside_a_deletion)
+        listed = [entry.name for entry in fs.list_dir(tmp_path)]
+    assert listed == sorted(path.name for path in tmp_path.iterdir())
+    assert len(listed) == len(names) - 1

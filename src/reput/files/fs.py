@@ -83,7 +83,10 @@ class DirEntry(NamedTuple):
 
 
 def list_dir(path: Path | str) -> list[DirEntry]:
-    """Return the entries of a folder, by name; none if it does not exist, or is not a folder."""
+    """Return the entries of a folder, by name; none if it does not exist, or is not a folder.
+
+    Files that another process deletes meanwhile may be missing, all others are there.
+    """
     entries = []
     with (
         errors_named(path, "list the folder"),
@@ -95,7 +98,11 @@ def list_dir(path: Path | str) -> list[DirEntry]:
                 # The listing has the type, so none of a hundred thousand topics needs a stat.
                 entries.append(DirEntry(name.name, False, 0))
             else:
-                status = name.stat(follow_symlinks=False)
+                try:
+                    status = name.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    # It was deleted since the system gave its name; those after it are still there.
+                    continue
                 is_link = stat.S_ISLNK(status.st_mode)
                 is_file = is_link or stat.S_ISREG(status.st_mode)
                 entries.append(DirEntry(name.name, is_file, status.st_size if is_file else 0, is_link))
