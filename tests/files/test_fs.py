@@ -183,7 +183,7 @@ def test_a_listing_beside_a_deletion_has_all_other_files(tmp_path: Path, monkeyp
     def beside_a_deletion(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
         with scandir(folder) as entries:
             found = list(entries)
-        os.remove(found[4])
+        (folder / "4").unlink()
         yield iter(found)
 
     with monkeypatch.context() as patch:

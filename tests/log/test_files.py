@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.errors import DamagedStoreError, NotAStoreError
+from reput.files import fs
 from reput.formats import paths
 from reput.log.read.files import list_log_files
 
@@ -65,6 +66,26 @@ def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DamagedStoreError, match="100 bytes of log are missing"):
         list_log_files(tmp_path, 100)
     assert list_log_files(tmp_path, 100, tolerant=True).gaps == ((100, 200),)
+
+
+@pytest.mark.parametrize(("gone", "left"), [(0, [100, 200]), (1, None)], ids=["the first", "one in the middle"])
+def test_a_file_that_goes_while_the_log_is_listed(
+    gone: int, left: list[int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that a writer deletes meanwhile, the first one, is left out; one in the middle is a gap as always."""
+    make(tmp_path, (0, 100), (100, 100), (200, 100))
+    end_of_data = fs.end_of_data
+
+    def beside_a_deletion(path: Path, size: int) -> int:
+        (tmp_path / paths.offset_name(100 * gone)).unlink(missing_ok=True)
+        return end_of_data(path, size)
+
+    monkeypatch.setattr(fs, "end_of_data", beside_a_deletion)
+    if left is None:
+        with pytest.raises(DamagedStoreError, match="100 bytes of log are missing"):
+            list_log_files(tmp_path)
+    else:
+        assert [file.start for file in list_log_files(tmp_path).files] == left
 
 
 def test_the_remedy_of_a_file_of_odd_length_went_in_a_circle(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from reput.errors import DamagedStoreError, NotAStoreError, UnsupportedStoreError
+from reput.errors import DamagedStoreError, NotAStoreError, ReputError, UnsupportedStoreError
 from reput.files import fs
+from reput.files.gone import is_gone
 from reput.formats import paths
 from reput.formats.log import record
 
@@ -133,7 +134,14 @@ def list_log_files(
                 tolerant,
                 notes,
             )
-        files.append(LogFile(path, start, size, start + fs.end_of_data(path, size)))
+        try:
+            end = start + fs.end_of_data(path, size)
+        except ReputError as error:
+            if not is_gone(error):
+                raise
+            # A writer has deleted it since it was listed; one in the middle is a gap.
+            continue
+        files.append(LogFile(path, start, size, end))
     _refuse_dledger(files)
     return LogFiles(folder, tuple(files), file_size, _gaps(files, tolerant, notes), tuple(notes))
 
