@@ -164,6 +164,7 @@ class Bench:
 
     def _ask(self, side: str, case: Case, cells: tuple[Cell, ...], command: tuple[str, ...]) -> None:
         os.sync()  # what an earlier run left unwritten must not slow this one down
+        rates: list[tuple[Cell, float]] = []
         with running(command) as turn:
             try:
                 turn.opened()
@@ -173,13 +174,15 @@ class Bench:
                     if case.part != "brokers" and case.place == "disk":
                         os.sync()
                     answer = turn.ask(f"{cell.mode} {cell.body} {warm_up_ms} {self.ms} {BYTES_MAX}")
-                    self._keep(side, case, cell, answer["messages"] / answer["seconds"])
-                ended = turn.end()
-                if ended["put"] != ended["stored"]:
-                    raise RuntimeError(f"{side}: {case}: {ended['put']} messages put, {ended['stored']} stored")
+                    rates.append((cell, answer["messages"] / answer["seconds"]))
+                turn.end()
             except SideError as problem:
+                # What it put is not worth a rate.
+                rates.clear()
                 self.problems.append(f"{topics_report.title(case)}, {case.queues:,} queues: {side}: {problem}")
                 say(self.problems[-1])
+        for cell, rate in rates:
+            self._keep(side, case, cell, rate)
 
     def _keep(self, side: str, case: Case, cell: Cell, rate: float) -> None:
         if cell.mode == "columns":
@@ -236,11 +239,17 @@ class Turn(NamedTuple):
             self.process.stdin.flush()
         return self.answer()
 
-    def end(self) -> dict[str, Any]:
-        """Say that there is nothing more to do; return the last answer."""
+    def end(self) -> None:
+        """Say that there is nothing more to do, and look whether all is there.
+
+        Raises:
+            SideError: its queues do not have what was put.
+        """
         assert self.process.stdin is not None
         self.process.stdin.close()
-        return self.answer()
+        ended = self.answer()
+        if ended["put"] != ended["stored"]:
+            raise SideError(f"{ended['put']:,} messages were put, its queues have {ended['stored']:,}")
 
     def answer(self) -> dict[str, Any]:
         """Wait for a line.
