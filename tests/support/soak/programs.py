@@ -106,8 +106,8 @@ class Writer:
         with reput.MessageStore.open(self._path, config(self._seed, turn), create=True) as store:
             own = [range(first, QUEUES, 4) for first in range(4)]
             works: list[Callable[[], None]] = [
-                *(lambda queues=queues: self._put(store, queues) for queues in own[:2]),
-                lambda: self._put_batches(store, own[2]),
+                *(lambda queues=queues: self._put(store, queues, 1) for queues in own[:2]),
+                lambda: self._put(store, own[2], BATCH),
                 lambda: self._put_promised(store, own[3]),
                 *(lambda queue=queue: self._wait(store, queue) for queue in range(2)),
                 lambda: self._delete(store),
@@ -175,27 +175,20 @@ class Writer:
             self._refused(str(error))
             return None
 
-    def _put(self, store: reput.MessageStore, queues: range) -> None:
+    def _put(self, store: reput.MessageStore, queues: range, count: int) -> None:
+        """Put messages one by one, or that number at once."""
+        timed = Timed.PUT if count == 1 else Timed.BATCH
         for queue in self._turns(store, queues, random.Random(self._seed + queues.start)):
-            messages = self._messages(queue, 1)
+            messages, queue_id = self._messages(queue, count), place(queue)[1]
+            one, many = (
+                partial(store.put_message, messages[0], queue_id),
+                partial(store.put_messages, messages, queue_id),
+            )
             begun = time.perf_counter_ns()
-            result = self._tried(partial(store.put_message, messages[0], place(queue)[1]))
+            result = self._tried(one) if count == 1 else self._tried(many)
             if result is None:
                 continue
-            self._board.took(Timed.PUT, time.perf_counter_ns() - begun)
-            if result.status.is_stored:
-                self._stored(queue, messages)
-            else:
-                self._refused(result.reason)
-
-    def _put_batches(self, store: reput.MessageStore, queues: range) -> None:
-        for queue in self._turns(store, queues, random.Random(self._seed + queues.start)):
-            messages = self._messages(queue, BATCH)
-            begun = time.perf_counter_ns()
-            result = self._tried(partial(store.put_messages, messages, place(queue)[1]))
-            if result is None:
-                continue
-            self._board.took(Timed.BATCH, time.perf_counter_ns() - begun)
+            self._board.took(timed, time.perf_counter_ns() - begun)
             if result.status.is_stored:
                 self._stored(queue, messages)
             else:
