@@ -125,3 +125,25 @@ def test_files_that_come_while_another_thread_reads_their_names_are_found(
         late.join()
         assert log.end_offset > CONFIG.mapped_file_size_commit_log
         assert len(log.starts) == len(list(log.folder.iterdir()))
+
+
+def test_a_reader_opens_a_new_store_again_once(tmp_path: Path) -> None:
+    """A reader opens the store again for its first indexes, also before they are durable, and then no more."""
+    path = tmp_path / "s"
+    with (
+        reput.MessageStore.open(path, CONFIG, create=True) as writer,
+        reput.MessageStore.open(path, read_only=True) as reader,
+    ):
+        put(writer, COUNT)
+        assert bodies(reader) == WANTED
+        before = reader.view
+        follower = Follow(path, LoopEngine(), CONFIG)
+        while follower.step():
+            pass
+        assert bodies(reader) == WANTED
+        after = reader.view
+        assert before is not after
+        assert bodies(reader) == WANTED
+        assert reader.view is after
+        follower.close()
+    assert_sound(path, CONFIG)

@@ -75,13 +75,14 @@ class GoneFiles:
 
 
 class ReputWriter:
-    """Follows a reput writer's watermarks for a read-only view."""
+    """Follows a reput writer's watermarks for a read-only view. Make it before the store's files are looked at."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self.layout = layout
         self._gone = GoneFiles()
         self.watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
         self._generation = self.watermarks["generation"]
+        self._had_indexes = self.watermarks["frontier_offset"] > 0
 
     def confirmed(self) -> int:
         """Return the log offset up to which readers may look."""
@@ -97,7 +98,7 @@ class ReputWriter:
     def begin(self, view: StoreView) -> None:
         """Keep a view up to date from now on."""
         view.refresh = self.refresh
-        if not view.frontiers.both:
+        if not self._had_indexes:
             view.outgrown = self.has_begun
 
     def has_begun(self, view: StoreView) -> bool:

@@ -69,11 +69,12 @@ def open_view(
     purpose = Purpose.READ if beside else Purpose.WRITE
     store = StoreOnDisk(layout, config, purpose, verify_crc=config.check_crc_on_recover is not False)
     writer = writer_of(layout) if beside else Writer.NOBODY
+    reput = ReputWriter(layout) if writer is Writer.REPUT else None
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = store.maps()
     start = find_start(store, log)
-    confirmed, begin_to_follow, watched = _follow(writer, store, log)
+    confirmed, begin_to_follow, watched = _follow(reput, writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
@@ -156,11 +157,10 @@ def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: TailFollow
 
 
 def _follow(
-    writer: Writer, store: StoreOnDisk, log: LogMaps
+    reput: ReputWriter | None, writer: Writer, store: StoreOnDisk, log: LogMaps
 ) -> tuple[Callable[[], int], Callable[[StoreView], None], Watched | None]:
     """Return a reader's end of the log, the call that lets a view follow it, and the memory that shows a change."""
-    if writer is Writer.REPUT:
-        reput = ReputWriter(store.layout)
+    if reput is not None:
         return reput.confirmed, reput.begin, reput.watched
     if writer is Writer.BROKER:
         broker = BrokerWriter(store.kinds, log)
