@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from reput.errors import ReputError
 
-TRIES = 3
+_TRIES = 3
 """A file that is away each time was not deleted just now."""
 _Gotten = TypeVar("_Gotten")
 
@@ -17,12 +17,15 @@ def is_gone(error: ReputError) -> bool:
     return isinstance(error.__cause__, FileNotFoundError)
 
 
-def tried_again(call: Callable[[], _Gotten]) -> _Gotten:
-    """Return what a call returns; it is made again, from the names of the files on, if a file went meanwhile."""
-    for _ in range(TRIES - 1):
+def tried_again(call: Callable[[], _Gotten], may_try: Callable[[], bool] = lambda: True) -> _Gotten:
+    """Return what a call returns; it is made again, from the names of the files on, if a file went meanwhile.
+
+    `may_try` prepares the next try; if it returns False, the error is raised.
+    """
+    for _ in range(_TRIES - 1):
         try:
             return call()
         except ReputError as error:
-            if not is_gone(error):
+            if not is_gone(error) or not may_try():
                 raise
     return call()

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from reput.errors import ReputError
-from reput.files.gone import TRIES, is_gone
+from reput.files.gone import tried_again
 from reput.log.read.maps import LogMaps
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.swap import pending_swap
@@ -38,14 +37,13 @@ def again_after_deletion(
 
     @wraps(call)
     def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Returned:
-        for left in reversed(range(TRIES)):
-            try:
-                return call(view, *args, **named)
-            except ReputError as error:
-                if not left or not is_gone(error) or pending_swap(view.layout):
-                    raise
-                view.log.refresh()
-                view.load()
-        raise AssertionError("the last try returns or raises")
+        def may_try() -> bool:
+            if pending_swap(view.layout):
+                return False
+            view.log.refresh()
+            view.load()
+            return True
+
+        return tried_again(lambda: call(view, *args, **named), may_try)
 
     return asked

@@ -96,7 +96,7 @@ class StoreView:
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
         self.follower.deleted = left_out(layout, log.min_offset)
-        self._load_queues(frontiers)
+        self._load_queues()
 
     def load(self, frontiers: Frontiers | None = None) -> None:
         """Read the indexes' files again, up to these offsets or those known, and the list of deleted queues.
@@ -111,17 +111,17 @@ class StoreView:
             self.follower.deleted = deleted
             if frontiers is not None:
                 self.frontiers = Frontiers(*map(max, frontiers, self.frontiers))
-            self._load_queues(self.frontiers)
+            self._load_queues()
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
             self.lookups.clear()
 
-    def _load_queues(self, frontiers: Frontiers) -> None:
+    def _load_queues(self) -> None:
         self.log_begin = self.log.min_offset
         """The log offset from which on the queues, as they were loaded, have messages."""
         for queues in self.open_kinds:
-            queues.load(frontiers.both, self.log_begin)
+            queues.load(self.frontiers.both, self.log_begin)
 
     def advance(self, frontiers: Frontiers) -> None:
         """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
