@@ -507,6 +507,8 @@ def test_a_deleted_log_file_is_not_mapped_any_more(is_reopened: bool, tmp_path: 
         if is_reopened:
             view = reader.view
             writer.close()
+            wait_until(lambda: reader.max_offset("t", 0) and reader.view is not view, "the reader sees the end")
+            view = reader.view
             writer = stack.enter_context(reput.MessageStore.open(path, CONFIG))
             wait_until(lambda: reader.max_offset("t", 0) and reader.view is not view, "the reader sees the new writer")
         for question in QUESTIONS.values():

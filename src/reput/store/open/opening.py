@@ -68,8 +68,7 @@ def open_view(
     """
     purpose = Purpose.READ if beside else Purpose.WRITE
     store = StoreOnDisk(layout, config, purpose, verify_crc=config.check_crc_on_recover is not False)
-    writer = writer_of(layout) if beside else Writer.NOBODY
-    reput = ReputWriter(layout) if writer is Writer.REPUT else None
+    writer, reput = _writer_beside(layout) if beside else (Writer.NOBODY, None)
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = store.maps()
@@ -154,6 +153,11 @@ def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: TailFollow
     if frontier is not None and frontier.queue_fingerprint is not None:
         return frontier.queue_fingerprint.store_timestamp
     return max(0, read_checkpoint(store.layout).physic_msg_timestamp)
+
+
+def _writer_beside(layout: StoreLayout) -> tuple[Writer, ReputWriter | None]:
+    writer = writer_of(layout)
+    return writer, ReputWriter(layout) if writer is Writer.REPUT else None
 
 
 def _follow(
