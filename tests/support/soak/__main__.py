@@ -116,12 +116,9 @@ class Soak:
         self.board.state[Board.PHASE] = Phase.PAUSE
 
     def _look(self) -> None:
-        samples = {}
-        for name, program in self._programs.items():
-            if program.poll() is not None:
-                raise SoakError(f"{name} has ended: {self._last_words(name)}")
-            if (seen := sample(program.pid)) is not None:
-                samples[name] = seen
+        self._refuse_ended()
+        seen = {name: sample(program.pid) for name, program in self._programs.items()}
+        samples = {name: one for name, one in seen.items() if one is not None}
         self.moments.append(verdict.Moment(samples, disk_bytes(self._store)))
         self.lag_most = max(self.lag_most, int(self.board.state[Board.LAG]))
 
@@ -139,10 +136,13 @@ class Soak:
         while not holds():
             if time.monotonic() > deadline:
                 raise SoakError(f"never came: {what}; {'; '.join(verdict.lost(self.board))}")
-            for name, program in self._programs.items():
-                if program.poll() is not None:
-                    raise SoakError(f"{name} has ended: {self._last_words(name)}")
+            self._refuse_ended()
             time.sleep(0.05)
+
+    def _refuse_ended(self) -> None:
+        for name, program in self._programs.items():
+            if program.poll() is not None:
+                raise SoakError(f"{name} has ended: {self._last_words(name)}")
 
     def _job(self, *words: str) -> None:
         command = [sys.executable, "-m", "reput", words[0], str(self._store), *words[1:]]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import reput
     from reput.log.append.flush import PutFuture
-    from reput.log.encode.message import PutResult
+    from reput.log.encode.message import PutManyResult, PutResult
 
 TOPICS, BATCH, UNDER_WAY, AT_ONCE = 4, 50, 64, 64
 FILE_BYTES = 4 << 20
@@ -180,12 +180,11 @@ class Writer:
         timed = Timed.PUT if count == 1 else Timed.BATCH
         for queue in self._turns(store, queues, random.Random(self._seed + queues.start)):
             messages, queue_id = self._messages(queue, count), place(queue)[1]
-            one, many = (
-                partial(store.put_message, messages[0], queue_id),
-                partial(store.put_messages, messages, queue_id),
-            )
+            put: Callable[[], PutResult | PutManyResult] = partial(store.put_messages, messages, queue_id)
+            if count == 1:
+                put = partial(store.put_message, messages[0], queue_id)
             begun = time.perf_counter_ns()
-            result = self._tried(one) if count == 1 else self._tried(many)
+            result = self._tried(put)
             if result is None:
                 continue
             self._board.took(timed, time.perf_counter_ns() - begun)
