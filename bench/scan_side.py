@@ -40,7 +40,9 @@ _NOISE = random.Random(1).randbytes(1 << 20)
 
 def write(args: argparse.Namespace) -> dict[str, Any]:
     """Put messages as columns, and index them if asked."""
-    with reput.MessageStore.open(args.store, create=True) as store:
+    # The indexes come later, or not at all, so the tail has room for all messages.
+    config = reput.StoreConfig(tail_max_entries=args.messages + AT_ONCE)
+    with reput.MessageStore.open(args.store, config, create=True) as store:
         for begin in range(0, args.messages, AT_ONCE):
             numbers = range(begin, min(args.messages, begin + AT_ONCE))
             store.put_messages(messages(numbers, args.queues, args.body)).raise_for_status()

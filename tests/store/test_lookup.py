@@ -112,6 +112,8 @@ def test_many_questions_have_the_answers_of_single_ones(tmp_path: Path, kind: st
             for _ in range(2):
                 many = store.query_messages(topic, keys, most)
                 single = [store.query_message(topic, key, most) for key in keys]
+                assert many.counts.tolist() == [len(one) for one in single]
+                assert many.physical_offsets.tolist() == [at for one in single for at in one.physical_offsets]
                 assert [(one.physical_offsets, one.more) for one in many] == [
                     (one.physical_offsets, one.more) for one in single
                 ]
@@ -130,9 +132,9 @@ def test_one_queue_or_one_time_is_for_all_questions(tmp_path: Path) -> None:
         assert store.offsets_by_time("t", range(2), start + 1000).tolist() == [30, 30]
         assert store.offsets_by_time("t", 1, start + 1000, "upper").tolist() == [29]
         assert store.offsets_by_time("t", [], start).tolist() == []
-        assert store.query_messages("t", []) == []
+        assert list(store.query_messages("t", [])) == []
         bounded = store.query_messages("t", ["u0", "u4"], 5, start, before=1)
-        assert [len(one) for one in bounded] == [1, 0]
+        assert [len(one) for one in bounded] == [1, 0] == bounded.counts.tolist()
 
 
 def test_many_questions_take_more_than_a_call(tmp_path: Path) -> None:
@@ -143,6 +145,10 @@ def test_many_questions_take_more_than_a_call(tmp_path: Path) -> None:
         single = {key: store.query_message("t", key).physical_offsets for key in set(keys)}
         assert len(found) == len(keys)
         assert [one.physical_offsets for one in found[-30:]] == [single[key] for key in keys[-30:]]
+        assert found.physical_offsets.tolist() == [offset for key in keys for offset in single[key]]
+        assert found[-1].physical_offsets == single[keys[-1]]
+        with pytest.raises(IndexError):
+            found[len(keys)]
         end = store.store_time("t", 1, 29) + 1
         assert store.offsets_by_time("t", [0, 1] * many.AT_ONCE, end).tolist() == [30] * 2 * many.AT_ONCE
 

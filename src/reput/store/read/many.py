@@ -31,7 +31,7 @@ from reput.kernels.layouts.lookup import (
 from reput.kernels.layouts.vectors import address_of, vector_of
 from reput.store.read.again import again_after_deletion
 from reput.store.read.lookup import QueueLookup, TopicLookup
-from reput.store.read.results import AnswerBuffer, QueryResult
+from reput.store.read.results import AnswerBuffer, QueryResults
 from reput.store.read.view import StoreView, bytes_of, number_of
 
 AT_ONCE = 1 << 12
@@ -178,45 +178,45 @@ def key_texts(keys: object) -> list[str]:
 
 
 @again_after_deletion
-def find_keys(view: StoreView, topic: str, keys: list[str], max_messages: int) -> list[QueryResult | None]:
-    """Return the answers that the kernels find, None for each question that they leave open."""
-    name, found = view.key_of(topic, 0).topic, list[QueryResult | None]()
+def find_keys(view: StoreView, topic: str, keys: list[str], max_messages: int) -> QueryResults:
+    """Return the answers that the kernels find; other questions stay open."""
+    name, found = view.key_of(topic, 0).topic, QueryResults(len(keys), max_messages)
     for begin in range(0, len(keys), AT_ONCE):
-        part = keys[begin : begin + AT_ONCE]
+        part = range(begin, min(begin + AT_ONCE, len(keys)))
         view.catch_up()
         with view.follower.lock:
             if not view.follower.items and topic not in view.lookups.topics:
                 view.lookups.add_topic(topic, name, view.known, len(part))
             prepared = view.lookups.topics.get(topic)
-        found += [None] * len(part) if prepared is None else _found(view, prepared, part, max_messages)
+        if prepared is not None:
+            _find(view, prepared, keys, part, found)
     return found
 
 
-def _found(view: StoreView, topic: TopicLookup, keys: list[str], most: int) -> list[QueryResult | None]:
-    """Return the kernel's answers. It is called again for questions that need a file, or more space for answers."""
-    found: list[QueryResult | None] = [None] * len(keys)
-    left, space = list(range(len(keys))), _PLACES_EACH * len(keys)
+def _find(view: StoreView, topic: TopicLookup, keys: list[str], part: range, found: QueryResults) -> None:
+    """Take in the kernel's answers to a part of the questions.
+
+    It is called again for questions that need a file, or more space for answers.
+    """
+    left, asked, space = np.asarray(part), keys[part.start : part.stop], _PLACES_EACH * len(part)
     for _ in range(_MOST_ROUNDS):
         buffer = AnswerBuffer(space)
-        asked = keys if len(left) == len(keys) else [keys[n] for n in left]
-        answers = _key_answers(topic, asked, most, buffer)
-        for n, answer in zip(left, answers, strict=True):
-            if answer >= 0:
-                found[n] = QueryResult.of_answer(answer, most, topic.index, buffer)
-        left = [n for n, answer in zip(left, answers, strict=True) if answer < ASK]
-        if not left:
+        answers = _key_answers(topic, asked, found.max_messages, buffer)
+        found.take(left, answers, topic.index, buffer)
+        is_left = answers < ASK
+        if not is_left.any():
             break
-        needed = {answer for answer in answers if answer < ASK}
+        left, needed = left[is_left], set(answers[is_left].tolist())
+        asked = [keys[number] for number in left.tolist()]
         if BUFFER_FULL in needed:
-            space = max(2 * space, most)
+            space = max(2 * space, found.max_messages)
             needed.remove(BUFFER_FULL)
         with view.follower.lock:
             if not all(view.lookups.map_log(answer, topic.index.log) for answer in needed):
                 break
-    return found
 
 
-def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerBuffer) -> list[int]:
+def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerBuffer) -> NDArray[np.int64]:
     """Return the kernel's answer to each question by key."""
     text = "".join(keys)
     if text.isascii():
@@ -240,7 +240,7 @@ def _key_answers(topic: TopicLookup, keys: list[str], most: int, buffer: AnswerB
         group_at=address_of(group),
     )
     many_kernels().find_keys(address_of(vector))
-    return answers.tolist()
+    return answers
 
 
 # --- arguments ------------------------------------------------------------------------------------

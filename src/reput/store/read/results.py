@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.forks import NotPickled
+from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import OffsetRange
 from reput.kernels.layouts.lookup import (
+    ASK,
+    COUNT_BITS,
     COUNT_MASK,
     FIRST_PLACE,
     MIN_PULL_BYTES,
@@ -274,3 +277,90 @@ def outside(known: bool, offset: int, span: OffsetRange) -> GetResult:
     if offset == span.max_offset:
         return GetResult.nothing(GetStatus.OFFSET_OVERFLOW_ONE, offset, span)
     return GetResult.nothing(GetStatus.OFFSET_OVERFLOW_BADLY, span.max_offset, span)
+
+
+class QueryResults(NotPickled, Sequence[QueryResult]):
+    """The answers to many questions by key, in the order of the questions.
+
+    Each access makes the `QueryResult` of a question. `counts` and `physical_offsets` are about all questions, and make
+    none.
+    """
+
+    _instead = "Send its counts and physical_offsets, or the messages of each answer"
+    __slots__ = ("_answers", "_buffers", "_single", "_source", "max_messages")
+
+    def __init__(self, count: int, max_messages: int) -> None:
+        self.max_messages = max(0, min(max_messages, INT64_MAX))
+        self._answers: NDArray[np.int64] = np.full(count, ASK, dtype=np.int64)
+        self._source: NDArray[np.intp] = np.zeros(count, dtype=np.intp)
+        """The place in `_buffers` of what an answer refers to."""
+        self._buffers: list[tuple[IndexLookup, AnswerBuffer]] = []
+        self._single: dict[int, QueryResult] = {}
+
+    def take(
+        self, numbers: NDArray[np.intp], answers: NDArray[np.int64], index: IndexLookup, buffer: AnswerBuffer
+    ) -> None:
+        """Take the kernel's answers to some questions, and the buffer that has their places."""
+        self._answers[numbers], self._source[numbers] = answers, len(self._buffers)
+        self._buffers.append((index, buffer))
+
+    def take_single(self, number: int, result: QueryResult) -> None:
+        """Take the result of one question, which the kernel has left open."""
+        self._single[number] = result
+
+    def open_questions(self) -> list[int]:
+        """Return the numbers of the questions that the kernel has left open."""
+        return np.flatnonzero(self._answers < 0).tolist()
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of messages in each answer (int64)."""
+        counts = np.where(self._answers < 0, 0, np.minimum(self._answers & COUNT_MASK, self.max_messages))
+        for number, result in self._single.items():
+            counts[number] = len(result)
+        return counts
+
+    @property
+    def physical_offsets(self) -> NDArray[np.int64]:
+        """The log offset of each message (int64), answer after answer; those of an answer are in log order."""
+        counts = self.counts
+        ends, questions = np.cumsum(counts), np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(questions)) - (ends - counts)[questions]
+        word = (self._answers >> COUNT_BITS)[questions] + PLACE_WORDS * place + PlaceAt.log_offset
+        found, source = np.empty(len(questions), dtype=np.int64), self._source[questions]
+        is_single = np.isin(questions, list(self._single))
+        for number, (_, buffer) in enumerate(self._buffers):
+            chosen = (source == number) & ~is_single
+            found[chosen] = buffer.words[word[chosen]]
+        for number, result in self._single.items():
+            found[ends[number] - counts[number] : ends[number]] = result.physical_offsets
+        return found[np.lexsort((found, questions))]
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @overload
+    def __getitem__(self, number: int) -> QueryResult: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[QueryResult]: ...
+    def __getitem__(self, number: int | slice) -> QueryResult | list[QueryResult]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        number = range(len(self))[number]
+        if number in self._single:
+            return self._single[number]
+        index, buffer = self._buffers[self._source[number]]
+        return QueryResult.of_answer(int(self._answers[number]), self.max_messages, index, buffer)
+
+    def __iter__(self) -> Iterator[QueryResult]:
+        """Make the answers one after the other, quicker than one by one by their numbers."""
+        made, most, single, buffers = QueryResult.of_answer, self.max_messages, self._single, self._buffers
+        for number, (answer, source) in enumerate(zip(self._answers.tolist(), self._source.tolist(), strict=True)):
+            if answer < 0:
+                yield single[number]
+            else:
+                index, buffer = buffers[source]
+                yield made(answer, most, index, buffer)
+
+    def __repr__(self) -> str:
+        return f"QueryResults({len(self)} answers, {int(self.counts.sum())} messages)"
