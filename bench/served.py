@@ -52,7 +52,7 @@ def rounds_of_both(name: str, measure: Callable[[str, Path], dict[str, Any]]) ->
 def rocketmq_side(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Side]:
     """RocketMQ's broker on a store below `folder`, its process, and the seconds of its start."""
     begin = time.perf_counter()
-    jvm = (f"-Xms{machine.peer_heap()}", f"-Xmx{machine.peer_heap()}")
+    jvm = peer.measured_jvm(machine.peer_heap())
     with talking_rocketmq(folder / "store", folder / "home", settings or {}, jvm) as (serving, process):
         yield serving, process, _answered(serving, begin)
 
@@ -96,7 +96,7 @@ def kafka_side(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     home.mkdir(parents=True)
     properties = folder / "server.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    jvm = (f"-Xms{machine.peer_heap()}", f"-Xmx{machine.peer_heap()}")
+    jvm = peer.measured_jvm(machine.peer_heap())
     words = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
     done = subprocess.run(peer.java_words("kafka", home, *words), capture_output=True, check=False, timeout=600)
     if done.returncode != 0:

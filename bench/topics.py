@@ -133,8 +133,7 @@ class Bench:
     def _in_turns(self, case: Case, cells: tuple[Cell, ...], *, rocksdb: bool = False) -> None:
         """The same case with every store, one after the other."""
         queues = ("--queues", case.queues)
-        heap = machine.peer_heap()
-        jvm = (f"-Xms{heap}", f"-Xmx{heap}")
+        jvm = peer.measured_jvm(machine.peer_heap())
 
         def java(program: str, name: str, settings: dict[str, str]) -> Callable[[Path], tuple[str, ...]]:
             def words(store: Path) -> tuple[str, ...]:
@@ -208,11 +207,11 @@ class Bench:
             with new_folder(self.disk) as folder, serve(folder, settings) as (serving, process, _):
                 make_topics(serving, names)
                 words = ("reput.peer.RocketSending", serving.namesrv, NAME, "--queues", str(case.queues))
-                self._ask(side, case, SMALL, peer.java_words("broker", folder, *words, jvm=("-Xmx1g",)))
+                self._ask(side, case, SMALL, peer.java_words("broker", folder, *words, jvm=peer.measured_jvm("1g")))
                 process.kill()  # RocketMQ waits for its next sync, which may be an hour away
         with new_folder(self.disk) as folder, kafka_side(folder, KAFKA_FLUSH[policy]) as address:
             words = ("reput.peer.KafkaSending", address, "--queues", str(case.queues))
-            self._ask("Kafka", case, SMALL, peer.java_words("kafka", folder, *words, jvm=("-Xmx1g",)))
+            self._ask("Kafka", case, SMALL, peer.java_words("kafka", folder, *words, jvm=peer.measured_jvm("1g")))
 
 
 class Turn(NamedTuple):
