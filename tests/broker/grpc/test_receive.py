@@ -16,6 +16,7 @@ from reput.broker.grpc import leased, receive, server
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, FilterType, MessageType, Resource
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.times import HOUR_MS
 from support.checked import assert_sound
 from support.waiting import wait_until
 
@@ -304,6 +305,29 @@ def test_a_client_that_was_killed_holds_nothing(monkeypatch: pytest.MonkeyPatch)
                 assert (again.body, again.system_properties.delivery_attempt) == (b"held", 2)
                 assert ack(killed, got).status.code == Code.INVALID_RECEIPT_HANDLE
                 assert ack(living, again).status.code == Code.OK
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, 4 * HOUR_MS])
+def test_a_clock_that_jumps_ends_no_renewal(monkeypatch: pytest.MonkeyPatch, jump_ms: int) -> None:
+    """A push consumer's lease is renewed before it ends, and lasts, if the clock is set meanwhile."""
+    clock_ns = time.time_ns
+    monkeypatch.setattr(receive, "LEASE_MS", 2000)
+    monkeypatch.setattr(leased, "LEASE_MS", 2000)
+    monkeypatch.setattr(leased, "AHEAD_MS", 1500)
+    monkeypatch.setattr(server, "_SWEEP_S", 0.05)
+    with reput.serve(topics={"orders": 1}, grpc_port=0) as other, GrpcClient(str(other.grpc_address)) as client:
+        client.send(message(body=b"held"))
+        with client.telemetry() as stream:
+            stream.give(subscribing(GROUP, kind=ClientType.PUSH_CONSUMER))
+            _, (got,) = received(client, ask(auto_renew=True))
+            leases = other._broker.leases._leases
+            first = set(leases)
+            monkeypatch.setattr(time, "time_ns", lambda: clock_ns() + jump_ms * 1_000_000)
+            wait_until(lambda: leases and not first & set(leases))
+            second = set(leases)
+            wait_until(lambda: leases and not second & set(leases))
+            assert received(client, ask(auto_renew=True, wait_s=0.1))[0] == Code.MESSAGE_NOT_FOUND
+            assert ack(client, got).status.code == Code.OK
 
 
 @pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)

@@ -1,7 +1,8 @@
 """Messages that a client holds and whose leases the broker renews: those of push consumers.
 
 A lease is renewed before it ends, for as long as its client lives, at most for some hours. The client keeps the handle
-that it was given first; the broker knows the present one.
+that it was given first; the broker knows the present one. Times are those of the monotonic clock: a clock that is set
+neither ends a lease nor keeps it from being renewed.
 
 Source: `DefaultReceiptHandleManager`, `ReceiveMessageActivity`.
 """
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ReputError
 from reput.formats.wire.codes import ResponseCode
-from reput.times import HOUR_MS, now_ms
+from reput.times import HOUR_MS
 
 if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
@@ -30,19 +32,22 @@ LONGEST_MS: Final = 3 * HOUR_MS
 """The time after which a lease is not renewed any more."""
 SOON_MS: Final = 1000
 """The invisible time of messages that their client does not hold any more."""
+_SECOND_MS: Final = 1000
 
 
 @dataclass(slots=True)
 class HeldMessage:
-    """A message that a client holds. `handle`: the present one; `given_ms`: when it was given.
+    """A message that a client holds. `handle`: the present one.
 
-    `queue_topic`: the topic of its queue: its own, a retry topic of its group, or a light queue.
+    `queue_topic`: the topic of its queue: its own, a retry topic of its group, or a light queue. `given_s`: when the
+    client got it; `ends_s`: when its present lease ends.
     """
 
     group: str
     queue_topic: str
     handle: ReceiptHandle
-    given_ms: int
+    given_s: float
+    ends_s: float
 
 
 class HeldMessages:
@@ -56,7 +61,10 @@ class HeldMessages:
 
     def add(self, group: str, queue_topic: str, given: str, handle: ReceiptHandle) -> None:
         """Renew a message's lease from now on. `given`: the text of the handle that the client gets."""
-        self._held[group, given] = HeldMessage(group, queue_topic, handle, now_ms())
+        now_s = monotonic()
+        self._held[group, given] = HeldMessage(
+            group, queue_topic, handle, now_s, now_s + handle.invisible_time / _SECOND_MS
+        )
 
     def end(self, group: str, given: str) -> ReceiptHandle | None:
         """Renew a message's lease no more; return its present handle, None if it is not held."""
@@ -65,11 +73,10 @@ class HeldMessages:
 
     def renew(self, broker: Broker) -> None:
         """Renew the leases that end soon; forget those that cannot be renewed."""
-        now = now_ms()
+        now_s = monotonic()
         for key, held in list(self._held.items()):
-            if now - held.given_ms > LONGEST_MS or (
-                held.handle.pop_time + held.handle.invisible_time - now <= AHEAD_MS
-                and not self._change(broker, held, LEASE_MS)
+            if now_s - held.given_s > LONGEST_MS / _SECOND_MS or (
+                held.ends_s - now_s <= AHEAD_MS / _SECOND_MS and not self._change(broker, held, LEASE_MS)
             ):
                 del self._held[key]
 
@@ -82,6 +89,7 @@ class HeldMessages:
     def _change(self, broker: Broker, held: HeldMessage, invisible_ms: int) -> bool:
         try:
             held.handle, _ = broker.pops.change(held.group, held.queue_topic, held.handle, invisible_ms)
+            held.ends_s = monotonic() + invisible_ms / _SECOND_MS
         except (RefusedError, ReputError) as error:
             if isinstance(error, RefusedError) and error.code == ResponseCode.SYSTEM_BUSY:
                 # It holds on: the next look renews it.
