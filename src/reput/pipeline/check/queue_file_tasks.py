@@ -17,7 +17,7 @@ from reput.pipeline.check import ext as check_ext
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
 from reput.queue.compare import Compared
-from reput.queue.files import QueueFile, list_queue_files, listed_files
+from reput.queue.files import QueueFile, listed_files
 from reput.store.compare.queue_rules import entries_after, entries_before
 
 
@@ -56,7 +56,7 @@ def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck])
         files, not_files = listed_files(Path(queue.folder))
         found += file_findings(files, job.queue_file_size, made_to)
         found += not_file_findings(not_files)
-        found += _outside_findings(job, log_min_offset, queue)
+        found += _outside_findings(job, log_min_offset, queue, files)
         found += check_ext.unit_findings(job, queue.records.key, queue.records.first, queue.records.end)
     return found
 
@@ -91,10 +91,12 @@ def place_in_queue(folder: str, file_size: int, position: int) -> tuple[str, int
     return f"{folder}/{offset_name(start)}", position - start
 
 
-def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> list[QueueFinding]:
+def _outside_findings(
+    job: Job, log_min_offset: int, queue: QueueToCheck, files: Sequence[QueueFile]
+) -> list[QueueFinding]:
     found = []
     in_file = job.queue_file_size // ENTRY_SIZE
-    for file in list_queue_files(Path(queue.folder)):
+    for file in files:
         start = file.start // ENTRY_SIZE
         front_end = min(max(queue.records.first - start, 0), in_file)
         end = min(max(queue.records.end - start, 0), in_file)

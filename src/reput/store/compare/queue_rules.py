@@ -28,6 +28,9 @@ class Outside(NamedTuple):
         return Outside(self.places[kept], self.physical_offsets[kept])
 
 
+_NOTHING = Outside(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
 def entries_before(data: bytes, log_min_offset: int) -> Outside:
     """Return the entries before the first record that are neither pre-blank nor of expired records."""
     entries = _entries(data)
@@ -40,6 +43,9 @@ def entries_before(data: bytes, log_min_offset: int) -> Outside:
 
 def entries_after(data: bytes) -> Outside:
     """Return the entries after the last record that are not zero, without the blanks that keep a queue's numbering."""
+    if data.count(0) == len(data):
+        # Mostly so, and a store may have a million queue files: to look at entries takes 0.1 ms.
+        return _NOTHING
     entries = _entries(data)
     blank = blanks(entries)
     kept = len(blank) if blank.all() else int(np.argmin(blank))
