@@ -73,13 +73,9 @@ COUNTED = (
 
 def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
+    parts, results = asked.parts(PARTS), asked.results_folder()
     if runs.lacks_peer():
         return 2
-    parts = os.environ.get("PARTS", " ".join(PARTS)).split()
-    if unknown := set(parts) - set(PARTS):
-        say(f"no such part: {', '.join(sorted(unknown))}; the parts are {' '.join(PARTS)}")
-        return 2
-    results = asked.results_folder()
     measured = {part: run(part, results) for part in parts}
     lines = {f"{part} {key}": line for part, found in measured.items() for key, line in lines_of(found).items()}
     about = machine.environment("bench", ("QUICK", "PARTS"), asked.rounds())

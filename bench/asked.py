@@ -5,13 +5,15 @@ ROUNDS       how often everything is measured, in turns
 BENCH_DIR    where stores go, on the disk to be measured; default bench/work
 RESULTS_DIR  default bench/results, after a quick run bench/work
 
-Each benchmark says what else it looks at.
+Each benchmark says what else it looks at. A value that cannot be one ends the run at once, with a line that names it.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING
 from workload import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 WORK = REPOSITORY / "bench" / "work"
 RESULTS = REPOSITORY / "bench" / "results"
@@ -34,12 +36,39 @@ def is_quick() -> bool:
 def amount(name: str, default: float, quick: float | None = None) -> float:
     """Return a number from the environment; else its default, or that of a quick run."""
     usual = default if quick is None or not is_quick() else quick
-    return float(os.environ.get(name, usual))
+    return _number(name, os.environ.get(name, str(usual)))
+
+
+def amounts(name: str, default: str, unit: int = 1, *, may_be_none: bool = False) -> list[int]:
+    """Return numbers of units from the environment, the smallest first."""
+    found = sorted(round(_number(name, word) * unit) for word in os.environ.get(name, default).split())
+    if not found and not may_be_none:
+        sys.exit(f"{name}: give at least one number")
+    return found
 
 
 def rounds(default: int = 3) -> int:
     """Return the number of rounds; a quick run has one."""
-    return round(amount("ROUNDS", default, 1))
+    return max(1, round(amount("ROUNDS", default, 1)))
+
+
+def parts(known: Iterable[str]) -> list[str]:
+    """Return the parts of a benchmark that PARTS names; without it all."""
+    names = list(known)
+    found = os.environ.get("PARTS", " ".join(names)).split()
+    if unknown := [name for name in found if name not in names]:
+        sys.exit(f"PARTS: no such part: {', '.join(unknown)}; the parts are {' '.join(names)}")
+    return found
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        sys.exit(f"{name}: {text!r} is no amount; give a number")
+    return value
 
 
 @contextmanager

@@ -46,8 +46,9 @@ def main() -> int:
     """Measure, print, save; exit status 2 where the peer cannot run."""
     if runs.lacks_peer():
         return 2
-    sizes = sorted(millions("SIZES", "0.2" if asked.is_quick() else "1 4 16"))
-    many = millions("MANY_QUEUES", "4" if max(sizes) >= 4_000_000 else "")
+    sizes = asked.amounts("SIZES", "0.2" if asked.is_quick() else "1 4 16", 1_000_000)
+    usual = "4" if sizes[-1] >= 4_000_000 else ""
+    many = asked.amounts("MANY_QUEUES", usual, 1_000_000, may_be_none=True)
     rounds = asked.rounds()
     with work_folder() as work:
         plain = [measure(Case(size, QUEUES), work, rounds) for size in sizes]
@@ -55,11 +56,6 @@ def main() -> int:
     about = machine.environment("bench-rebuild", SETTINGS, rounds)
     rebuild_report.report(about, plain, crowded).publish()
     return 0
-
-
-def millions(name: str, default: str) -> list[int]:
-    """Numbers of messages from an environment variable that holds millions, such as "0.2 1"."""
-    return [round(float(word) * 1_000_000) for word in os.environ.get(name, default).split()]
 
 
 @contextmanager

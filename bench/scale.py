@@ -8,7 +8,8 @@ Environment:
     QUICK         1: small stores, one round: whether it works, not how fast it is
     SIZES         millions of messages in 64 queues; default "1 4 16 64"
     QUEUES        numbers of queues of stores of 4 million messages; default "10000 1000000"
-    ROUNDS        default 3; medians are reported; stores of more than 20 million messages have one round
+    ROUNDS        default 3; medians are reported; stores of more than 20 million messages or 100,000 queues have one
+                  round, and are not measured with an empty page cache
     BENCH_DIR     where stores go, on the disk to be measured; default bench/work; removed at the end.
                   They take some 480 bytes a message
     RESULTS_DIR   default bench/results, after a quick run bench/work
@@ -19,7 +20,6 @@ largest store over those that the model says.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTINGS = ("QUICK", "SIZES", "QUEUES")
-MANY_ROUNDS_TO = 20_000_000
+ONE_ROUND_MESSAGES, ONE_ROUND_QUEUES = 20_000_000, 100_000
 BODY_BYTES, LARGE_BODY_BYTES = 300, 4096
 SPLIT_MB, SMALL_SPLIT_MB = 128, 8
 WARM_UP = 20_000
@@ -56,18 +56,13 @@ def main() -> int:
 
 def cases() -> list[Case]:
     """The stores: of each size, of each number of queues, of large messages, and one in small splits."""
-    sizes = numbers("SIZES", "0.05 0.1 0.2" if asked.is_quick() else "1 4 16 64", 1_000_000)
+    sizes = asked.amounts("SIZES", "0.05 0.1 0.2" if asked.is_quick() else "1 4 16 64", 1_000_000)
     middle = sizes[min(1, len(sizes) - 1)]
     found = [Case(size, 64, BODY_BYTES, SPLIT_MB) for size in sizes]
     found.append(Case(middle, 64, BODY_BYTES, SMALL_SPLIT_MB))
     found.append(Case(sizes[0], 64, LARGE_BODY_BYTES, SPLIT_MB))
-    many = numbers("QUEUES", "1000" if asked.is_quick() else "10000 1000000", 1)
+    many = asked.amounts("QUEUES", "1000" if asked.is_quick() else "10000 1000000", may_be_none=True)
     return found + [Case(middle, queues, BODY_BYTES, SPLIT_MB) for queues in many]
-
-
-def numbers(name: str, default: str, unit: int) -> list[int]:
-    """Numbers from a variable of the environment, the smallest first."""
-    return sorted(round(float(word) * unit) for word in os.environ.get(name, default).split())
 
 
 def measure(case: Case, work: Path, rounds: int) -> Measured:
@@ -76,8 +71,8 @@ def measure(case: Case, work: Path, rounds: int) -> Measured:
     write(store, case, case.messages)
     write(small, case, WARM_UP)
     words: list[Any] = ["--warm-up-store", small, "--queues", case.queues, "--split-mb", case.split_mb]
-    words += ["--rounds", rounds if case.messages <= MANY_ROUNDS_TO else 1]
-    words += ["--warm-alone"] if case.messages > MANY_ROUNDS_TO else []
+    is_large = case.messages > ONE_ROUND_MESSAGES or case.queues > ONE_ROUND_QUEUES
+    words += ["--rounds", 1, "--warm-alone"] if is_large else ["--rounds", rounds]
     found = runs.report_of(runs.start_side("scale_side.py", "work", store, *words))
     for path in work.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()

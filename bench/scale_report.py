@@ -23,7 +23,7 @@ COUNTED = (
     "rebuild, check: `reput.rebuild`, `reput.check`. scan: one column of all messages through Spark. open: a store,",
     "    and one message of it. follow: both indexes of a log without any (`reput.follow(until_caught_up=True)`).",
     "Seconds: median of the rounds, with what the page cache holds. Read: what the disk gave when the cache held",
-    "    nothing; of the largest store, what it gave in the only round.",
+    "    nothing; of stores with one round, what it gave in that.",
     "Memory: the most that the driver, its Java and all workers of Python held at once, each; PSS, sampled.",
     "Model: seconds = a fixed part + parts for each GiB of log, million messages, thousand queues and task. The fit",
     "    takes the least squares of relative errors, of all stores but the largest; parts below zero are left out.",

@@ -124,8 +124,8 @@ def _scan(store: str, session: SparkSession, _split_mb: int) -> None:
 
 def _open(store: str, _session: SparkSession, _split_mb: int) -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
-        topic, queue_id, offset, _ = opened.queues()[0]
-        opened.get_message(topic, queue_id, offset, 1)
+        if not opened.get_message(opened.topics()[0], 0, 0, 1):
+            raise RuntimeError(f"{store} has no first message")
 
 
 def _follow(store: str, session: SparkSession, _split_mb: int) -> None:

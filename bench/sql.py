@@ -8,13 +8,13 @@ messages counted. Parsing the filter, opening the file and one round to warm up 
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import asked
 import numpy as np
 import pyarrow as pa
 
@@ -113,8 +113,7 @@ def record_positions(data: np.ndarray[Any, np.dtype[np.uint8]], messages: int) -
 
 def main() -> None:
     """Measure the sizes that the environment asks for."""
-    messages, rounds = int(os.environ.get("MESSAGES", "1000000")), int(os.environ.get("ROUNDS", "5"))
-    found = compare(messages, rounds)
+    found = compare(round(asked.amount("MESSAGES", 1_000_000)), asked.rounds(5))
     sys.stdout.write(
         f"{found.expression}: {found.messages} messages, {found.matched} match; RocketMQ {found.peer_s:.3f} s, "
         f"reput {found.reput_s:.3f} s\nratio sql={found.ratio:.1f}\n"

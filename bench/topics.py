@@ -31,6 +31,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,11 +50,14 @@ from peer import peer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PARTS = ("stores", "brokers", "many")
 QUEUES_PER_TOPIC = 8
 TOPICS = (64, 128, 256)
 MANY = (10_000, 100_000)
 BYTES_MAX = 2 << 30
 """The most bytes that one measurement writes, so that the page cache and the memory hold them."""
+EACH_MAX = TOPICS[-1] * QUEUES_PER_TOPIC
+"""The most queues of which each gets some messages before each measurement: with more this would take minutes."""
 ANSWER_TIMEOUT_S = 150.0
 SETTINGS = ("QUICK", "PARTS", "SECONDS", "WARM_UP", "PEER_HEAP")
 NEVER_MS, EVERY_MS = 3_600_000, 500
@@ -172,7 +176,8 @@ class Bench:
                     warm_up_ms = self.warm_up_ms if is_first else self.warm_up_ms // 3
                     if case.part != "brokers" and case.place == "disk":
                         os.sync()
-                    answer = turn.ask(f"{cell.mode} {cell.body} {warm_up_ms} {self.ms} {BYTES_MAX}")
+                    each = int(case.queues <= EACH_MAX)
+                    answer = turn.ask(f"{cell.mode} {cell.body} {warm_up_ms} {self.ms} {BYTES_MAX} {each}")
                     rates.append((cell, answer["messages"] / answer["seconds"]))
                 turn.end()
             except SideError as problem:
@@ -201,7 +206,7 @@ class Bench:
         rocketmq = LOG_FLUSH[policy] | QUEUE_FLUSH[policy]
         names = {f"bench-{number:04d}": QUEUES_PER_TOPIC for number in range(topics)}
         for side, serve, settings in (
-            ("RocketMQ", rocketmq_side, rocketmq),
+            ("RocketMQ", partial(rocketmq_side, has_pages=True), rocketmq),
             ("reput", reput_side, LOG_FLUSH[policy]),
         ):
             with new_folder(self.disk) as folder, serve(folder, settings) as (serving, process, _):
@@ -308,10 +313,9 @@ def assignments(settings: dict[str, str]) -> list[str]:
 
 def main() -> int:
     """Measure, print, save; exit status 2 where a peer cannot run."""
+    quick, rounds, parts = asked.is_quick(), asked.rounds(), asked.parts(PARTS)
     if runs.lacks_peer("store", "broker", "kafka"):
         return 2
-    quick, rounds = asked.is_quick(), asked.rounds()
-    parts = os.environ.get("PARTS", "stores brokers many").split()
     ms, warm_up_ms = (round(asked.amount(*given) * 1000) for given in (("SECONDS", 1.5, 0.5), ("WARM_UP", 3, 1)))
     memory = Path(os.environ.get("MEMORY_DIR", "/dev/shm"))
     with asked.work_folder("topics") as disk, asked.work_folder("topics", memory) as shared:

@@ -76,9 +76,8 @@ class Side:
         body = self.bodies[number % BODIES]
         return Given(topic, queue_id, body, self.tags[number], self.keys[number], self.unique_keys[number])
 
-    def open_queues(self) -> int:
-        """Put the first messages into each queue; return their number."""
-        self.make_bodies(FIRST_BODY_BYTES)
+    def put_into_each(self) -> int:
+        """Put some messages into each queue; return their number."""
         put, queues = 0, range(len(self.queues))
         for queue in queues:
             put += put_batch(self.store, [self.given(queue % BATCH + number, queue) for number in range(FIRST_BATCH)])
@@ -158,14 +157,17 @@ def main() -> None:
     args = parser.parse_args()
     begin = time.perf_counter()
     side = Side(args.store, args.queues, dict(one.split("=", 1) for one in args.set))
-    total = side.open_queues()
+    side.make_bodies(FIRST_BODY_BYTES)
+    total = side.put_into_each()
     print(json.dumps({"queues": args.queues, "seconds": time.perf_counter() - begin}), flush=True)
     modes = {"single": (put_some, side.some), "batch": (put_batch, side.batches), "columns": (put_table, side.tables)}
     for line in sys.stdin:
-        mode, body, warm_up_ms, timed_ms, bytes_max = line.split()
+        mode, body, warm_up_ms, timed_ms, bytes_max, each = line.split()
         side.make_bodies(int(body))
         if side.store.lag().messages > TAIL_MESSAGES:
             side.store.reput(spark=False)
+        if int(each):
+            total += side.put_into_each()
         put, parts_of = modes[mode]
         parts, most = parts_of(), int(bytes_max) // (int(body) + OTHER_BYTES)
         warmed, _ = work(side.store, put, parts, int(warm_up_ms), most)

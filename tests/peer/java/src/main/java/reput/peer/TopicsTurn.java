@@ -18,8 +18,10 @@ import java.util.concurrent.Callable;
  * stdin ask, in answer to each with a line of JSON:
  *
  * <pre>
- * MODE BODY_BYTES WARM_UP_MS TIMED_MS BYTES_MAX     single: one by one; batch: BATCH messages of one queue at once
+ * MODE BODY_BYTES WARM_UP_MS TIMED_MS BYTES_MAX EACH     single: one by one; batch: BATCH messages of one queue at once
  * </pre>
+ *
+ * With EACH above 0, the warm-up begins with some messages into each queue.
  *
  * The first line on stdout says whether all queues could be opened. What an application gives (topic, body, tags, keys, unique key)
  * is prepared outside the clock; making the message object and its bytes, and putting it, are inside. The messages are used again
@@ -117,6 +119,9 @@ abstract class TopicsTurn {
             boolean batch = words[0].equals("batch");
             makeBodies(Integer.parseInt(words[1]));
             long most = Long.parseLong(words[4]);
+            if (Integer.parseInt(words[5]) > 0) {
+                putIntoEach();
+            }
             work(batch, Long.parseLong(words[2]) * 1_000_000, most);
             long before = put;
             double seconds = work(batch, Long.parseLong(words[3]) * 1_000_000, most);
@@ -128,22 +133,27 @@ abstract class TopicsTurn {
     private Map<String, Object> opened() {
         makeBodies(FIRST_BODY_BYTES);
         long begin = System.nanoTime();
-        int made = 0;
         try {
             openStore();
-            for (; made < queues; made++) {
-                put(made, batch(FIRST_BATCH, made % BATCH));
-            }
-            for (int one = 0; one < queues; one++) {
-                put(one, given(one % MESSAGES));
-            }
-            settle();
+            putIntoEach();
             awaitQueues();
         } catch (Throwable failed) {
-            return Json.object("queues", made, "problem", failed.toString());
+            return Json.object("queues", Math.min(queues, put / FIRST_BATCH), "problem", failed.toString());
         }
-        put = (FIRST_BATCH + 1L) * made;
-        return Json.object("queues", made, "seconds", (System.nanoTime() - begin) / 1e9);
+        return Json.object("queues", queues, "seconds", (System.nanoTime() - begin) / 1e9);
+    }
+
+    /** So that each file of a queue has begun, and none of the pages that the next messages need has gone from memory. */
+    private void putIntoEach() throws Exception {
+        for (int one = 0; one < queues; one++) {
+            put(one, batch(FIRST_BATCH, one % BATCH));
+            put += FIRST_BATCH;
+        }
+        for (int one = 0; one < queues; one++) {
+            put(one, given(one % MESSAGES));
+            put++;
+        }
+        settle();
     }
 
     private void makeBodies(int size) {
