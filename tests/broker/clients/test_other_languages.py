@@ -1,4 +1,4 @@
-"""RocketMQ's Go client of version 5 and its Node client get from our broker what they have sent."""
+"""RocketMQ's Go client of version 5, its Node client and its Rust client get from our broker what they have sent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from peer import peer
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
 GO_PROGRAM = peer.TARGET_DIR / "go5-client"
+RUST_FOLDER = peer.TARGET_DIR / "rust-client"
 NODE_VERSION = "1.0.8"
 NODE_FOLDER = ROOT / ".cache" / f"node-client-{NODE_VERSION}"
 BUILD_TIMEOUT_S = 600
@@ -60,12 +61,31 @@ def node() -> list[str]:
     return ["node", str(HERE / "node" / "program.js"), str(NODE_FOLDER)]
 
 
-@pytest.mark.parametrize("language", [go, node])
-def test_a_client_gets_what_it_has_sent(language: object, tmp_path: Path) -> None:
-    """By a simple consumer with a filter, and by a push consumer, which gets what it failed with once more."""
-    assert callable(language)
+def rust() -> list[str]:
+    """The command of the Rust client, which is built before; skips if it cannot be."""
+    words = ["cargo", "build", "--locked", "--manifest-path", str(HERE / "rust" / "Cargo.toml")]
+    reason = made([*words, "--target-dir", str(RUST_FOLDER)], RUST_FOLDER)
+    if reason is not None:
+        pytest.skip(f"the Rust client cannot be built: {reason}")
+    return [str(RUST_FOLDER / "debug" / "reput-rust-client")]
+
+
+PUSHED = {"pushed": [f"push{number} {attempt}" for number in range(3) for attempt in (1, 2)]}
+PAID = {"paid": ["committed"]}
+
+
+@pytest.mark.parametrize(("language", "further"), [(go, PUSHED), (node, PUSHED), (rust, PAID)])
+def test_a_client_gets_what_it_has_sent(
+    language: Callable[[], list[str]], further: dict[str, object], tmp_path: Path
+) -> None:
+    """By a simple consumer with a filter.
+
+    A push consumer gets what it failed with once more. The Rust client has none: it gets the transaction that it has
+    committed, and not the one that it has rolled back.
+    """
     words = language()
-    with reput.serve(tmp_path / "store", topics=["normal", "push"], grpc_port=0) as broker:
+    topics = {"normal": 4, "push": 4, "paid": (1, "TRANSACTION")}
+    with reput.serve(tmp_path / "store", topics=topics, grpc_port=0) as broker:
         done = subprocess.run(
             [*words, str(broker.grpc_address)], capture_output=True, timeout=RUN_TIMEOUT_S, check=False
         )
@@ -73,6 +93,6 @@ def test_a_client_gets_what_it_has_sent(language: object, tmp_path: Path) -> Non
     assert json.loads(done.stdout.splitlines()[-1]) == {
         "got": [[f"normal{number}", "even", [f"k{number}"], f"{number}", 1] for number in range(0, 8, 2)],
         "then": [],
-        "pushed": [f"push{number} {attempt}" for number in range(3) for attempt in (1, 2)],
+        **further,
     }
     assert_sound(tmp_path / "store")
