@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -233,7 +234,7 @@ class Turn(NamedTuple):
         """
         answer = self.answer()
         if "problem" in answer:
-            raise SideError(f"{answer['queues']:,} queues, then: {answer['problem']}")
+            raise SideError(f"{answer['queues']:,} queues, then: {in_short(answer['problem'])}")
 
     def ask(self, line: str) -> dict[str, Any]:
         """Send a line; return its answer."""
@@ -272,7 +273,13 @@ class Turn(NamedTuple):
             return found
         if time.monotonic() - begin >= ANSWER_TIMEOUT_S:
             raise SideError(f"no answer within {ANSWER_TIMEOUT_S:.0f} s")
-        raise SideError(f"it ended: {self.errors.read_text(errors='replace').strip()[-2000:]}")
+        raise SideError(f"it ended: {in_short(self.errors.read_text(errors='replace'))}")
+
+
+def in_short(problem: str) -> str:
+    """Return what an exception of Java says, as a page shows it: its first line, with the files' places in the store."""
+    lines = [line for line in problem.splitlines() if re.search(r"(Exception|Error)\b", line)] or problem.splitlines()
+    return re.sub(r"/\S*/store/", "", lines[0] if lines else "it said nothing")
 
 
 @contextlib.contextmanager

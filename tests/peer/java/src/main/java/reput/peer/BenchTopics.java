@@ -10,6 +10,7 @@ import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExtBatch;
 import org.apache.rocketmq.common.message.MessageExtBrokerInner;
+import org.apache.rocketmq.store.PutMessageResult;
 import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
 
 /** RocketMQ's store in the comparison by topics. A batch is encoded as a client does it, and put as a broker does. */
@@ -39,8 +40,9 @@ public final class BenchTopics extends TopicsTurn {
         MessageExtBrokerInner message = addressed(new MessageExtBrokerInner(), queue);
         fill(message, given);
         message.setPropertiesString(MessageDecoder.messageProperties2String(message.getProperties()));
-        if (!store.rocketmq.putMessage(message).isOk()) {
-            throw new IllegalStateException("a put failed");
+        PutMessageResult result = store.rocketmq.putMessage(message);
+        if (!result.isOk()) {
+            throw new IllegalStateException("a put failed: " + result.getPutMessageStatus());
         }
     }
 
@@ -55,8 +57,9 @@ public final class BenchTopics extends TopicsTurn {
         }
         MessageExtBatch batch = addressed(new MessageExtBatch(), queue);
         batch.setBody(MessageDecoder.encodeMessages(messages));
-        if (!store.rocketmq.putMessages(batch).isOk()) {
-            throw new IllegalStateException("a batch failed");
+        PutMessageResult result = store.rocketmq.putMessages(batch);
+        if (!result.isOk()) {
+            throw new IllegalStateException("a batch failed: " + result.getPutMessageStatus());
         }
     }
 
