@@ -277,7 +277,7 @@ class Turn(NamedTuple):
 
 
 def in_short(problem: str) -> str:
-    """Return what an exception of Java says, as a page shows it: its first line, with the files' places in the store."""
+    """Return the first line of what an exception of Java says, without the path of the store."""
     lines = [line for line in problem.splitlines() if re.search(r"(Exception|Error)\b", line)] or problem.splitlines()
     return re.sub(r"/\S*/store/", "", lines[0] if lines else "it said nothing")
 

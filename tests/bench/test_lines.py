@@ -35,6 +35,6 @@ def test_other_sides_have_columns_of_their_own() -> None:
 
 
 def test_a_line_in_json_is_the_line() -> None:
-    """What is read is what was written."""
+    """Its values, of all sides, come back as they were."""
     line = Line("a", "s", [1.0, 2.0], [2.0, 3.0], {"Kafka": [3.0]})
     assert Line.from_json(line.as_json()) == line

@@ -23,7 +23,7 @@ def lines(**rates: tuple[float, float, float]) -> dict[Case, Line]:
 
 
 def test_what_is_left_is_the_rate_in_256_topics_over_that_in_64() -> None:
-    """It is said of each side that has both, and of no other."""
+    """Each side that has both rates has it, and no other side."""
     given = lines(reput=(10, 9, 8), RocketMQ=(5, 5, 5), Kafka=(100, 10, 2))
     given[LIKE._replace(queues=CLASSIC[-1])].others["Late"] = [1.0]
     assert topics_report.kept(given, LIKE) == pytest.approx({"reput": 0.8, "RocketMQ": 1.0, "Kafka": 0.02})
