@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,12 +57,13 @@ class Measured:
     """By work: `seconds`, `warm`, `read_bytes` and the bytes of each role (`driver_bytes`, ...), one for each turn."""
 
     def seconds(self, work: str) -> float:
-        """The median of the rounds with a warm page cache."""
-        return float(statistics.median(turn["seconds"] for turn in self.works[work] if turn["warm"]))
+        """The median of the rounds with a warm page cache; NaN without any."""
+        found = [turn["seconds"] for turn in self.works[work] if turn["warm"]]
+        return float(statistics.median(found)) if found else math.nan
 
     def most(self, work: str, name: str) -> float:
-        """The largest value of any turn."""
-        return float(max(turn.get(name, 0) for turn in self.works[work]))
+        """The largest value of any turn; NaN without any."""
+        return float(max((turn.get(name, 0) for turn in self.works[work]), default=math.nan))
 
     @property
     def amounts(self) -> list[float]:
@@ -83,6 +85,7 @@ class Model:
     @classmethod
     def fit(cls, work: str, seen: Sequence[Measured]) -> Model:
         """Fit the parts to the stores; a part that would be negative is left out, the most negative first."""
+        seen = [one for one in seen if not math.isnan(one.seconds(work))]
         took = np.array([one.seconds(work) for one in seen])
         amounts = np.array([one.amounts for one in seen]) / took[:, None]
         kept = list(range(len(TERMS)))
@@ -133,7 +136,10 @@ def _read(one: Measured) -> list[str]:
 
 def _memory(one: Measured) -> list[str]:
     roles = ("driver_bytes", "java_bytes", "workers_bytes")
-    return [" / ".join(f"{one.most(work, role) / 2**20:,.0f}" for role in roles) for work in one.works]
+    return [
+        " / ".join(f"{one.most(work, role) / 2**20:,.0f}" for role in roles) if one.works[work] else "-"
+        for work in one.works
+    ]
 
 
 def _fitted(models: Mapping[str, Model], held_out: Measured) -> list[list[str]]:
