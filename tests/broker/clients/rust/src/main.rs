@@ -14,7 +14,8 @@ use rocketmq::{Producer, SimpleConsumer};
 use serde_json::{json, Value};
 
 const LEASE: Duration = Duration::from_secs(10);
-const WAIT: Duration = Duration::from_secs(5);
+/// The deadline of a receive as well, which must be above the 5 s that a proxy waits at least.
+const WAIT: Duration = Duration::from_secs(8);
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Done<T> = Result<T, Box<dyn Error>>;
