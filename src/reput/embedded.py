@@ -11,7 +11,7 @@ from reput.api import config_from
 from reput.api import follow as reput_follow
 from reput.arguments import named_arguments
 from reput.config import StoreConfig
-from reput.errors import ConfigError, TailFullError
+from reput.errors import ConfigError, StoreLockedError, TailFullError
 from reput.pipeline.spark.chosen import engine_for, refuse_no_spark
 from reput.store import message_store
 from reput.store.read.queue_answers import PullLimits
@@ -82,6 +82,32 @@ class MessageStore(message_store.LocalStore):
         # Before Spark takes seconds to start.
         self.refuse_catch_up()
         return self.catch_up_with(SparkIndexer(engine_for(spark, master, listener), listener))
+
+    def reput_unless_followed(
+        self,
+        spark: SparkSession | SparkContext | Literal[False] | None = None,
+        *,
+        master: str | None = None,
+        listener: ProgressListener | None = None,
+    ) -> CatchUp | None:
+        """Call `reput`, or leave the work to the process that follows the store.
+
+        Args:
+            spark: As for `reput`.
+            master: As for `reput`.
+            listener: As for `reput`.
+
+        Returns:
+            The result of `reput`; None if a follower has the indexes.
+
+        Raises:
+            ReputError: As for `reput`.
+        """
+        try:
+            return None if self.is_followed else self.reput(spark, master=master, listener=listener)
+        except StoreLockedError:
+            # A follower has come since the look. A short one may have gone again.
+            return None if self.is_followed else self.reput(spark, master=master, listener=listener)
 
     def delete_topic(self, topic: str) -> list[int]:
         """Delete all queues of a topic, durably.
@@ -222,11 +248,10 @@ class MessageStore(message_store.LocalStore):
                 follower.stop()
             if reput and self.is_writing:
                 self._writer().await_catch_ups()
-                if not self.is_followed:
-                    # Messages in a write buffer, or waiting for a sync, have no index entries either.
-                    self.flush()
-                    if self.behind_bytes:
-                        self.reput(spark=False)
+                # Messages in a write buffer, or waiting for a sync, have no index entries either.
+                self.flush()
+                if self.behind_bytes:
+                    self.reput_unless_followed(spark=False)
         finally:
             super().close()
 

@@ -15,8 +15,9 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, FlushError, ReputError
-from reput.files import fs
+from reput.files import fs, locks
 from reput.formats import paths
+from reput.formats.own import files as own
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
@@ -83,6 +84,36 @@ def test_a_close_left_the_catch_up_of_another_thread_behind(tmp_path: Path, monk
         # It may come before the close's own catch-up, or find the store closed.
         assert isinstance(second.exception(), ClosedError | None)
     assert not store.layout.abort.exists()
+    assert_sound(tmp_path / "s", CONFIG)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_close_failed_when_a_follower_had_just_come(
+    stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that comes between the look and the catch-up gets the work, unless it has gone again."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
+    put(store, 3)
+    follower = contextlib.ExitStack()
+    refuse = store.refuse_catch_up
+
+    def comes_first() -> None:
+        monkeypatch.undo()
+        with follower:
+            follower.enter_context(locks.follower_lock(store.layout.own(own.FOLLOWER_NAME), ""))
+            try:
+                refuse()
+            finally:
+                if stays:
+                    # Beyond this call.
+                    later.push(follower.pop_all())
+
+    with contextlib.ExitStack() as later:
+        monkeypatch.setattr(store, "refuse_catch_up", comes_first)
+        store.close()
+        assert store.layout.abort.exists() == stays
+    if stays:
+        reput.follow(tmp_path / "s", spark=False, until_caught_up=True).wait()
     assert_sound(tmp_path / "s", CONFIG)
 
 

@@ -272,10 +272,8 @@ class BrokerServer:
         return share < _BUSY
 
     def _build_indexes(self) -> None:
-        if self._broker.store.is_followed:
-            return
         try:
-            self._broker.store.reput(spark=False)
+            self._broker.store.reput_unless_followed(spark=False)
         except Exception as error:  # noqa: BLE001 - nobody waits for the result, so the log has it
             log_failure("the indexes are not up to date", error)
 

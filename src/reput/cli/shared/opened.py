@@ -165,16 +165,9 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
         ReputError: As for `MessageStore.reput`.
     """
     from reput.cli.shared.progress_bars import progress
-    from reput.errors import StoreLockedError
 
-    if opened.is_followed:
-        return False
-    try:
-        with progress(quiet=quiet) as listener:
-            opened.reput(spark=False, listener=listener)
-    except StoreLockedError:
-        return False
-    return True
+    with progress(quiet=quiet) as listener:
+        return opened.reput_unless_followed(spark=False, listener=listener) is not None
 
 
 def damage_code(opened: MessageStore, *, by_key: bool = False) -> int:
