@@ -79,7 +79,6 @@ def test_membership_begins_with_settings_and_ends_with_the_client(client: GrpcCl
 
 def test_a_client_that_is_silent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was killed goes soon after its stream; one that is heard from stays."""
-    monkeypatch.setattr(clients, "GONE_S", 0.0)
     monkeypatch.setattr(server, "_SWEEP_S", 0.05)
     with reput.serve(topics=["orders"], grpc_port=0) as other:
         assert other.grpc_address is not None
@@ -88,6 +87,8 @@ def test_a_client_that_is_silent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -
             with GrpcClient(other.grpc_address) as killed, killed.telemetry() as one:
                 one.give(subscribing("killed"))
                 assert members(asking, "killed") == [killed.client_id]
+            # Not before: a client whose stream has not begun yet would be gone, too.
+            monkeypatch.setattr(clients, "GONE_S", 0.0)
             wait_until(lambda: members(asking, "killed") == [])
             assert members(asking, "lasting") == [lasting.client_id]
 
