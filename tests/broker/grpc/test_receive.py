@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import reput
 from broker.grpc.stubs import GrpcClient, message, subscribing
 from broker.remoting import Client, bodies
+from broker.test_config_writes import Disk
 from reput.broker.grpc import leased, receive, server
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, FilterType, MessageType, Resource
@@ -98,6 +100,24 @@ def make_group(remoting: Client, **rules: Any) -> None:
     """Give the group a configuration."""
     body = json.dumps({"groupName": GROUP, **rules}).encode()
     assert remoting.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body).code == ResponseCode.SUCCESS
+
+
+def test_a_group_that_was_not_durable_got_messages(
+    broker: reput.RunningBroker, client: GrpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that a call makes gets its messages when it is durable."""
+    client.send(message(body=b"one"))
+    disk = Disk(broker, monkeypatch)
+    disk.is_open.clear()
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(received, client, ask(wait_s=5))
+        wait_until(lambda: disk.writes == ["subscriptionGroup.json"])
+        # The loop has served the call before this one.
+        client.send(message("fifo", message_group="a"))
+        is_leased = bool(broker._broker.leases._leases)
+        disk.is_open.set()
+        code, (got,) = asked.result()
+    assert (is_leased, code, got.body) == (False, Code.OK, b"one")
 
 
 def test_a_message_comes_as_it_was_sent(consumer: GrpcClient) -> None:

@@ -13,6 +13,7 @@ import ipaddress
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -39,6 +40,7 @@ MAX_CLIENTS: Final = 100_000
 MAX_COMMANDS: Final = 1000
 """The most commands that wait for a client's stream; a further one is left out."""
 _UNKNOWN: Final = Host(bytes(4), 0)
+_NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 _LANGUAGES: Final = {"GOLANG": "GO", "DOT_NET": "DOTNET", "C_SHARP": "DOTNET", "CSHARP": "DOTNET"}
 """Names of languages that the remoting protocol spells in another way."""
 
@@ -163,8 +165,18 @@ class GrpcCall:
 
     async def ask(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> Answer:
         """Serve a request and wait for its answer. What is held for it is dropped when the wait is cancelled."""
-        frame = RemotingFrame(code, 0, 0, None, fields, body, self._client.language, VERSION)
-        serve_alone(broker, Request(self, frame))
+        serve_alone(broker, self._request(code, fields, body))
+        return await self._answered(broker)
+
+    async def answer_of(self, broker: Broker, code: int, work: Callable[[], Answer]) -> Answer:
+        """Return what `work` returns, or its refusal, when the topics and groups that it makes or uses are durable."""
+        broker.guarded(self._request(code), work)
+        return await self._answered(broker)
+
+    def _request(self, code: int, fields: Mapping[str, str] = _NO_FIELDS, body: bytes = b"") -> Request:
+        return Request(self, RemotingFrame(code, 0, 0, None, fields, body, self._client.language, VERSION))
+
+    async def _answered(self, broker: Broker) -> Answer:
         try:
             return await self._answer
         except asyncio.CancelledError:

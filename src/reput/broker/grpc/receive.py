@@ -42,6 +42,7 @@ from reput.broker.services.lite import light_queue
 from reput.broker.services.polls import Poll, PollKey
 from reput.broker.services.pops import ANY_QUEUE, PopAsk
 from reput.broker.state.consumers import filter_of
+from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ConfigError, ReputError
 from reput.formats.config.tag_expression import ALL_TAGS
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from reput.broker.grpc.clients import GrpcClient
     from reput.broker.services.broker import Broker
     from reput.broker.services.pops import Popped, PoppedMessage
-    from reput.broker.wire.answers import Answer
     from reput.formats.wire.receipt_handle import ReceiptHandle
 
 SHORTEST_POLL_MS: Final = 5000
@@ -104,7 +104,10 @@ async def receive_message(
     broker: Broker, client: GrpcClient, request: ReceiveMessageRequest, remaining_ms: int
 ) -> AsyncGenerator[ReceiveMessageResponse, None]:
     """Give messages to a consumer, at once or when they come."""
-    ask, wait_ms = _ask_of(broker, client, request, remaining_ms)
+    wait_ms = _wait_ms(client, request, remaining_ms)
+    topic, group = topic_of(request.message_queue.topic), group_of(request.group)
+    await _admit(broker, client, group, topic)
+    ask = _ask_of(broker, client, request, group, topic)
     popped = await _pop(broker, GrpcCall(client), ask, wait_ms, request.ByteSize())
     found = [] if popped is None else [one async for one in _to_give(broker, client, popped)]
     if not found:
@@ -127,16 +130,21 @@ async def receive_message(
     yield end
 
 
-def _ask_of(
-    broker: Broker, client: GrpcClient, request: ReceiveMessageRequest, remaining_ms: int
-) -> tuple[PopAsk, int]:
-    """Return the question of a pop, and how long it may wait.
+async def _admit(broker: Broker, client: GrpcClient, group: str, topic: str) -> None:
+    """Refuse a group or a topic that may not be read; a group that is new is made, durably."""
+
+    def admit() -> Answer:
+        broker.pops.admit(group, topic)
+        return Answer()
+
+    refuse_unless_ok(await GrpcCall(client).answer_of(broker, RequestCode.POP_MESSAGE, admit))
+
+
+def _ask_of(broker: Broker, client: GrpcClient, request: ReceiveMessageRequest, group: str, topic: str) -> PopAsk:
+    """Return the question of a pop.
 
     It needs no settings: after a restart of the broker some clients send theirs again only after minutes.
     """
-    wait_ms = _wait_ms(client, request, remaining_ms)
-    topic, group = topic_of(request.message_queue.topic), group_of(request.group)
-    broker.pops.admit(group, topic)
     rules = broker.groups.find(group) or {}
     is_lite = _is_lite(broker, client, group, rules, topic)
     if request.auto_renew:
@@ -147,7 +155,7 @@ def _ask_of(
     if request.batch_size < 1:
         refuse_call(Code.BAD_REQUEST, f"a batch of {request.batch_size} messages: give 1 to {BATCH_SIZE}")
     expression = request.filter_expression
-    ask = PopAsk(
+    return PopAsk(
         group,
         topic,
         ANY_QUEUE,
@@ -159,7 +167,6 @@ def _ask_of(
         attempt_id=request.attempt_id if request.HasField("attempt_id") else None,
         lite_client=client.client_id if is_lite else "",
     )
-    return ask, wait_ms
 
 
 def _is_lite(broker: Broker, client: GrpcClient, group: str, rules: Mapping[str, Any], topic: str) -> bool:
