@@ -83,7 +83,7 @@ test-spark: setup  ## the tests that start Spark, also clusters, Spark Connect a
 	REPUT_SEARCH=long $(WITH_JAVA) $(IN_MEMORY) $(PYTHON) -m pytest -m spark
 
 .PHONY: test-clients
-test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`, the Java and Python clients of version 5 with its proxy and with `reput serve`: some minutes (needs Maven)
+test-clients: setup  ## RocketMQ's Java and Go clients and mqadmin with its broker and with `reput serve`, the clients of version 5 (Java, Python, Go, Node, Rust) with its proxy and with `reput serve`: some minutes (needs Maven)
 	$(PYTEST) -m clients tests/broker/clients
 
 .PHONY: power-cuts

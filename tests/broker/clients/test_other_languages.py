@@ -1,4 +1,4 @@
-"""RocketMQ's Go client of version 5, its Node client and its Rust client get from our broker what they have sent."""
+"""RocketMQ's Go client of version 5, its Node client and its Rust client see the same of our broker and of RocketMQ."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
+from broker.clients import brokers
 from broker.clients.grpc_client import ROOT
 from peer import peer
 from support.checked import assert_sound
@@ -72,9 +73,24 @@ def rust() -> list[str]:
 
 PUSHED = {"pushed": [f"push{number} {attempt}" for number in range(3) for attempt in (1, 2)]}
 PAID = {"paid": ["committed"]}
+TOPICS = {"normal": (4, "NORMAL"), "push": (4, "NORMAL"), "paid": (1, "TRANSACTION")}
+
+each_language = pytest.mark.parametrize(("language", "further"), [(go, PUSHED), (node, PUSHED), (rust, PAID)])
 
 
-@pytest.mark.parametrize(("language", "further"), [(go, PUSHED), (node, PUSHED), (rust, PAID)])
+def check_seen(words: Sequence[str], address: str | None, further: dict[str, object]) -> None:
+    """Run a client with the gRPC port at an address; assert what it has seen."""
+    assert address is not None
+    done = subprocess.run([*words, address], capture_output=True, timeout=RUN_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "got": [[f"normal{number}", "even", [f"k{number}"], f"{number}", 1] for number in range(0, 8, 2)],
+        "then": [],
+        **further,
+    }
+
+
+@each_language
 def test_a_client_gets_what_it_has_sent(
     language: Callable[[], list[str]], further: dict[str, object], tmp_path: Path
 ) -> None:
@@ -84,15 +100,24 @@ def test_a_client_gets_what_it_has_sent(
     committed, and not the one that it has rolled back.
     """
     words = language()
-    topics = {"normal": 4, "push": 4, "paid": (1, "TRANSACTION")}
-    with reput.serve(tmp_path / "store", topics=topics, grpc_port=0) as broker:
-        done = subprocess.run(
-            [*words, str(broker.grpc_address)], capture_output=True, timeout=RUN_TIMEOUT_S, check=False
-        )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    assert json.loads(done.stdout.splitlines()[-1]) == {
-        "got": [[f"normal{number}", "even", [f"k{number}"], f"{number}", 1] for number in range(0, 8, 2)],
-        "then": [],
-        **further,
-    }
+    with reput.serve(tmp_path / "store", topics=TOPICS, grpc_port=0) as broker:
+        check_seen(words, broker.grpc_address, further)
     assert_sound(tmp_path / "store")
+
+
+@each_language
+def test_a_client_sees_the_same_of_rocketmq(
+    language: Callable[[], list[str]], further: dict[str, object], tmp_path: Path
+) -> None:
+    """With RocketMQ's proxy before its broker."""
+    for reason in (peer.available("broker"), peer.available("proxy")):
+        if reason is not None:
+            pytest.skip(reason)
+    words = language()
+    with (
+        brokers.rocketmq(tmp_path / "store", tmp_path / "home") as broker,
+        brokers.proxied(broker, tmp_path / "proxy") as (serving, _),
+    ):
+        queues, types = ({topic: given[at] for topic, given in TOPICS.items()} for at in (0, 1))
+        brokers.make_topics(serving, queues, types)
+        check_seen(words, serving.grpc, further)
