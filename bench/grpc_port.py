@@ -31,7 +31,7 @@ from report import Report, Section, draw_ratios, plot
 from served import java_words, measured, reput_side, rocketmq_side, rounds_of_both
 
 from broker.clients.brokers import Serving, listens, make_topics, proxied
-from broker.remoting import wait_until
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
