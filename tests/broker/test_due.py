@@ -69,24 +69,26 @@ def looked(store: Store, steps: list[NextLook | Exception], then: Callable[[DueL
 
 
 def test_a_step_comes_again_after_its_time_or_an_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full store, an error, a time and an arrival each lead to the next step; stopping ends all waits."""
+    """A full store, an error, a time and an arrival each lead to the next step; stopping ends all waits.
+
+    After a step that has done something, an arrival is waited for only when no more has come for a while.
+    """
     monkeypatch.setattr(due, "AGAIN_S", 0.001)
+    monkeypatch.setattr(due, "_GATHER_S", 0.001)
     monkeypatch.setattr(due, "LONGEST_WAIT_S", 0.001)
     store = Store(is_tail_full=True)
     arrival = Arrival("t", 0, 5)
 
     def then(loop: DueLoop, number: int) -> None:
         if number == 2:
-            store.waiting[0]()
+            assert not store.waiting
         elif number == 3:
+            store.waiting[0]()
+        elif number == 4:
             loop.stop()
 
-    assert looked(store, [NextLook(0), ReputError("bad"), NextLook(None, arrival), NextLook(0, arrival)], then) == [
-        0,
-        1,
-        2,
-        3,
-    ]
+    waits = NextLook(None, arrival)
+    assert looked(store, [NextLook(0), ReputError("bad"), waits, waits, NextLook(0)], then) == [0, 1, 2, 3, 4]
     assert not store.waiting
 
 

@@ -13,6 +13,7 @@ import ipaddress
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -45,6 +46,7 @@ _LANGUAGES: Final = {"GOLANG": "GO", "DOT_NET": "DOTNET", "C_SHARP": "DOTNET", "
 """Names of languages that the remoting protocol spells in another way."""
 
 
+@lru_cache(1024)
 def host_of(peer: str) -> Host:
     """Return the address of gRPC's text for a peer, such as `ipv4:127.0.0.1:4711`; zeros if it has none."""
     kind, _, rest = unquote(peer).partition(":")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -302,6 +303,7 @@ def _encoded(message: Any) -> bytes:
     return data
 
 
+@cache
 def _messages_of(name: str) -> tuple[Any, Any]:
     """Return the messages of a call: what is asked and what is answered."""
     return getattr(protocol, f"{name}Request"), getattr(protocol, f"{name}Response")
