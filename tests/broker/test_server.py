@@ -79,7 +79,7 @@ class Build:
         self.may_end = threading.Event()
         self.error: Exception | None = None
 
-    def run(self, spark: bool) -> None:
+    def run(self, spark: bool, **_further: object) -> None:
         """Take the place of `MessageStore.reput`."""
         assert not spark
         self.count += 1
