@@ -7,7 +7,8 @@ import hashlib
 import itertools
 import random
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -22,9 +23,10 @@ from support.determined import FIRST_MS, determined
 from support.power.disk import Disk, write_tree
 from support.power.journal import Known, Rename
 from support.power.recorder import Recorder
-from support.power.scenarios import ASYNC, GROUP, SYNC, NotStoredError, Scenario, message
+from support.power.scenarios import ASYNC, GROUP, SYNC, TOPICS, NotStoredError, Scenario, message
 from support.power.verdict import KEYLESS, Promises, assert_kept, content, keyless
-from support.simulation.sometimes import FAILED_SYNC, FULL, KEPT_OUT
+from support.simulation.broker import ModelBroker
+from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from support.simulation.sometimes import Sometimes
 
 _LIVES, _STEPS_MOST = 3, 14
-_WEIGHTS = {
+WEIGHTS: Final[Mapping[str, int]] = {
     "put": 6,
     "batch": 3,
     "flush": 2,
@@ -45,7 +47,9 @@ _WEIGHTS = {
     "commit": 2,
     "reopen": 1,
     "rebuild": 2,
+    "broker": 2,
 }
+"""The steps, and how often each is taken."""
 _STEP_BYTES = 600
 _JUMPS_MS = (0, 0, 0, 1, 700, -1000, 86_400_000)
 _PROMISES = ("begun", "durable", "committed", "kept", KEYLESS)
@@ -55,10 +59,16 @@ class _Life:
     """The programs of one life of a store; a step is one call of one of them."""
 
     def __init__(
-        self, path: Path, recorder: Recorder, chance: random.Random, known: dict[str, int], sometimes: Sometimes
+        self,
+        path: Path,
+        recorder: Recorder,
+        chance: random.Random,
+        known: dict[str, int],
+        sometimes: Sometimes,
+        now_ms: Callable[[], int],
     ) -> None:
         self._path, self._recorder, self._chance = path, recorder, chance
-        self._known, self._sometimes = known, sometimes
+        self._known, self._sometimes, self._now_ms = known, sometimes, now_ms
         self._config = chance.choice((SYNC, ASYNC))
         self._follower: Follow | None = None
         self._store = self._open()
@@ -146,6 +156,24 @@ class _Life:
         reput.rebuild(self._path, spark=False, config=self._config)
         self._store = self._open()
 
+    def broker(self) -> None:
+        """Have RocketMQ's broker go on with the store; it ends well, or is killed before its queues have all entries."""
+        self.close()
+        broker = ModelBroker(self._path, self._config, self._now_ms)
+        for _ in range(self._chance.randrange(1, 6)):
+            number = self._known["begun"]
+            self._note("begun", number + 1)
+            self._note(KEYLESS, self._known[KEYLESS] | 1 << number)
+            broker.put(TOPICS[number % 2], b"%d " % number)
+            broker.dispatch(self._chance.randrange(3))
+        self._sometimes.reached(BROKER)
+        if self._chance.random() < 0.5:
+            broker.close()
+            self._all_durable()
+        else:
+            self._sometimes.reached(KILLED_BROKER)
+        self._store = self._open()
+
     def close(self) -> None:
         """Close the follower and the store."""
         if self._follower is not None:
@@ -166,8 +194,8 @@ class _Life:
 class Simulation:
     """The lives of one seed, in a folder that is empty."""
 
-    def __init__(self, seed: int, folder: Path, sometimes: Sometimes) -> None:
-        self._seed, self._folder, self._sometimes = seed, folder, sometimes
+    def __init__(self, seed: int, folder: Path, sometimes: Sometimes, weights: Mapping[str, int] = WEIGHTS) -> None:
+        self._seed, self._folder, self._sometimes, self._weights = seed, folder, sometimes, weights
         self._chance = random.Random(f"simulation {seed}")
         self._ticks = itertools.count(FIRST_MS)
         self._jumps_ms = 0
@@ -225,10 +253,10 @@ class Simulation:
         """Take steps until the life ends; return the number of calls before the last step, and if it is a close."""
         before, life, chance = 0, None, self._chance
         try:
-            life = _Life(path, recorder, chance, self._known, self._sometimes)
+            life = _Life(path, recorder, chance, self._known, self._sometimes, lambda: self._clock_ns() // 1_000_000)
             self._sometimes.look_at_tail(tree, life.end)
             for _ in range(chance.randrange(1, _STEPS_MOST)):
-                name = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+                name = chance.choices(list(self._weights), list(self._weights.values()))[0]
                 self._jumps_ms += chance.choice(_JUMPS_MS)
                 self._done.append(name)
                 before = len(recorder.journal)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 INTENT, TORN, REPEAT = "a swap is under way", "the log has a torn tail", "queues are ahead of their frontier"
 FAILED_SYNC, FULL, TAKEN_OVER = "a sync fails", "the disk is full", "a store without a close is taken over"
 KEPT_OUT = "a second program that writes indexes is kept out"
-NAMES = (INTENT, TORN, REPEAT, FAILED_SYNC, FULL, TAKEN_OVER, KEPT_OUT)
+BROKER, KILLED_BROKER = "a model of RocketMQ's broker goes on with the store", "the model is killed"
+NAMES = (INTENT, TORN, REPEAT, FAILED_SYNC, FULL, TAKEN_OVER, KEPT_OUT, BROKER, KILLED_BROKER)
 _STORE = "store"
 
 

@@ -1,0 +1,138 @@
+"""RocketMQ's broker as a model: it goes on with a store that reput has closed, and ends well or is killed.
+
+    broker = ModelBroker(path, config, now_ms)    finds the log's end, as a broker does at its start
+    broker.put("a", b"body")                       a record, without an entry
+    broker.dispatch(3)                            entries of the next three records
+    broker.close()                                all entries, all durable, no `abort`; without it the broker was killed
+
+It is written from the layouts alone: none of reput's writing code makes its bytes. Its messages have no keys, so it
+writes no IndexFile.
+
+Source: `DefaultMessageStore.load`, `ReputMessageService.doReput`, `DefaultMessageStore.shutdown`, `CommitLog`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint, encode_checkpoint
+from reput.formats.java.hashing import java_string_hash
+from reput.formats.log.record import BLANK_SIZE, Record, encode_blank, encode_record
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, encode_entry
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk
+from support.records import message_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from reput.config import StoreConfig
+
+_TAG = "t"
+_Queue = tuple[bytes, int]
+
+
+class ModelBroker:
+    """A broker on a store with queues in files.
+
+    Args:
+        path: the store.
+        config: its settings: the sizes of its files.
+        now_ms: the clock.
+    """
+
+    def __init__(self, path: Path, config: StoreConfig, now_ms: Callable[[], int]) -> None:
+        assert config.mapped_file_size_commit_log is not None
+        assert config.mapped_file_size_consume_queue is not None
+        self._path, self._owner, self._now_ms = path, fs.owner_of(path), now_ms
+        self._log_size, self._queue_size = config.mapped_file_size_commit_log, config.mapped_file_size_consume_queue
+        fs.write_at(str(path / paths.ABORT), 0, self._owner, b"", 0)
+        files = list_log_files(path / paths.COMMIT_LOG, tolerant=True)
+        begin = min((int(entry.name) for entry in fs.list_dir(path / paths.COMMIT_LOG)), default=0)
+        self._records = [found.decode() for found in LogWalk(files, begin)]
+        last = self._records[-1] if self._records else None
+        # A blank record at the end does not count: it is written again.
+        self._end = begin if last is None else last.physical_offset + last.size
+        self._next: dict[_Queue, int] = {}
+        for record in self._records:
+            self._next[record.topic, record.queue_id] = record.queue_offset + 1
+        self._entries = {queue: self._count_entries(queue) for queue in self._next}
+
+    def put(self, topic: str, body: bytes) -> None:
+        """Append a message to queue 0 of a topic."""
+        queue = topic.encode(), 0
+        at_ms = self._now_ms()
+        record = Record(
+            topic=queue[0],
+            body=body,
+            properties=message_properties(tags=_TAG),
+            queue_offset=self._next.get(queue, 0),
+            born_timestamp=at_ms,
+            store_timestamp=at_ms,
+        )
+        size = len(encode_record(record))
+        left = self._log_size - self._end % self._log_size
+        if size + BLANK_SIZE > left:
+            self._write_log(encode_blank(left))
+            self._end += left
+        record = record._replace(physical_offset=self._end, size=size)
+        self._write_log(encode_record(record))
+        self._end += size
+        self._next[queue] = record.queue_offset + 1
+        self._records.append(record)
+
+    def dispatch(self, most: int) -> None:
+        """Write the entries of the next records that have none."""
+        lacking = [record for record in self._records if self._lacks(record)]
+        for record in lacking[:most]:
+            queue = record.topic, record.queue_id
+            entry = Entry(record.physical_offset, record.size, java_string_hash(_TAG))
+            position = record.queue_offset * ENTRY_SIZE
+            name = paths.offset_name(position // self._queue_size * self._queue_size)
+            file = self._folder(queue) / name
+            fs.write_at(str(file), self._queue_size, self._owner, encode_entry(entry), position % self._queue_size)
+            self._entries[queue] = record.queue_offset + 1
+
+    def close(self) -> None:
+        """Write all entries, make all durable, note that in the checkpoint, and remove `abort`."""
+        self.dispatch(len(self._records))
+        fs.sync_tree(self._path)
+        file = self._path / paths.CHECKPOINT
+        data = fs.read_bytes(file, CHECKPOINT_FILE_SIZE)
+        before = decode_checkpoint(data) if data else Checkpoint()
+        if self._records:
+            last = self._records[-1]
+            before = before._replace(
+                physic_msg_timestamp=last.store_timestamp,
+                logics_msg_timestamp=last.store_timestamp,
+                logics_physical_offset=last.physical_offset,
+            )
+        fs.write_at(str(file), CHECKPOINT_FILE_SIZE, self._owner, encode_checkpoint(before), 0)
+        fs.sync_tree(self._path)
+        fs.remove_file(self._path / paths.ABORT)
+
+    def _lacks(self, record: Record) -> bool:
+        return record.queue_offset >= self._entries.get((record.topic, record.queue_id), 0)
+
+    def _folder(self, queue: _Queue) -> Path:
+        return self._path / paths.CONSUME_QUEUE / queue[0].decode() / str(queue[1])
+
+    def _count_entries(self, queue: _Queue) -> int:
+        """Return the queue offset after the last entry of a queue's files."""
+        folder = self._folder(queue)
+        if not folder.is_dir():
+            return 0
+        count = 0
+        for file in sorted(folder.iterdir()):
+            data = file.read_bytes()
+            used = sum(any(data[at : at + ENTRY_SIZE]) for at in range(0, len(data), ENTRY_SIZE))
+            count = max(count, int(file.name) // ENTRY_SIZE + used) if used else count
+        return count
+
+    def _write_log(self, data: bytes) -> None:
+        begin = self._end // self._log_size * self._log_size
+        file = self._path / paths.COMMIT_LOG / paths.offset_name(begin)
+        fs.write_at(str(file), self._log_size, self._owner, data, self._end - begin)
