@@ -157,7 +157,7 @@ class _Life:
         self._store = self._open()
 
     def broker(self) -> None:
-        """Have RocketMQ's broker go on with the store; it ends well, or is killed before its queues have all entries."""
+        """Have RocketMQ's broker go on with the store; it ends well, or is killed with entries missing."""
         self.close()
         broker = ModelBroker(self._path, self._config, self._now_ms)
         for _ in range(self._chance.randrange(1, 6)):
