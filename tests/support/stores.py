@@ -29,9 +29,10 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from reput.formats.log.record import Record
     from reput.formats.queue.consume_queue import Entry
     from reput.pipeline.build.rebuild_report import RebuildReport
-    from support.records import LogBuilder, Placed
+    from support.records import LogBuilder
 
 _PAGE = 4096
 _QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
@@ -205,9 +206,9 @@ def positions(store: Path, topic: str = "topic", queue_id: int = 0) -> list[int 
     return [None if entry.is_pre_blank else entry.physical_offset for entry in found]
 
 
-def tags_code(placed: Placed) -> int:
+def tags_code(record: Record) -> int:
     """The tags code of a message that is not delayed."""
-    tags = decode_properties(placed.record.properties).get(TAGS)
+    tags = decode_properties(record.properties).get(TAGS)
     return java_string_hash_utf8(tags) if tags else 0
 
 

@@ -1,12 +1,12 @@
 """RocketMQ's broker as a model: it goes on with a store that reput has closed, and ends well or is killed.
 
     broker = ModelBroker(path, config, now_ms)    finds the log's end, as a broker does at its start
-    broker.put("a", b"body")                       a record, without an entry
+    broker.put("a", b"body")                      a record, without an entry
     broker.dispatch(3)                            entries of the next three records
     broker.close()                                all entries, all durable, no `abort`; without it the broker was killed
 
-It is written from the layouts alone: none of reput's writing code makes its bytes. Its messages have no keys, so it
-writes no IndexFile.
+The codecs of `reput.formats` make its bytes, without reput's appender, kernels and pipeline. Its messages have no keys,
+so it writes no IndexFile.
 
 Source: `DefaultMessageStore.load`, `ReputMessageService.doReput`, `DefaultMessageStore.shutdown`, `CommitLog`.
 """
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint, encode_checkpoint
-from reput.formats.java.hashing import java_string_hash
 from reput.formats.log.record import BLANK_SIZE, Record, encode_blank, encode_record
 from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, encode_entry
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
+from support import stores
 from support.records import message_properties
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from reput.config import StoreConfig
 
-_TAG = "t"
 _Queue = tuple[bytes, int]
 
 
@@ -68,7 +67,7 @@ class ModelBroker:
         record = Record(
             topic=queue[0],
             body=body,
-            properties=message_properties(tags=_TAG),
+            properties=message_properties(tags="t"),
             queue_offset=self._next.get(queue, 0),
             born_timestamp=at_ms,
             store_timestamp=at_ms,
@@ -89,7 +88,7 @@ class ModelBroker:
         lacking = [record for record in self._records if self._lacks(record)]
         for record in lacking[:most]:
             queue = record.topic, record.queue_id
-            entry = Entry(record.physical_offset, record.size, java_string_hash(_TAG))
+            entry = Entry(record.physical_offset, record.size, stores.tags_code(record))
             position = record.queue_offset * ENTRY_SIZE
             name = paths.offset_name(position // self._queue_size * self._queue_size)
             file = self._folder(queue) / name
@@ -122,15 +121,11 @@ class ModelBroker:
 
     def _count_entries(self, queue: _Queue) -> int:
         """Return the queue offset after the last entry of a queue's files."""
-        folder = self._folder(queue)
-        if not folder.is_dir():
+        # After a power cut a folder may be there without its files.
+        if not any(self._folder(queue).glob("*")):
             return 0
-        count = 0
-        for file in sorted(folder.iterdir()):
-            data = file.read_bytes()
-            used = sum(any(data[at : at + ENTRY_SIZE]) for at in range(0, len(data), ENTRY_SIZE))
-            count = max(count, int(file.name) // ENTRY_SIZE + used) if used else count
-        return count
+        first, found = stores.entries(self._path, queue[0].decode(), queue[1])
+        return first + len(found)
 
     def _write_log(self, data: bytes) -> None:
         begin = self._end // self._log_size * self._log_size

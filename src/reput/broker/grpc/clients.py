@@ -14,7 +14,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -41,7 +40,6 @@ MAX_CLIENTS: Final = 100_000
 MAX_COMMANDS: Final = 1000
 """The most commands that wait for a client's stream; a further one is left out."""
 _UNKNOWN: Final = Host(bytes(4), 0)
-_NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 _LANGUAGES: Final = {"GOLANG": "GO", "DOT_NET": "DOTNET", "C_SHARP": "DOTNET", "CSHARP": "DOTNET"}
 """Names of languages that the remoting protocol spells in another way."""
 
@@ -118,9 +116,13 @@ class GrpcClient:
         self.commands.append(frame)
         self.wakes()
 
+    def frame(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> RemotingFrame:
+        """Return a request of the client as one of the remoting protocol."""
+        return RemotingFrame(code, 0, 0, None, fields, body, self.language, VERSION)
+
     def ask(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> asyncio.Future[Answer]:
         """Serve a request about the client's membership at once; its answer waits for what must be durable."""
-        frame = RemotingFrame(code, 0, 0, None, fields, body, self.language, VERSION)
+        frame = self.frame(code, fields, body)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._asked[id(frame)] = answer
         serve_alone(broker, Request(self, frame))
@@ -167,16 +169,13 @@ class GrpcCall:
 
     async def ask(self, broker: Broker, code: int, fields: Mapping[str, str], body: bytes = b"") -> Answer:
         """Serve a request and wait for its answer. What is held for it is dropped when the wait is cancelled."""
-        serve_alone(broker, self._request(code, fields, body))
+        serve_alone(broker, Request(self, self._client.frame(code, fields, body)))
         return await self._answered(broker)
 
     async def answer_of(self, broker: Broker, code: int, work: Callable[[], Answer]) -> Answer:
         """Return what `work` returns, or its refusal, when the topics and groups that it makes or uses are durable."""
-        broker.guarded(self._request(code), work)
+        broker.guarded(Request(self, self._client.frame(code, {})), work)
         return await self._answered(broker)
-
-    def _request(self, code: int, fields: Mapping[str, str] = _NO_FIELDS, body: bytes = b"") -> Request:
-        return Request(self, RemotingFrame(code, 0, 0, None, fields, body, self._client.language, VERSION))
 
     async def _answered(self, broker: Broker) -> Answer:
         try:

@@ -65,7 +65,7 @@ class Writer:
             return
         count = 1 if messages is None else messages
         self.next[key] = base + count
-        time, code = placed.record.store_timestamp, stores.tags_code(placed)
+        time, code = placed.record.store_timestamp, stores.tags_code(placed.record)
         self.entries.setdefault(key, []).append(BatchEntry(placed.offset, placed.size, code, time, base, count))
 
     def alone(self, queue_id: int = 0, topic: str = "batches") -> None:

@@ -363,7 +363,7 @@ def test_tags_of_any_language(tmp_path: Path) -> None:
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store)
     _, found = stores.entries(store)
-    assert [entry.tags_code for entry in found] == [stores.tags_code(p) for p in placed]
+    assert [entry.tags_code for entry in found] == [stores.tags_code(p.record) for p in placed]
     assert [entry.tags_code for entry in found] == [65, 823177, 1772899, -2147483648, 0]
 
 
