@@ -87,6 +87,29 @@ def test_a_closed_store_is_not_looked_through(tmp_path: Path, monkeypatch: pytes
         assert len(bodies(store)) == 20
 
 
+def test_messages_in_the_place_of_a_blank_were_lost(tmp_path: Path) -> None:
+    """A broker goes on before a blank that ends the log: its messages are there, and a later one leaves no gap."""
+
+    def log(count: int) -> LogBuilder:
+        built = LogBuilder(4096)
+        for number in range(count):
+            built.message("t", body=b"%d" % number, keys="k")
+        return built
+
+    before, after = log(8), log(11)
+    before.roll()
+    path = stores.with_log(tmp_path, before)
+    stores.rebuild(path)
+    after.write(path)
+    config = replace(stores.SMALL, mapped_file_size_commit_log=4096)
+    with reput.MessageStore.open(path, config) as store:
+        assert bodies(store) == [b"%d" % number for number in range(11)]
+        assert store.put_message(reput.Message("t", bytes(3500))).physical_offset == 4096
+    assert_sound(path, config)
+    with reput.MessageStore.open(path, config, read_only=True) as store:
+        assert len(store.query_message("t", "k")) == 11
+
+
 @pytest.mark.parametrize("rest", ["good", "bad"])
 @pytest.mark.parametrize(("first_bad", "refused"), [(9, True), (10, False), (15, False)])
 def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, rest: str, tmp_path: Path) -> None:

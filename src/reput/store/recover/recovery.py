@@ -147,7 +147,10 @@ def _without_the_lost(
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
-    """Return the offset if the log still has the record of the fingerprint below it; otherwise -1."""
+    """Return the offset if the log still has the record of the fingerprint below it; otherwise -1.
+
+    If a blank came after that record, and has gone, the record's end is returned.
+    """
     if offset <= log.min_offset:
         return max(offset, 0)
     if fingerprint is None:
@@ -155,7 +158,11 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
     if fingerprint.offset < log.min_offset:
         return offset if offset <= log.end_offset else -1
     data = log.record(fingerprint.offset, fingerprint.size)
-    return offset if data is not None and fingerprint.is_of(data) else -1
+    if data is None or not fingerprint.is_of(data):
+        return -1
+    end = fingerprint.offset + fingerprint.size
+    # RocketMQ goes on before a blank that ends the log, so records may be in the blank's place now.
+    return offset if end == offset or log.examined(end, CHECK_NONE) is Verdict.BLANK else end
 
 
 def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
