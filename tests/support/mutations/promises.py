@@ -196,8 +196,8 @@ MUTATIONS = (
         "believe a frontier of another log",
         "A frontier counts if the log still has the record below it that its fingerprint names.",
         "store/recover/recovery.py",
-        "    return offset if data is not None and fingerprint.is_of(data) else -1",
-        "    return offset",
+        "    if data is None or not fingerprint.is_of(data):",
+        "    if not offset:",
         ("store/test_recovery.py::test_a_log_that_another_writer_changed_below_the_frontier",),
     ),
     Mutation(

@@ -162,7 +162,7 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
         return -1
     end = fingerprint.offset + fingerprint.size
     # RocketMQ goes on before a blank that ends the log, so records may be in the blank's place now.
-    return offset if end == offset or log.examined(end, CHECK_NONE) is Verdict.BLANK else end
+    return offset if end >= offset or log.examined(end, CHECK_NONE) is Verdict.BLANK else end
 
 
 def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
