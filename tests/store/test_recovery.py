@@ -7,14 +7,17 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reput
 from reput.errors import DamagedLogError, NotAStoreError
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
+from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE
 from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.own import files as own
+from reput.index.files import read_slots
 from reput.store.disk.checkpoint import read_checkpoint
 from support import golden, inner, stores
 from support.checked import assert_sound
@@ -314,6 +317,28 @@ def test_the_last_records_were_durable_too(clock: list[int], first_bad: int, ind
     assert stores.digest(path, inodes=True) == before
 
 
+def test_a_clock_that_went_back_makes_no_lost_record_durable(tmp_path: Path) -> None:
+    """RocketMQ's clock went back after the checkpoint: a torn record before an older one is cut, as it is no damage."""
+    log = LogBuilder(1 << 16, tick_ms=10)
+    for _ in range(10):
+        log.message("t")
+    durable_ms = log.store_timestamp - 10
+    log.store_timestamp -= 1000
+    torn = log.message("t").offset
+    log.message("t")
+    path = stores.with_log(tmp_path, log, preallocated=True)
+    data = encode_checkpoint(Checkpoint(physic_msg_timestamp=durable_ms)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    (path / paths.CHECKPOINT).write_bytes(data)
+    (path / paths.ABORT).write_bytes(b"1")
+    with (path / paths.COMMIT_LOG / paths.offset_name(0)).open("r+b") as file:
+        file.seek(torn)
+        file.write(bytes(40))
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert len(bodies(store)) == 10
+        assert put(store, 1) == [torn]
+    assert_sound(path, CONFIG)
+
+
 @pytest.mark.parametrize("checked", [True, False])
 def test_crcs_may_be_left_alone(checked: bool, tmp_path: Path) -> None:
     """With checkCRCOnRecover=false a body that has changed is no reason to stop, as in RocketMQ."""
@@ -395,3 +420,23 @@ def test_index_files_that_a_crash_left_are_named(tmp_path: Path) -> None:
         assert gone
         assert all(name in reported[0] for name in gone)
     assert_sound(path)
+
+
+def test_slots_that_a_crash_left_ahead_of_the_items_are_taken_back(tmp_path: Path) -> None:
+    """A crash keeps the slot of an item that it lost: opening and closing takes the slot back, and the key is found."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 5, keys="k")
+    (file,) = (path / paths.INDEX).iterdir()
+    slots = read_slots(file, 16)
+    (used,) = np.flatnonzero(slots)
+    before = file.read_bytes()
+    with file.open("r+b") as data:
+        data.seek(HEADER_SIZE + int(used) * SLOT_SIZE)
+        data.write((6).to_bytes(SLOT_SIZE, "big"))
+    (path / paths.ABORT).write_bytes(b"1")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.reput(spark=False).messages == 0
+        assert len(store.query_message("t", "k", 100)) == 5
+    assert file.read_bytes() == before
+    assert_sound(path, CONFIG)

@@ -61,6 +61,11 @@ def read_slots(path: Path, slots: int) -> np.ndarray:
     return np.frombuffer(data, dtype=_SLOT, count=len(data) // SLOT_SIZE).astype(np.int32)
 
 
+def slots_agree(slots: NDArray[np.int32], number: int) -> bool:
+    """Return True if all slots name items below `number`, or none."""
+    return int(slots.min(initial=0)) >= 0 and int(slots.max(initial=0)) < number
+
+
 def changed_slots(path: Path, slots: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return the numbers of the slots that differ from those in a file; a hole in the file counts as zeros."""
     present = read_slots(path, len(slots))
@@ -104,7 +109,7 @@ def found_slots_and_items(file: IndexFileOnDisk) -> tuple[int, int] | None:
     with fs.mapped(file.path, 0, (HEADER_SIZE // 4 + body) * 4) as data:
         words = data.view(">i4")
         for slots in _likely_slots(words, body, count, file.header.begin_physical_offset):
-            if _slots_agree(words, slots, min(count, 1000)):
+            if _links_agree(words, slots, min(count, 1000)):
                 return slots, (body - slots) // _ITEM_WORDS
             asked += 1
             if asked == _MOST_ASKED:
@@ -139,7 +144,7 @@ def _likely_slots(words: np.ndarray, body: int, count: int, begin_physical_offse
         yield from slots[words[_HEADER_WORDS + newest % slots] >= count].tolist()
 
 
-def _slots_agree(words: np.ndarray, slots: int, items: int) -> bool:
+def _links_agree(words: np.ndarray, slots: int, items: int) -> bool:
     """Return True if the first items are linked as their order requires, and their slots refer to them or later ones.
 
     A few exceptions are damage, which other checks report: the number of slots is clear all the same.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from support.power.journal import Entry
     from support.power.scenarios import Scenario
 
+_KEYS = ("k0", "k1", "k2")
 KEYLESS = "keyless"
 """The promise about messages that a power cut has left without their keys, as `keyless` returns it."""
 
@@ -63,9 +64,9 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
         assert numbers == all_numbers, f"messages are lost or doubled: {numbers}"
         assert first <= promises.last("may go"), f"the log begins at message {first}"
         assert promises.last("durable") <= first + end <= promises.last("begun"), f"{first + end} messages"
-        for key in range(3) if not deleted else ():
-            wanted = [number for number in all_numbers if number % 3 == key]
-            keyed = [one for topic in TOPICS for one in store.query_message(topic, f"k{key}", 100)]
+        for remainder, key in enumerate(_KEYS) if not deleted else ():
+            wanted = [number for number in all_numbers if number % 3 == remainder]
+            keyed = [one for topic in TOPICS for one in store.query_message(topic, key, 100)]
             by_key = {int(one.body.split()[0]) for one in keyed}
             # The CRC of a record is that of its body. Of the one at the log's end, which was not acknowledged, sectors
             # with properties may be lost, if these have no CRC.
@@ -112,8 +113,12 @@ def content(store: reput.MessageStore) -> list[bytes]:
 
 
 def keyless(store: reput.MessageStore) -> int:
-    """Return the messages that have no keys, a bit for the number of each: those whose properties were lost."""
-    return sum(1 << int(one.body.split()[0]) for one in _messages(store) if not one.keys)
+    """Return the messages without their keys, a bit for the number of each: those whose properties were lost.
+
+    Properties that are cut within the value of the keys leave keys of zero bytes.
+    """
+    numbers = [int(one.body.split()[0]) for one in _messages(store) if not set(_KEYS).intersection(one.keys)]
+    return sum(1 << number for number in numbers)
 
 
 def _messages(store: reput.MessageStore) -> list[reput.StoredMessage]:

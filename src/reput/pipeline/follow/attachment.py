@@ -217,5 +217,6 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     ends = queues.durable_ends()
     queues.close()
     log.follow_writes()
-    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, store.tag_items is not False, kinds)
+    tag_items = store.tag_items is not False
+    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items, kinds, may_have_leftovers=True)
     return Attachment(layout, writer, owned, task, log)

@@ -36,8 +36,8 @@ class SparkIndexer:
         log = list_log_files(task.layout.commit_log)
         done = CatchUp(task.frontiers)
         if max(task.frontiers.both, log.min_offset) >= task.end:
-            if task.keep_frontier:
-                self._keep_frontier(task, log)
+            if task.may_have_leftovers or (task.keep_frontier and read_frontier(task.layout) is None):
+                self._begin_only(task, log)
             return done
         grower = Grower.begin(task, self.engine, self.listener)
         begin_offset = grower.offset
@@ -58,13 +58,12 @@ class SparkIndexer:
             seconds=time.perf_counter() - begin,
         )
 
-    def _keep_frontier(self, task: CatchUpTask, log: LogFiles) -> None:
-        if read_frontier(task.layout) is None:
-            with (
-                closing(Grower.begin(task, self.engine, self.listener)) as grower,
-                LogMaps(log.folder, log.file_size) as maps,
-            ):
-                publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
+    def _begin_only(self, task: CatchUpTask, log: LogFiles) -> None:
+        """Have a grower remove leftovers, and keep the frontier if the task asks for it and there is none."""
+        with closing(Grower.begin(task, self.engine, self.listener)) as grower:
+            if task.keep_frontier and read_frontier(task.layout) is None:
+                with LogMaps(log.folder, log.file_size) as maps:
+                    publish.keep_frontier(task.owned, maps, grower.offset, grower.index_end)
 
     def _publish(self, task: CatchUpTask, growths: list[Growth], leaves_index_files: bool) -> Frontiers:
         reached = publish.Reached(task.end, leaves_index_files=leaves_index_files)

@@ -20,7 +20,8 @@ class CatchUpTask:
 
     `queue_ends`: the next queue offset of each queue at the frontier. `kinds` of queues are extended; empty means those
     of a store that says nothing. `keep_frontier`: write the frontier of a store that has none, even if there is nothing
-    to build.
+    to build. `may_have_leftovers`: a crash or a killed job may have left items above the frontier, which are removed,
+    even if there is nothing to build.
     """
 
     layout: StoreLayout
@@ -32,6 +33,7 @@ class CatchUpTask:
     tag_items: bool
     kinds: Sequence[AnyKind] = ()
     keep_frontier: bool = False
+    may_have_leftovers: bool = False
 
 
 @dataclass(slots=True)

@@ -77,8 +77,9 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
         return f"{known.source} calls the log durable up to {known.offset}"
     following = find_record(log, end + 1, search_bytes=written - 1)
     time = -1 if following is None else log.store_time(following)
-    # Of several records with this time, the later ones may have been stored after the checkpoint's flush.
-    if 0 <= time < known.time:
+    # Of several records with this time, the later ones may have been stored after the checkpoint's flush. After a clock
+    # that has gone back, a later record has an older time than the flushed one, so it proves nothing.
+    if 0 <= time < known.time and newest_before(log, end) <= time:
         return (
             f"at log offset {following} follows a record that the checkpoint calls durable (stored {time}, checkpoint "
             f"{known.time})"

@@ -65,6 +65,7 @@ class StoreWriter:
         self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
         # A listener of a catch-up, or a signal's handler, may close the store in the catch-up's own thread.
         self._reputting, self._ends = RLock(), False
+        self._may_have_leftovers = fs.exists(layout.abort)
         owner = fs.owner_of(layout.root)
         notes += self._clean_up(opened, owner)
         fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
@@ -94,7 +95,7 @@ class StoreWriter:
             refuse_lost_log(self.layout, "no record")
         notes = []
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
-        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
+        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or self._may_have_leftovers:
             notes += cut_store(self.layout, view, tail, owner)
         elif names_lost_records(view, tail.end):
             notes += cut_indexes(view, tail.end, owner)
@@ -206,9 +207,19 @@ class StoreWriter:
             ends = view.queues_table.ends_below_tail()
         tag_items = view.follower.settings.tag_items
         task = CatchUpTask(
-            self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds, keep_frontier
+            self.layout,
+            view.settings,
+            owned,
+            view.frontiers,
+            end,
+            ends,
+            tag_items,
+            view.kinds,
+            keep_frontier,
+            self._may_have_leftovers,
         )
         done = indexer.catch_up(task)
+        self._may_have_leftovers = False
         view.advance(done.frontiers)
         return done
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats.index import index_file
 from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE, items_at
-from reput.index.files import changed_slots, read_items, read_slots, write_slots
+from reput.index.files import changed_slots, read_items, read_slots, slots_agree, write_slots
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
@@ -174,7 +174,7 @@ def _slots_below(path: Path, slots: int, number: int) -> _Slots:
     if number == 1:
         return _Slots(np.zeros(slots, dtype=np.int32))
     present = read_slots(path, slots)
-    if len(present) != slots or int(present.max(initial=0)) >= number or int(present.min(initial=0)) < 0:
+    if len(present) != slots or not slots_agree(present, number):
         present = np.zeros(slots, dtype=np.int32)
         _enter(path, present, 1, number)
     return _Slots(present, number, int(np.count_nonzero(present)))
