@@ -93,6 +93,52 @@ def test_a_client_that_is_silent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -
             assert members(asking, "lasting") == [lasting.client_id]
 
 
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_client_that_was_ended_begins_again_on_its_stream(client: GrpcClient, remoting: Client) -> None:
+    """Settings that come after its end made a member that no heartbeat could keep."""
+    group = Resource(name="readers")
+    beat = protocol.HeartbeatRequest(group=group, client_type=ClientType.SIMPLE_CONSUMER)
+    with client.telemetry() as stream:
+        stream.give(subscribing("readers"))
+        client.call("NotifyClientTermination", protocol.NotifyClientTerminationRequest(group=group))
+        stream.give(subscribing("readers"))
+        assert members(remoting, "readers") == [client.client_id]
+        assert client.call("Heartbeat", beat).status.code == Code.OK
+        client.call("NotifyClientTermination", protocol.NotifyClientTerminationRequest(group=group))
+        assert members(remoting, "readers") == []
+
+
+def test_the_stream_of_a_client_that_is_silent_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that lives opens another one; the others would fill the calls that are served at a time."""
+    monkeypatch.setattr(server, "_SWEEP_S", 0.05)
+    monkeypatch.setattr(clients, "GONE_S", 0.3)
+    with reput.serve(topics=["orders"], grpc_port=0) as other:
+        assert other.grpc_address is not None
+        with GrpcClient(other.grpc_address) as silent, silent.telemetry() as stream:
+            assert list(stream.call) == []
+            assert stream.call.code() == grpc.StatusCode.OK
+
+
+def test_the_settings_of_all_clients_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are too many end their stream; a client that sends others, or ends, makes room."""
+    monkeypatch.setattr(clients, "MAX_SETTINGS_BYTES", 1500)
+    group = Resource(name="readers")
+    end = protocol.NotifyClientTerminationRequest(group=group)
+    large = subscribing("readers", tags="t" * 1000)
+    with reput.serve(topics=["orders"], grpc_port=0) as other:
+        assert other.grpc_address is not None
+        first, second = GrpcClient(other.grpc_address), GrpcClient(other.grpc_address)
+        with first, second, first.telemetry() as stream:
+            stream.give(large)
+            with second.telemetry() as refused, pytest.raises(grpc.RpcError, match="TOO_MANY_REQUESTS"):
+                refused.give(large)
+            stream.give(subscribing("readers"))
+            with second.telemetry() as served:
+                served.give(large)
+                assert second.call("NotifyClientTermination", end).status.code == Code.OK
+            stream.give(large)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from reput.broker.grpc.leased import HeldMessages
 from reput.broker.handlers.alone import serve_alone
 from reput.broker.wire.answers import Answer
+from reput.broker.wire.byte_bound import ByteBound
 from reput.broker.wire.channel import numbers
 from reput.broker.wire.requests import Request
 from reput.formats.log.record import Host
@@ -39,6 +40,10 @@ MAX_CLIENTS: Final = 100_000
 """The most clients; the calls of a further one are refused."""
 MAX_COMMANDS: Final = 1000
 """The most commands that wait for a client's stream; a further one is left out."""
+MAX_COMMAND_BYTES: Final = 64 << 20
+"""The most bytes of the commands that wait for all clients' streams."""
+MAX_SETTINGS_BYTES: Final = 64 << 20
+"""The most bytes of the settings of all clients."""
 _UNKNOWN: Final = Host(bytes(4), 0)
 _LANGUAGES: Final = {"GOLANG": "GO", "DOT_NET": "DOTNET", "C_SHARP": "DOTNET", "CSHARP": "DOTNET"}
 """Names of languages that the remoting protocol spells in another way."""
@@ -61,6 +66,16 @@ def language_of(name: str) -> int:
     return LANGUAGES.index(known if known in LANGUAGES else "OTHER")
 
 
+class ClientBounds:
+    """The bounds of what all clients hold together."""
+
+    __slots__ = ("commands", "settings")
+
+    def __init__(self) -> None:
+        self.settings = ByteBound(MAX_SETTINGS_BYTES)
+        self.commands = ByteBound(MAX_COMMAND_BYTES)
+
+
 class GrpcClient:
     """A client. It is a `Channel`: the broker asks it by commands on its stream.
 
@@ -68,6 +83,7 @@ class GrpcClient:
         client_id: the id that it names.
         language: the number of its language.
         now_s: the loop's time.
+        bounds: the bounds of what all clients hold.
 
     Attributes:
         peer: Its address, as of its last call.
@@ -76,10 +92,11 @@ class GrpcClient:
         groups: Its producer groups and its consumer groups, as they are registered.
         held: The messages that it holds, whose leases are renewed.
         heard_s: The loop's time of its last call.
+        is_gone: It is forgotten. A later call with its id makes another one.
         wakes: Is called when a command waits; None without a stream.
     """
 
-    def __init__(self, client_id: str, language: int, now_s: float) -> None:
+    def __init__(self, client_id: str, language: int, now_s: float, bounds: ClientBounds) -> None:
         self.client_id = client_id
         self.language = language
         self.number = next(numbers)
@@ -89,8 +106,10 @@ class GrpcClient:
         self.groups: set[tuple[str, str]] = set()
         self.held = HeldMessages()
         self.heard_s = now_s
-        self.commands: deque[RemotingFrame] = deque()
+        self.is_gone = False
         self.wakes: Callable[[], object] | None = None
+        self.bounds = bounds
+        self._commands: deque[RemotingFrame] = deque()
         self._asked: dict[int, asyncio.Future[Answer]] = {}
 
     @property
@@ -109,12 +128,33 @@ class GrpcClient:
         if self.wakes is None or frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             # Clients of gRPC ask for their queues again and again.
             return
-        if len(self.commands) >= MAX_COMMANDS:
-            log.warning("%s: a command is left out: %d wait, and it reads none", self.peer, len(self.commands))
-            return
         frame.body = b"".join(pieces)
-        self.commands.append(frame)
+        if len(self._commands) >= MAX_COMMANDS or not self.bounds.commands.take(len(frame.body)):
+            words = "%s: a command is left out: %d wait for it, and %d bytes for all clients, which read none"
+            log.warning(words, self.peer, len(self._commands), self.bounds.commands.held)
+            return
+        self._commands.append(frame)
         self.wakes()
+
+    def next_command(self) -> RemotingFrame | None:
+        """Take the oldest command that waits."""
+        if not self._commands:
+            return None
+        frame = self._commands.popleft()
+        self.bounds.commands.give_back(len(frame.body))
+        return frame
+
+    def end_stream(self) -> None:
+        """Note that it has no stream: what waits for it is dropped."""
+        self.wakes = None
+        while self.next_command() is not None:
+            pass
+
+    def keep(self, settings: Settings | None) -> None:
+        """Keep its last settings, whose bytes `bounds` has taken."""
+        if self.settings is not None:
+            self.bounds.settings.give_back(self.settings.ByteSize())
+        self.settings = settings
 
     def frame(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> RemotingFrame:
         """Return a request of the client as one of the remoting protocol."""
@@ -191,6 +231,7 @@ class Clients:
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
         self._loop = loop
+        self._bounds = ClientBounds()
         self._by_id: dict[str, GrpcClient] = {}
 
     def __len__(self) -> int:
@@ -202,7 +243,9 @@ class Clients:
         if found is None:
             if len(self._by_id) >= MAX_CLIENTS:
                 return None
-            found = self._by_id[client_id] = GrpcClient(client_id, language_of(language), self._loop.time())
+            found = self._by_id[client_id] = GrpcClient(
+                client_id, language_of(language), self._loop.time(), self._bounds
+            )
         found.heard_s = self._loop.time()
         found.peer = host_of(peer)
         return found
@@ -211,9 +254,12 @@ class Clients:
         """End a client's membership in all groups."""
         if self._by_id.get(client.client_id) is client:
             del self._by_id[client.client_id]
+        client.is_gone = True
         self._broker.connection_lost(client)
         client.groups.clear()
         client.held.give_back(self._broker)
+        client.end_stream()
+        client.keep(None)
 
     def look_around(self) -> None:
         """Forget the clients that are not heard from any more, and renew the leases of the others."""

@@ -168,7 +168,7 @@ class GrpcServer:
         handlers["PullMessage"] = grpc.unary_stream_rpc_method_handler(self._pull, None, _encoded)
         handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(self._telemetry, None, _encoded)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self._streams: set[asyncio.Future[None]] = set()
+        self._streams: dict[asyncio.Future[None], Telemetry] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -199,6 +199,10 @@ class GrpcServer:
 
     async def _look_around(self) -> None:
         self.clients.look_around()
+        for stream, telemetry in self._streams.items():
+            if telemetry.client.is_gone:
+                # It counts in the calls that are served at a time. A client that lives opens another one.
+                stream.cancel()
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -261,12 +265,12 @@ class GrpcServer:
             telemetry = Telemetry(self.broker, self._caller(context), context.write)
             commands = (_decoded(protocol.TelemetryCommand, data) async for data in received)
             stream = asyncio.ensure_future(telemetry.serve(commands, lambda: self._caller(context)))
-            self._streams.add(stream)
+            self._streams[stream] = telemetry
             try:
                 # A stream that the broker cancels ends as if the client had ended it, and clients open another one.
                 await asyncio.wait({stream})
             finally:
-                self._streams.discard(stream)
+                del self._streams[stream]
                 stream.cancel()
             if not stream.cancelled():
                 stream.result()

@@ -73,13 +73,25 @@ async def take_settings(broker: Broker, client: GrpcClient, settings: Settings) 
         refuse_call(Code.BAD_REQUEST, f"settings of {settings.ByteSize()} bytes: the most is {MAX_SETTINGS}")
     if settings.WhichOneof("pub_sub") is None:
         refuse_call(Code.BAD_REQUEST, "there is no publishing or subscription data in settings")
-    await register(broker, client, settings)
-    client.settings = settings
+    size, bound = settings.ByteSize(), client.bounds.settings
+    if not bound.take(size):
+        words = f"the settings of all clients hold {bound.held} bytes: the most is {bound.most}"
+        refuse_call(Code.TOO_MANY_REQUESTS, words)
+    try:
+        await register(broker, client, settings)
+    except BaseException:
+        bound.give_back(size)
+        raise
+    client.keep(settings)
     return answered_settings(broker, settings)
 
 
 async def register(broker: Broker, client: GrpcClient, settings: Settings) -> None:
-    """Make a client a member of the groups of its settings, and of no others."""
+    """Make a client a member of the groups of its settings, and of no others.
+
+    Raises:
+        RefusedCallError: its groups cannot be, or it has ended meanwhile.
+    """
     producers: list[dict[str, Any]] = []
     consumers: list[dict[str, Any]] = []
     if settings.HasField("publishing"):
@@ -93,11 +105,19 @@ async def register(broker: Broker, client: GrpcClient, settings: Settings) -> No
         groups = {(_CONSUMER, consumers[0]["groupName"])}
     for name, group in client.groups - groups:
         await client.ask(broker, RequestCode.UNREGISTER_CLIENT, {"clientID": client.client_id, name: group})
+    _refuse_if_gone(client)
     body = {"clientID": client.client_id, "producerDataSet": producers, "consumerDataSet": consumers}
     answer = client.ask(broker, RequestCode.HEART_BEAT, {}, json.dumps(body).encode())
     client.groups |= groups  # a client that ends meanwhile leaves them
     refuse_unless_ok(await answer)
+    _refuse_if_gone(client)
     client.groups = groups
+
+
+def _refuse_if_gone(client: GrpcClient) -> None:
+    """Refuse a client that has ended while it was registered."""
+    if client.is_gone:
+        refuse_call(Code.UNRECOGNIZED_CLIENT_TYPE, "this client has ended meanwhile")
 
 
 def _check_lite(broker: Broker, settings: Settings) -> None:

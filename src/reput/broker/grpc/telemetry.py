@@ -96,19 +96,22 @@ class Telemetry:
         broker: the broker.
         client: the client.
         write: sends a command.
+
+    Attributes:
+        client: The client. One that has ended, or was forgotten, is another one at its next command.
     """
 
     def __init__(
         self, broker: Broker, client: GrpcClient, write: Callable[[TelemetryCommand], Awaitable[None]]
     ) -> None:
         self._broker = broker
-        self._client = client
+        self.client = client
         self._write = write
         self._writing = asyncio.Lock()
         self._has_commands = asyncio.Event()
 
-    async def serve(self, commands: AsyncIterator[TelemetryCommand], heard: Callable[[], object]) -> None:
-        """Take settings and answers until the client ends the stream. `heard` is called at each command of the client.
+    async def serve(self, commands: AsyncIterator[TelemetryCommand], heard: Callable[[], GrpcClient]) -> None:
+        """Take settings and answers until the client ends the stream. `heard` returns the client of each command.
 
         Raises:
             RefusedCallError: the settings cannot be.
@@ -117,17 +120,16 @@ class Telemetry:
         writer = asyncio.ensure_future(self._write_commands())
         try:
             async for command in commands:
-                heard()
+                self.client = heard()
                 if command.WhichOneof("command") == "settings":
-                    settings = await take_settings(self._broker, self._client, command.settings)
-                    self._client.wakes = wakes
+                    settings = await take_settings(self._broker, self.client, command.settings)
+                    self.client.wakes = wakes
                     await self._send(TelemetryCommand(status=status_of(Code.OK), settings=settings))
                 elif (answer := answer_of(command)) is not None:
-                    self._broker.client_calls.answered(self._client, answer)
+                    self._broker.client_calls.answered(self.client, answer)
         finally:
-            if self._client.wakes == wakes:
-                self._client.wakes = None
-                self._client.commands.clear()
+            if self.client.wakes == wakes:
+                self.client.end_stream()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
@@ -141,14 +143,14 @@ class Telemetry:
         while True:
             await self._has_commands.wait()
             self._has_commands.clear()
-            while self._client.commands:
-                await self._write_command(self._client.commands.popleft())
+            while (frame := self.client.next_command()) is not None:
+                await self._write_command(frame)
 
     async def _write_command(self, frame: RemotingFrame) -> None:
         try:
             command = command_of(frame)
         except Exception:  # an error of ours must not end the client's stream
-            log.exception("%s: request %d is not sent", self._client.peer, frame.code, extra=about(self._client))
+            log.exception("%s: request %d is not sent", self.client.peer, frame.code, extra=about(self.client))
             return
         if command is not None:
             await self._send(command)
@@ -158,4 +160,4 @@ class Telemetry:
     def _refuse(self, frame: RemotingFrame) -> None:
         """Answer a request of the broker in the client's place: gRPC has no such command."""
         answer = RemotingFrame(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, frame.opaque, IS_ANSWER, _NOT_ASKED)
-        self._broker.client_calls.answered(self._client, answer)
+        self._broker.client_calls.answered(self.client, answer)
