@@ -17,6 +17,7 @@ from broker.test_config_writes import Disk
 from reput.broker.grpc import leased, receive, server
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import ClientType, Code, FilterType, MessageType, Resource
+from reput.broker.wire.refusals import refuse
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.times import HOUR_MS
 from support.checked import assert_sound
@@ -325,6 +326,54 @@ def test_a_client_that_was_killed_holds_nothing(monkeypatch: pytest.MonkeyPatch)
                 assert (again.body, again.system_properties.delivery_attempt) == (b"held", 2)
                 assert ack(killed, got).status.code == Code.INVALID_RECEIPT_HANDLE
                 assert ack(living, again).status.code == Code.OK
+
+
+def test_a_call_that_is_refused_for_now_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker had dropped the present handle of a lease that it had renewed; the client knows only its first one."""
+    monkeypatch.setattr(leased, "AHEAD_MS", leased.LEASE_MS + 1)
+    monkeypatch.setattr(server, "_SWEEP_S", 0.05)
+    with reput.serve(topics={"orders": 1}, grpc_port=0) as other, GrpcClient(str(other.grpc_address)) as client:
+        client.send(message(body=b"held"))
+        with client.telemetry() as stream:
+            stream.give(subscribing(GROUP, kind=ClientType.PUSH_CONSUMER))
+            _, (got,) = received(client, ask(auto_renew=True))
+            leases = other._broker.leases._leases
+            (given,) = list(leases)
+            wait_until(lambda: given not in leases)
+            request = protocol.ForwardMessageToDeadLetterQueueRequest(group=Resource(name=GROUP), topic=got.topic)
+            request.receipt_handle = got.system_properties.receipt_handle
+            with monkeypatch.context() as patch:
+                for name in ("ack", "change", "holds"):
+                    patch.setattr(other._broker.pops, name, lambda *_, **__: refuse(ResponseCode.SYSTEM_BUSY, "busy"))
+                assert ack(client, got).status.code == Code.TOO_MANY_REQUESTS
+                assert change(client, got, 20_000).status.code == Code.TOO_MANY_REQUESTS
+                forwarded = client.call("ForwardMessageToDeadLetterQueue", request)
+                assert forwarded.status.code == Code.TOO_MANY_REQUESTS
+            assert ack(client, got).status.code == Code.OK
+            assert not leases
+
+
+@pytest.mark.parametrize("broker", ["ASYNC_FLUSH"], indirect=True)
+def test_a_call_that_ends_early_gives_all_back(consumer: GrpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that were popped for a call that fails come again soon, and not when their lease ends."""
+    sent = [b"%d" % number for number in range(3)]
+    for body in sent:
+        consumer.send(message("fifo", body, MessageType.FIFO, message_group="a"))
+    make, made = receive.message_of, []
+
+    def fails_once(*arguments: Any, **named: Any) -> Message:
+        made.append(arguments)
+        if len(made) == 2:
+            raise ValueError("no message")
+        return make(*arguments, **named)
+
+    monkeypatch.setattr(receive, "message_of", fails_once)
+    assert received(consumer, ask("fifo", lease_s=60))[0] == Code.INTERNAL_SERVER_ERROR
+    found: set[bytes] = set()
+    while found < set(sent):
+        code, got = received(consumer, ask("fifo", wait_s=20, lease_s=60))
+        assert code == Code.OK
+        found |= {one.body for one in got}
 
 
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, 4 * HOUR_MS])

@@ -10,10 +10,14 @@ Source: `DefaultReceiptHandleManager`, `ReceiveMessageActivity`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from reput.broker.grpc.protocol.definition_pb2 import Code
+from reput.broker.grpc.statuses import RefusedCallError
 from reput.broker.wire.refusals import RefusedError
 from reput.errors import ReputError
 from reput.formats.wire.codes import ResponseCode
@@ -66,10 +70,21 @@ class HeldMessages:
             group, queue_topic, handle, now_s, now_s + handle.invisible_time / _SECOND_MS
         )
 
-    def end(self, group: str, given: str) -> ReceiptHandle | None:
-        """Renew a message's lease no more; return its present handle, None if it is not held."""
+    @contextmanager
+    def ending(self, group: str, given: str) -> Iterator[ReceiptHandle | None]:
+        """Renew a message's lease no more; yields its present handle, None if it is not held.
+
+        If the broker refuses the client's call only for now, the message is held as before: the client knows no other
+        handle when it calls again.
+        """
         held = self._held.pop((group, given), None)
-        return None if held is None else held.handle
+        try:
+            yield None if held is None else held.handle
+        except BaseException as error:
+            is_over = isinstance(error, RefusedCallError) and error.code == Code.INVALID_RECEIPT_HANDLE
+            if held is not None and not is_over:
+                self._held[group, given] = held
+            raise
 
     def renew(self, broker: Broker) -> None:
         """Renew the leases that end soon; forget those that cannot be renewed."""

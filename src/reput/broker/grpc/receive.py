@@ -10,7 +10,7 @@ Source: `ReceiveMessageActivity`, `ReceiveMessageResponseStreamWriter`, `AckMess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.grpc.checks import group_of, milliseconds, topic_of
@@ -109,7 +109,7 @@ async def receive_message(
     await _admit(broker, client, group, topic)
     ask = _ask_of(broker, client, request, group, topic)
     popped = await _pop(broker, GrpcCall(client), ask, wait_ms, request.ByteSize())
-    found = [] if popped is None else [one async for one in _to_give(broker, client, popped)]
+    found = [] if popped is None else await _to_give(broker, client, popped)
     if not found:
         yield ReceiveMessageResponse(status=status_of(Code.MESSAGE_NOT_FOUND, "no new message"))
     given = 0
@@ -250,20 +250,30 @@ async def _pop(broker: Broker, call: GrpcCall, ask: PopAsk, wait_ms: int, size: 
         raise
 
 
-async def _to_give(broker: Broker, client: GrpcClient, popped: Popped) -> AsyncIterator[tuple[Message, PoppedMessage]]:
-    """Yield the messages of a pop as a client gets them. One that was given often enough becomes a dead letter."""
+async def _to_give(broker: Broker, client: GrpcClient, popped: Popped) -> list[tuple[Message, PoppedMessage]]:
+    """Return the messages of a pop as a client gets them. One that was given often enough becomes a dead letter.
+
+    If the call ends meanwhile, all of them come again soon.
+    """
     ask = popped.ask
     attempts = most_attempts(broker.groups.find(ask.group) or {})
-    for one in popped.messages():
-        stored = one.message
-        before = one.given_before + stored.record.reconsume_times
-        given = GivenHandle(one.handle, stored.physical_offset)
-        if before >= attempts and (ask.lite_client or not ask.is_orderly):
-            await _bury(broker, client, _HeldBy(ask.group, ask.topic, _lite_topic_of(one.queue_topic)), given)
-            continue
-        message = message_of(stored.record, ask.topic, handle=encode_given(*given), attempt=before + 1)
-        message.system_properties.invisible_duration.FromMilliseconds(ask.invisible_ms)
-        yield message, one
+    found = []
+    try:
+        for one in popped.messages():
+            stored = one.message
+            before = one.given_before + stored.record.reconsume_times
+            given = GivenHandle(one.handle, stored.physical_offset)
+            if before >= attempts and (ask.lite_client or not ask.is_orderly):
+                await _bury(broker, client, _HeldBy(ask.group, ask.topic, _lite_topic_of(one.queue_topic)), given)
+                continue
+            message = message_of(stored.record, ask.topic, handle=encode_given(*given), attempt=before + 1)
+            message.system_properties.invisible_duration.FromMilliseconds(ask.invisible_ms)
+            found.append((message, one))
+    except BaseException:
+        for one in popped.messages():
+            _give_back(broker, ask.group, one)
+        raise
+    return found
 
 
 def _lite_topic_of(queue_topic: str) -> str:
@@ -329,8 +339,8 @@ async def _ack(broker: Broker, client: GrpcClient, held: _HeldBy, entry: AckMess
     code, words = Code.OK, None
     try:
         given = decode_given(entry.receipt_handle)
-        handle = client.held.end(held.group, entry.receipt_handle) or given.handle
-        await _end_lease(broker, client, held, handle)
+        with client.held.ending(held.group, entry.receipt_handle) as present:
+            await _end_lease(broker, client, held, present or given.handle)
     except RefusedCallError as refusal:
         code, words = refusal.code, refusal.words
     return AckMessageResultEntry(
@@ -357,10 +367,11 @@ async def change_invisible_duration(
     invisible_ms = milliseconds(request.invisible_duration, Code.ILLEGAL_INVISIBLE_TIME)
     check_invisible(invisible_ms, 0)
     given = decode_given(request.receipt_handle)
-    handle = client.held.end(held.group, request.receipt_handle) or given.handle
-    fields = held.fields(handle) | {"invisibleTime": str(invisible_ms), "suspend": str(request.suspend).lower()}
-    answer = await GrpcCall(client).ask(broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
-    refuse_unless_held(answer)
+    with client.held.ending(held.group, request.receipt_handle) as present:
+        handle = present or given.handle
+        fields = held.fields(handle) | {"invisibleTime": str(invisible_ms), "suspend": str(request.suspend).lower()}
+        answer = await GrpcCall(client).ask(broker, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
+        refuse_unless_held(answer)
     renewed = handle._replace(
         start_offset=handle.queue_offset,
         pop_time=int(answer.fields["popTime"]),
@@ -377,8 +388,8 @@ async def forward_to_dead_letters(
     """Move a message to the dead letters of its group."""
     held = _HeldBy(group=group_of(request.group), topic=topic_of(request.topic), lite_topic=request.lite_topic)
     given = decode_given(request.receipt_handle)
-    handle = client.held.end(held.group, request.receipt_handle) or given.handle
-    await _forward(broker, client, held, GivenHandle(handle, given.physical_offset))
+    with client.held.ending(held.group, request.receipt_handle) as present:
+        await _forward(broker, client, held, given._replace(handle=present or given.handle))
     return ForwardMessageToDeadLetterQueueResponse(status=status_of(Code.OK))
 
 
