@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ from broker.popping import (
 from broker.remoting import Client, bodies, records
 from reput.broker.services import due
 from reput.broker.services.polls import MAX_LINE
+from reput.broker.wire.refusals import refuse
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties
 from reput.formats.pending.pop_database import PopRecord, pop_key
 from reput.formats.pending.pop_state import (
@@ -34,7 +37,7 @@ from reput.formats.pending.pop_state import (
     encode_pop_ack,
     encode_pop_checkpoint,
 )
-from reput.formats.topics.system_topics import REVIVE_GROUP
+from reput.formats.topics.system_topics import REVIVE_GROUP, TIMER_TOPIC
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.formats.wire.receipt_handle import encode_handle
 from reput.times import now_ms
@@ -446,3 +449,84 @@ def test_other_state_that_a_broker_has_left_is_named(tmp_path: Path, caplog: pyt
         pass
     assert "the body is no checkpoint of pop" in caplog.text
     assert "popConsumerKVServiceEnable" in caplog.text
+
+
+def test_groups_that_take_turns_read_all_queues(client: Client) -> None:
+    """With two groups and two queues each group began with the same queue at each pop, and got nothing of the other."""
+    fill(client, 40, 0)
+    fill(client, 40, 1)
+    queues: dict[str, set[int]] = {"a": set(), "b": set()}
+    for _ in range(20):
+        for group, seen in queues.items():
+            (got,) = pop(client, consumerGroup=group, maxMsgNums=1)
+            seen.add(got.record.queue_id)
+    assert queues == {"a": {0, 1}, "b": {0, 1}}
+
+
+def test_a_group_without_a_retry_topic_holds_up_no_other(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lease stayed the first one that is over, so no message of any group came again."""
+    make_own = broker._broker.topics.make_own
+
+    def refused(name: str, queues: int) -> object:
+        if "refused" in name:
+            refuse(ResponseCode.SYSTEM_ERROR, "too many topics")
+        return make_own(name, queues)
+
+    monkeypatch.setattr(broker._broker.topics, "make_own", refused)
+    sent = fill(client, 2)
+    assert len(pop(client, consumerGroup="refused", invisibleTime=1000)) == 2
+    assert len(pop(client, invisibleTime=1200)) == 2
+    came = [pop_waiting(client, maxMsgNums=1) for _ in sent]
+    assert sorted(one.body for (one,) in came) == sent
+    assert caplog.text.count("too many topics") == 1
+
+
+def test_a_change_of_the_time_is_no_pop_after_a_reset(tmp_path: Path) -> None:
+    """A reset, a change of the time of a message that was held before it, and a kill: the group begins at its reset."""
+    store = tmp_path / "store"
+    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
+    words += ["--set", "flushConsumerOffsetInterval=50"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with Client(json.loads(process.stdout.readline())["address"]) as client:
+            sent = fill(client, 5)
+            held = pop(client)[-1]
+            fields = {"group": "g", "topic": "orders", "timestamp": -1, "isForce": True, "queueId": 0, "offset": 1}
+            assert client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields).code == ResponseCode.SUCCESS
+            assert [one.body for one in pop(client, maxMsgNums=1)] == sent[1:2]
+            # The offsets are written, with the note that they have seen both checkpoints.
+            written = store / "config" / "consumerOffset.json"
+            noted = re.compile(rf'"{TIMER_TOPIC}@{REVIVE_GROUP}":\{{\s*0:2\s')
+            wait_until(lambda: written.exists() and noted.search(written.read_text()) is not None)
+            assert change(client, held, 60_000).code == ResponseCode.SUCCESS
+        process.kill()
+    with reput.serve(store) as broker, Client(broker.address) as client:
+        assert [one.body for one in pop(client)] == sent[2:]
+    assert_sound(store)
+
+
+def test_a_change_that_is_refused_leaves_the_lease(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is leased once, as before, though the store has taken the new checkpoint."""
+    fill(client, 1)
+    (got,) = pop(client)
+    leases = broker._broker.leases
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "_put_ack", lambda *_: refuse(ResponseCode.SYSTEM_BUSY, "busy"))
+        assert change(client, got, 50_000).code == ResponseCode.SYSTEM_BUSY
+    assert len(leases) == 1
+    assert ack(client, got) == ResponseCode.SUCCESS
+    assert len(leases) == 0
+
+
+def test_a_large_set_of_bits(client: Client) -> None:
+    """Of a large set of bits only as many count as a pop has messages; bits of no message change nothing."""
+    fill(client, 3)
+    got = pop(client)
+    entry = batch_entry(got)
+    entry["b"] = base64.b64encode(b"\x07" + bytes(700_000) + b"\xff" * 1000).decode()
+    assert batch_ack(client, entry) == ResponseCode.SUCCESS
+    assert [ack(client, one) for one in got] == [ResponseCode.NO_MESSAGE] * 3

@@ -12,6 +12,7 @@ from reput.broker.grpc.protocol import service_pb2
 from reput.broker.grpc.protocol.definition_pb2 import Code
 from reput.broker.services.lite import MAX_SUBSCRIPTIONS
 from reput.broker.services.polls import MAX_LINE
+from reput.broker.services.pops import MAX_ATTEMPT_ID
 from reput.formats.topics.lite_groups import DEFAULT_QUOTA
 from reput.formats.wire.codes import ResponseCode
 from reput.log.append.settings import DEFAULT_MAX_MESSAGE_SIZE
@@ -35,9 +36,9 @@ def test_the_page_names_the_limits() -> None:
         f"{server.MAX_CALLS:,}",
         f"{server.MAX_STREAMS:,}",
         f"{clients.MAX_CLIENTS:,}",
-        f"{clients.SILENT_S:.0f} s; {clients.GONE_S:.0f} s once its stream has ended",
-        size(settings.MAX_SETTINGS),
-        f"{clients.MAX_COMMANDS:,}",
+        f"{clients.SILENT_S:.0f} s; {clients.GONE_S:.0f} s without a stream, or before its settings",
+        f"{size(settings.MAX_SETTINGS)}; {size(clients.MAX_SETTINGS_BYTES)}",
+        f"{clients.MAX_COMMANDS:,}; {size(clients.MAX_COMMAND_BYTES)}",
         f"`maxMessageSize`, {size(DEFAULT_MAX_MESSAGE_SIZE)}",
         f"{sends.MAX_USER_PROPERTIES}, and {size(sends.MAX_USER_PROPERTY_BYTES)}",
         f"{sends.MAX_MESSAGE_GROUP - 1} bytes",
@@ -49,6 +50,7 @@ def test_the_page_names_the_limits() -> None:
         f"{settings.BATCH_SIZE}",
         f"{receive.SHORTEST_POLL_MS // 1000} s to {settings.LONGEST_POLL_MS // 1000} s",
         f"{MAX_LINE:,}",
+        f"{MAX_ATTEMPT_ID:,} characters",
         f"{receive.SHORTEST_LEASE_MS // 1000} s to {receive.LONGEST_LEASE_MS // HOUR_MS} h; a change may be shorter",
         f"{leased.LEASE_MS // 1000} s, renewed for {leased.LONGEST_MS // HOUR_MS} h",
         f"{sends.MAX_RECOVERY_S:,} s",

@@ -16,7 +16,7 @@ from reput.broker import metrics, pytest_plugin, server
 from reput.broker.handlers import group_offsets, members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
-from reput.broker.services import holds, leases, polls, syncs, transactions, waiting
+from reput.broker.services import holds, leases, polls, pops, syncs, transactions, waiting
 from reput.broker.state import (
     committed,
     config_writes,
@@ -110,6 +110,7 @@ def test_the_page_names_the_limits() -> None:
         f"{polls.MAX_POLLS:,}, and {size(waiting.MAX_WAITING_BYTES)} of requests",
         f"{polls.MAX_LINE:,}",
         f"{polls.MAX_WATCHED:,}",
+        f"{pops.MAX_ATTEMPT_ID:,} characters",
         f"{leases.MAX_LEASED:,}",
         f"{client_calls.MAX_WAITING:,}",
         f"{queries.MAX_FOUND}, and {size(queries.MAX_FOUND_BYTES)}",

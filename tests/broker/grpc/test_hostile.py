@@ -232,8 +232,17 @@ def test_a_poll_counts_its_bytes(client: GrpcClient, monkeypatch: pytest.MonkeyP
     """A call with many bytes is not held ten thousand times."""
     monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 100_000)
     stub = client.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
-    parts = list(stub(question(attempt_id="a" * 200_000), metadata=client.metadata, timeout=30))
+    request = ReceiveMessageRequest.FromString(question())
+    request.message_queue.broker.name = "b" * 200_000
+    parts = list(stub(request.SerializeToString(), metadata=client.metadata, timeout=30))
     assert [one.status.code for one in parts] == [Code.TOO_MANY_REQUESTS]
+
+
+def test_the_id_of_an_attempt_is_short(client: GrpcClient) -> None:
+    """It is kept for a day with what a group holds in order, so a long one is refused."""
+    stub = client.channel.unary_stream(RECEIVE, None, ReceiveMessageResponse.FromString)
+    parts = list(stub(question(attempt_id="a" * 1025), metadata=client.metadata, timeout=30))
+    assert [one.status.code for one in parts] == [Code.BAD_REQUEST]
 
 
 def test_readers_that_do_not_read_hold_up_nobody(

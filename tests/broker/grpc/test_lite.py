@@ -15,6 +15,7 @@ from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import (
     ClientType,
     Code,
+    FilterType,
     LiteSubscriptionAction,
     MessageType,
     OffsetOption,
@@ -352,3 +353,19 @@ def test_a_store_without_light_queues_refuses_lite_messages(tmp_path: Path) -> N
         answer = client.send(message(TOPIC, b"x", MessageType.LITE, lite_topic="a"))
         assert (answer.status.code, "enableLmq=true" in answer.status.message) == (Code.UNSUPPORTED, True)
         assert sync(client, ADD, "a") == Code.UNSUPPORTED
+
+
+def test_lite_topics_after_a_dear_filter_are_read(
+    broker: reput.RunningBroker, client: GrpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pop that ends early, since its SQL92 filter has taken many steps, leaves the other lite topics for the next."""
+    assert make_group(broker) == ResponseCode.SUCCESS
+    with client.telemetry() as stream:
+        stream.give(subscribing(GROUP, [TOPIC], LITE_PUSH))
+        assert sync(client, SET, "a", "b", "c") == Code.OK
+        assert [send(client, name, name.encode()) for name in "abc"] == [[Code.OK]] * 3
+        monkeypatch.setattr("reput.broker.services.pops.MAX_STEPS", 1)
+        request = ask()
+        request.filter_expression.type, request.filter_expression.expression = FilterType.SQL, "TAGS = 't'"
+        found = [body for _ in "abc" for body in bodies(received(client, request))]
+        assert sorted(found) == [b"a", b"b", b"c"]

@@ -10,6 +10,8 @@ import binascii
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from reput.broker.services.lite import light_queue
 from reput.broker.services.pops import NO_LEASE
 from reput.broker.wire.answers import Answer
@@ -83,15 +85,13 @@ def _batch_entry(values: Any, broker_name: str) -> tuple[str, str, ReceiptHandle
         return None
     start, popped, invisible, revive, queue_id = numbers
     try:
-        bit_set = int.from_bytes(base64.b64decode(bits, validate=True), "little")
+        bit_set = np.frombuffer(base64.b64decode(bits, validate=True), dtype=np.uint8)
     except (binascii.Error, ValueError):
         return None
     # No pop has more messages; between them may lie some that its filter left out.
-    offsets: list[int] = []
-    while bit_set and len(offsets) < _MOST_OFFSETS:
-        low = bit_set & -bit_set
-        offsets.append(start + low.bit_length() - 1)
-        bit_set ^= low
+    used = np.flatnonzero(bit_set)[:_MOST_OFFSETS]
+    at, bit = np.nonzero(np.unpackbits(bit_set[used, np.newaxis], axis=1, bitorder="little"))
+    offsets = (start + used[at] * 8 + bit)[:_MOST_OFFSETS].tolist()
     handle = ReceiptHandle(start, popped, invisible, revive, TopicKind(kind), broker_name, queue_id, start)
     return group, retry_topic(topic, group, handle.kind), handle, offsets
 

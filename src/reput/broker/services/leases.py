@@ -26,7 +26,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -77,6 +77,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("reput.broker")
 MAX_LEASED: Final = 1_000_000
 """The most messages that wait for acks; a pop above it is refused. RocketMQ has no bound."""
+_RENEWED: Final = "REPUT_RENEWED"
+"""The property of the checkpoint of a lease that a change of the time has begun: no pop has moved an offset for it."""
+_REFUSED_S: Final = 60.0
+"""The wait before a lease that is over is revived again, if its group can have no retry topic now."""
 _AT_ONCE = 32
 _LOOK_S = 1.0
 _SECOND_MS = 1000
@@ -199,13 +203,13 @@ class Leases:
                     store.commit_offset(*queue, end)
 
     def _checkpoint_of(self, message: StoredMessage) -> PopCheckpoint | None:
-        """Return the checkpoint that a message of the timer topic is; None for another message."""
+        """Return the checkpoint of a pop that a message of the timer topic is; None for another message."""
         try:
-            if message.tags != CHECKPOINT_TAG or not message.properties.get(REAL_TOPIC, "").startswith(
-                REVIVE_TOPIC_PREFIX
-            ):
-                return None
+            properties = message.properties
         except DamagedLogError:
+            return None
+        is_checkpoint = properties.get(REAL_TOPIC, "").startswith(REVIVE_TOPIC_PREFIX)
+        if not is_checkpoint or message.tags != CHECKPOINT_TAG or _RENEWED in properties:
             return None
         return decode_pop_checkpoint(message.body)
 
@@ -240,9 +244,18 @@ class Leases:
             refuse_as_busy()
 
     def grant(
-        self, granted: Granted, pop_time: int, invisible_ms: int, revive_queue: int, *, is_suspended: bool = False
+        self,
+        granted: Granted,
+        pop_time: int,
+        invisible_ms: int,
+        revive_queue: int,
+        *,
+        is_suspended: bool = False,
+        is_renewed: bool = False,
     ) -> Lease | None:
         """Begin a lease; return None if the store does not take its checkpoint now, or there is a lease of that key.
+
+        `is_renewed`: its messages were given before.
 
         Raises:
             ReputError: the store is closed.
@@ -255,7 +268,8 @@ class Leases:
         name = self._state.name
         checkpoint = PopCheckpoint(key, invisible_ms, len(distances), distances, 0, 0, name, is_suspended)
         due_ms = checkpoint.visible_time - _SECOND_MS
-        future = self._put(encode_pop_checkpoint(checkpoint), self._revive_topic, revive_queue, due_ms)
+        further = {_RENEWED: "true"} if is_renewed else {}
+        future = self._put(encode_pop_checkpoint(checkpoint), self._revive_topic, revive_queue, due_ms, further)
         if future.done() and not future.result().status.is_stored:
             log.error("a checkpoint of pop is not stored now: %s", future.result().reason)
             return None
@@ -301,15 +315,24 @@ class Leases:
         at_ms = max(now_ms(), pop_time + 1)
         while lease.key._replace(start_offset=offset, pop_time=at_ms) in self._leases:
             at_ms += 1
-        again = self.grant(granted, at_ms, invisible_ms, lease.revive_queue, is_suspended=is_suspended)
+        again = self.grant(
+            granted, at_ms, invisible_ms, lease.revive_queue, is_suspended=is_suspended, is_renewed=True
+        )
         if again is None:
             refuse(ResponseCode.SERVICE_NOT_AVAILABLE, "the new checkpoint is not stored")
-        return again, self.ack(lease, [offset])
+        try:
+            return again, self.ack(lease, [offset])
+        except RefusedError:
+            # The old lease goes on. A start finds both, and then the message comes twice.
+            self._end(again, [offset])
+            raise
 
-    def _put(self, made: StateMessage, topic: str, queue_id: int, due_ms: int) -> PutFuture[PutResult]:
+    def _put(
+        self, made: StateMessage, topic: str, queue_id: int, due_ms: int, further: Mapping[str, str] | None = None
+    ) -> PutFuture[PutResult]:
         # By way of the timer topic in any case: there an ack comes after its checkpoint, and a start finds both.
         due_ms = max(due_ms, now_ms() + _SECOND_MS + 1)
-        properties = {TIMER_DELIVER_MS: str(due_ms)}
+        properties = {TIMER_DELIVER_MS: str(due_ms), **(further or {})}
         message = Message(topic, made.body, tags=made.tag, unique_key=made.unique_key, properties=properties)
         return self._state.store.put_message_async(*self._place(message, queue_id))
 
@@ -346,8 +369,13 @@ class Leases:
             if not self._heap or self._heap[0][0] > self._loop.time():
                 break
             lease = self._heap[0][2]
-            if not self._revive(lease):
-                return NextLook(AGAIN_S)
+            try:
+                if not self._revive(lease):
+                    return NextLook(AGAIN_S)
+            except RefusedError as refusal:
+                log.error("messages of a pop do not come again now: %s: %s", lease.key, refusal.remark)  # noqa: TRY400 - the text says it all
+                # Others are over, too.
+                heapq.heapreplace(self._heap, (self._loop.time() + _REFUSED_S, next(self._numbers), lease))
         self._note_offsets()
         has_more = self._pass_done()
         wait_s = _LOOK_S if has_more or self._leases else LONGEST_WAIT_S
@@ -356,27 +384,34 @@ class Leases:
         return NextLook(wait_s)
 
     def _revive(self, lease: Lease) -> bool:
-        """Put the messages of a lease that is over to the retry topic; return False if the store takes none now."""
+        """Put the messages of a lease that is over to the retry topic; return False if the store takes none now.
+
+        Raises:
+            RefusedError: there can be no such topic.
+        """
         topic, group = lease.key.topic, lease.key.group
         revived: list[int] = []
-        is_done = True
         if self._state.topics.find(normal_topic(topic, group)) is None or self._state.groups.find(group) is None:
             log.info("messages of a pop are dropped: there is no topic or group any more: %s", lease.key)
             revived = list(lease.left)
-        else:
-            for offset in sorted(lease.left):
+        try:
+            for offset in sorted(lease.left.difference(revived)):
                 if not self._give_again(lease, offset):
-                    is_done = False
-                    break
+                    return False
                 revived.append(offset)
-        if revived:
-            # First in memory: they have come again, also if the store does not take the ack.
-            self._end(lease, revived)
-            self._put_ack(lease, revived)
-        return is_done
+        finally:
+            if revived:
+                # First in memory: they have come again, also if the store does not take the ack.
+                self._end(lease, revived)
+                self._put_ack(lease, revived)
+        return True
 
     def _give_again(self, lease: Lease, offset: int) -> bool:
-        """Put a message to the retry topic; return False if the store does not take it now."""
+        """Put a message to the retry topic; return False if the store does not take it now.
+
+        Raises:
+            RefusedError: there can be no such topic.
+        """
         topic, group, queue_id, _, pop_time = lease.key
         found = self._state.store.get_message(topic, queue_id, offset, 1)
         if found.status is not GetStatus.FOUND:
@@ -397,9 +432,6 @@ class Leases:
         except DamagedLogError as error:
             log.error("a message of a pop is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
-        except RefusedError as refusal:
-            log.error("a message of a pop does not come again now: %s", refusal.remark)  # noqa: TRY400
-            return False
         tries = message.record.reconsume_times + (not lease.is_suspended)
         again = replace(copy_of(message, target), properties=properties, reconsume_times=tries, born_host=None)
         stored: Callable[[], object] = partial(self._became_dead_letter, lease, message) if is_dead else lambda: None

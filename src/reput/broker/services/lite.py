@@ -29,7 +29,6 @@ from reput.broker.state.committed import refuse_further_offsets
 from reput.formats.stored_text import stored_bytes, stored_text
 from reput.formats.topics.lite_topics import decode_lite_topic, light_queue_of
 from reput.formats.wire.codes import RequestCode
-from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.times import now_ms
 
 if TYPE_CHECKING:
@@ -268,15 +267,9 @@ class LiteConsumers:
         if own is None or (own.group, own.topic) != (ask.group, ask.topic) or not own.ready:
             return Popped(ask, now_ms(), 0, self._state.name)
         popped = self._pops.pop(ask, [(queue, 0) for queue in own.ready])
-        if popped.is_unfinished:
-            return popped
-        is_full = popped.count >= min(ask.max_messages, BROKER_PULL_MESSAGES) or popped.size >= BROKER_PULL_BYTES
-        last = popped.given[-1].topic if is_full and popped.given else None
-        # The others have nothing now, or what they have given waits for acks. Those after the last were not read.
-        for queue in list(own.ready):
-            del own.ready[queue]
-            if queue == last:
-                break
+        if not popped.is_unfinished:
+            # Those that were read have nothing now, or what they have given waits for acks.
+            own.ready = dict.fromkeys(queue for queue, _ in popped.unread)
         return popped
 
 

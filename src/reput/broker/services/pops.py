@@ -1,7 +1,7 @@
 """Pops: messages of a topic for a group, each for one consumer at a time.
 
 A pop reads the queues of a topic from the group's committed offset on, and moves that offset; what it gives is leased
-(`leases`). Every fifth pop begins with the group's retry topics, the others end with them. An orderly pop gives no
+(`leases`). One pop in five begins with the group's retry topics, the others end with them. An orderly pop gives no
 messages of a queue that has some in flight, and moves the offset when they are acked (`order_blocks`).
 
     popped = pops.pop(PopAsk("group", "orders", ANY_QUEUE, 32, 60_000))
@@ -15,6 +15,7 @@ Source: `PopMessageProcessor`, `PopConsumerService`, `PeekMessageProcessor`, `No
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 ANY_QUEUE: Final = -1
 """In place of a queue: all queues of the topic."""
 NO_LEASE: Final = "the handle is of no message that the group holds: its lease is over, or it was never given"
+MAX_ATTEMPT_ID: Final = 1024
+"""The most characters of the id of an attempt, which is kept with what an orderly pop has given. Clients send 36."""
 _RETRY_FIRST_EACH: Final = 5
 _REVIVE_QUEUES: Final = 8
 """The queues of a revive topic (reviveQueueNum), over which checkpoints are spread."""
@@ -108,7 +111,7 @@ class GivenOfQueue(NamedTuple):
 class Popped:
     """The answer to a pop; empty if there is nothing now. `rest`: the messages that its queues still have.
 
-    `steps`: those of its SQL92 filter, for each message.
+    `steps`: those of its SQL92 filter, for each message. `unread`: the queues that it has not looked at.
 
     `is_unfinished`: the filter has let nothing pass yet, and there is more to read: ask again.
     """
@@ -122,6 +125,7 @@ class Popped:
     size: int = 0
     rest: int = 0
     steps: int = 0
+    unread: Sequence[tuple[str, int]] = ()
     is_unfinished: bool = False
 
     def messages(self) -> Iterator[PoppedMessage]:
@@ -184,6 +188,9 @@ class Pops:
                 store takes no checkpoint without durable indexes.
             ReputError: the store is closed.
         """
+        if len(ask.attempt_id or "") > MAX_ATTEMPT_ID:
+            words = f"an attemptId of {len(ask.attempt_id or '')} characters: the most is {MAX_ATTEMPT_ID}"
+            refuse(ResponseCode.INVALID_PARAMETER, words)
         if not ask.is_orderly:
             self._state.refuse_full_tail()
         self._leases.check_invisible(ask.invisible_ms)
@@ -201,6 +208,7 @@ class Pops:
         for at, (topic, queue_id) in enumerate(queues):
             if popped.count >= most or popped.size >= BROKER_PULL_BYTES or popped.steps >= MAX_STEPS:
                 popped.is_unfinished |= not popped.count
+                popped.unread = queues[at:]
                 # Lite topics may be thousands, and their clients do not ask for the rest.
                 popped.rest += 0 if ask.lite_client else sum(self._pending(ask, *one) for one in queues[at:])
                 break
@@ -208,14 +216,17 @@ class Pops:
         return popped
 
     def _queues(self, ask: PopAsk) -> list[tuple[str, int]]:
-        """Return the queues that a pop reads, in their order; another one begins at each pop."""
+        """Return the queues that a pop reads, in their order.
+
+        Chance decides which is first: with a count of pops a group that takes turns with others has the same each time.
+        """
         normal = self.queues_of(ask.topic, ask.queue_id)
-        at = self._pops % len(normal)
+        at = random.randrange(len(normal))
         normal = normal[at:] + normal[:at]
         if ask.is_orderly:
             return normal
         retry = self.retry_queues(ask.group, ask.topic)
-        return retry + normal if self._pops % _RETRY_FIRST_EACH == 0 else normal + retry
+        return retry + normal if random.randrange(_RETRY_FIRST_EACH) == 0 else normal + retry
 
     def queues_of(self, topic: str, queue_id: int) -> list[tuple[str, int]]:
         """Return a queue of a topic, or all; refuse a topic or a queue that there is not."""
