@@ -88,3 +88,22 @@ def test_check_may_be_a_coroutine(broker: reput.RunningBroker) -> None:
         with producer.transaction(reput.Message("line", b"yes")) as transaction:
             transaction.end(None)
         wait_until(lambda: bodies_of(broker) == [b"yes"])
+
+
+def test_an_error_of_check_is_named(broker: reput.RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Also one that reput's own code may raise: it was taken for a half message that cannot be read."""
+    tries: list[int] = []
+
+    def check(message: ReceivedMessage) -> bool:
+        tries.append(message.queue_offset)
+        if len(tries) == 1:
+            raise ValueError("no number")
+        return True
+
+    with reput.Producer("checked", broker.address, check=check) as producer:
+        with producer.transaction(reput.Message("line", b"asked")) as transaction:
+            transaction.end(None)
+        wait_until(lambda: bodies_of(broker) == [b"asked"])
+    assert len(tries) == 2
+    assert "`check` does not answer" in caplog.text
+    assert "sends no half message" not in caplog.text

@@ -79,12 +79,13 @@ class TransactionEnds:
         outcome: bool | None = None
         try:
             (half,) = messages_in(asked.body, "", connection.address)
-            # `check` may ask a database, so it does not run in the loop's thread.
-            given = await asyncio.get_running_loop().run_in_executor(None, check, half)
-            outcome = await given if inspect.isawaitable(given) else given
         except (ReputError, ValueError):
             log.exception("%s asks about a transaction, and sends no half message", connection.address)
             return
+        try:
+            # `check` may ask a database, so it does not run in the loop's thread.
+            given = await asyncio.get_running_loop().run_in_executor(None, check, half)
+            outcome = await given if inspect.isawaitable(given) else given
         except Exception:  # the broker asks again about what the application does not answer
             log.exception("`check` does not answer about a transaction; the broker asks again")
         kept = ("topic", "tranStateTableOffset", "commitLogOffset", "transactionId")
