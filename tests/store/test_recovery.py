@@ -440,3 +440,24 @@ def test_slots_that_a_crash_left_ahead_of_the_items_are_taken_back(tmp_path: Pat
         assert len(store.query_message("t", "k", 100)) == 5
     assert file.read_bytes() == before
     assert_sound(path, CONFIG)
+
+
+@pytest.mark.parametrize("lost", [[0], [0, 1], [0, 1, 2]])
+def test_queue_files_that_lost_their_length_get_it_again(tmp_path: Path, lost: list[int]) -> None:
+    """A power cut takes the log and the length of queue files: RocketMQ would not load a queue with an empty file."""
+    path, _ = killed(tmp_path, flushed=0, put_in_all=25)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        store.reput(spark=False)
+        put(store, 1, topic="other")
+        store.close(reput=False)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    log.write_bytes(bytes(log.stat().st_size))
+    shutil.rmtree(path / paths.REPUT)
+    (path / paths.CHECKPOINT).unlink()
+    files = sorted((path / paths.CONSUME_QUEUE / "t" / "0").iterdir())
+    assert len(files) == 3
+    for number in lost:
+        files[number].write_bytes(b"")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1, topic="other")
+    assert_sound(path, CONFIG)

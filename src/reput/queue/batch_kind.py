@@ -24,7 +24,7 @@ from reput.formats.layout import INT64_MAX
 from reput.formats.queue import queue_kinds
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.queue.consume_queue import OffsetRange, QueueKey
-from reput.queue.cut import zero_past
+from reput.queue.cut import fill_empty, zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
     QueueFile,
@@ -288,11 +288,12 @@ class BatchKind:
 
         Below log offset `whole` all entries are known to be there.
         """
-        return [
-            f"{queue.folder.topic}/{queue.folder.queue_id}"
-            for queue in self.queues()
-            if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).entries.stop, whole, end, owner)
-        ]
+        cut = []
+        for queue in self.queues():
+            if zero_past(queue.filled, BATCH_ENTRY, queue.span(below=whole).entries.stop, whole, end, owner):
+                cut.append(f"{queue.folder.topic}/{queue.folder.queue_id}")
+            fill_empty(queue.folder.files, owner)
+        return cut
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as AnyKind has it
         """Move their folders aside."""

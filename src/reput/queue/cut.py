@@ -1,4 +1,4 @@
-"""Zeroing the entries of a queue's files that refer to no record of the log.
+"""Zeroing the entries of a queue's files that refer to no record of the log, after a crash.
 
 A crash may leave pages of a queue that are newer than the log's end, and lose earlier pages. So every entry after those
 that are known to be whole is checked, not only up to the first that is no entry.
@@ -54,6 +54,20 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
             fs.sync_path(file.path)
             changed = True
     return changed
+
+
+def fill_empty(files: Sequence[QueueFile], owner: fs.Owner) -> None:
+    """Give the empty files of a queue that come before others their length, durably; remove them if all are empty.
+
+    A power cut may take a new file's length. RocketMQ removes an empty last file, and loads no queue with another one.
+    """
+    size = max((file.size for file in files), default=0)
+    for file in files[:-1]:
+        if file.size == 0 and size:
+            fs.write_at(str(file.path), size, owner, b"", 0)
+            fs.sync_path(file.path)
+        elif file.size == 0:
+            fs.remove_file(file.path)
 
 
 def _past(entries: NDArray[np.void], least: int, end: int) -> tuple[NDArray[np.bool_], int]:

@@ -30,7 +30,7 @@ from reput.formats.queue.consume_queue import (
     file_size_in_use,
 )
 from reput.queue.compare import MessageRows
-from reput.queue.cut import zero_past
+from reput.queue.cut import fill_empty, zero_past
 from reput.queue.files import (
     QUEUES_COMPARED,
     QueueFile,
@@ -241,11 +241,12 @@ class FileKind:
 
         Source: `ConsumeQueue.truncateDirtyLogicFiles`.
         """
-        return [
-            f"{queue.topic}/{queue.queue_id}"
-            for queue in list_queues(self.folder)
-            if zero_past(queue.files, ENTRY, queue_span(queue, below=whole).max_offset, whole, end, owner)
-        ]
+        cut = []
+        for queue in list_queues(self.folder):
+            if zero_past(queue.files, ENTRY, queue_span(queue, below=whole).max_offset, whole, end, owner):
+                cut.append(f"{queue.topic}/{queue.queue_id}")
+            fill_empty(queue.files, owner)
+        return cut
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
         """Move their folders aside.

@@ -2,13 +2,14 @@
 
     broker = ModelBroker(path, config, now_ms)    finds the log's end, as a broker does at its start
     broker.put("a", b"body")                      a record, without an entry
-    broker.dispatch(3)                            entries of the next three records
+    broker.dispatch(3)                            entries and items of the next three records
     broker.close()                                all entries, all durable, no `abort`; without it the broker was killed
 
-The codecs of `reput.formats` make its bytes, without reput's appender, kernels and pipeline. Its messages have no keys,
-so it writes no IndexFile.
+If `abort` is there, it first dispatches again, from the log file that the checkpoint says. The codecs of
+`reput.formats` make its bytes, without reput's appender, kernels and pipeline. Its messages have no keys.
 
-Source: `DefaultMessageStore.load`, `ReputMessageService.doReput`, `DefaultMessageStore.shutdown`, `CommitLog`.
+Source: `DefaultMessageStore.load`, `CommitLog.recoverAbnormally`, `ReputMessageService.doReput`,
+`DefaultMessageStore.shutdown`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
 from support import stores
 from support.records import message_properties
+from support.simulation.broker_index import ModelIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +50,7 @@ class ModelBroker:
         assert config.mapped_file_size_consume_queue is not None
         self._path, self._owner, self._now_ms = path, fs.owner_of(path), now_ms
         self._log_size, self._queue_size = config.mapped_file_size_commit_log, config.mapped_file_size_consume_queue
+        has_crashed = fs.exists(path / paths.ABORT)
         fs.write_at(str(path / paths.ABORT), 0, self._owner, b"", 0)
         files = list_log_files(path / paths.COMMIT_LOG, tolerant=True)
         begin = min((int(entry.name) for entry in fs.list_dir(path / paths.COMMIT_LOG)), default=0)
@@ -59,6 +62,13 @@ class ModelBroker:
         for record in self._records:
             self._next[record.topic, record.queue_id] = record.queue_offset + 1
         self._entries = {queue: self._count_entries(queue) for queue in self._next}
+        trusted = self._checkpoint()
+        index_ms = trusted.index_msg_timestamp if has_crashed else None
+        self._index = ModelIndex(path / paths.INDEX, self._owner, config, index_ms)
+        self._left = [record for record in self._records if self._lacks(record)]
+        if has_crashed:
+            self._left = self._from_trusted(trusted.min_timestamp)
+            self.dispatch(len(self._left))
 
     def put(self, topic: str, body: bytes) -> None:
         """Append a message to queue 0 of a topic."""
@@ -82,26 +92,31 @@ class ModelBroker:
         self._end += size
         self._next[queue] = record.queue_offset + 1
         self._records.append(record)
+        self._left.append(record)
 
     def dispatch(self, most: int) -> None:
-        """Write the entries of the next records that have none."""
-        lacking = [record for record in self._records if self._lacks(record)]
-        for record in lacking[:most]:
-            queue = record.topic, record.queue_id
-            entry = Entry(record.physical_offset, record.size, stores.tags_code(record))
-            position = record.queue_offset * ENTRY_SIZE
-            name = paths.offset_name(position // self._queue_size * self._queue_size)
-            file = self._folder(queue) / name
-            fs.write_at(str(file), self._queue_size, self._owner, encode_entry(entry), position % self._queue_size)
-            self._entries[queue] = record.queue_offset + 1
+        """Write the entries and the items of the next records that were not dispatched."""
+        for record in self._left[:most]:
+            if self._lacks(record):
+                self._write_entry(record)
+            self._index.add(record)
+        del self._left[:most]
+
+    def _write_entry(self, record: Record) -> None:
+        queue = record.topic, record.queue_id
+        entry = Entry(record.physical_offset, record.size, stores.tags_code(record))
+        position = record.queue_offset * ENTRY_SIZE
+        name = paths.offset_name(position // self._queue_size * self._queue_size)
+        file = self._folder(queue) / name
+        fs.write_at(str(file), self._queue_size, self._owner, encode_entry(entry), position % self._queue_size)
+        self._entries[queue] = record.queue_offset + 1
 
     def close(self) -> None:
         """Write all entries, make all durable, note that in the checkpoint, and remove `abort`."""
-        self.dispatch(len(self._records))
+        self.dispatch(len(self._left))
         fs.sync_tree(self._path)
-        file = self._path / paths.CHECKPOINT
-        data = fs.read_bytes(file, CHECKPOINT_FILE_SIZE)
-        before = decode_checkpoint(data) if data else Checkpoint()
+        before = self._checkpoint()
+        before = before._replace(index_msg_timestamp=max(before.index_msg_timestamp, self._index.full_ms))
         if self._records:
             last = self._records[-1]
             before = before._replace(
@@ -109,9 +124,21 @@ class ModelBroker:
                 logics_msg_timestamp=last.store_timestamp,
                 logics_physical_offset=last.physical_offset,
             )
-        fs.write_at(str(file), CHECKPOINT_FILE_SIZE, self._owner, encode_checkpoint(before), 0)
+        file = str(self._path / paths.CHECKPOINT)
+        fs.write_at(file, CHECKPOINT_FILE_SIZE, self._owner, encode_checkpoint(before), 0)
         fs.sync_tree(self._path)
         fs.remove_file(self._path / paths.ABORT)
+
+    def _checkpoint(self) -> Checkpoint:
+        data = fs.read_bytes(self._path / paths.CHECKPOINT, CHECKPOINT_FILE_SIZE)
+        return decode_checkpoint(data) if data else Checkpoint()
+
+    def _from_trusted(self, trusted_ms: int) -> list[Record]:
+        """Return the records from the last log file on whose first one is as old as the checkpoint, or all."""
+        firsts = {record.physical_offset // self._log_size: record for record in reversed(self._records)}
+        trusted = [one.physical_offset for one in firsts.values() if one.store_timestamp <= trusted_ms]
+        begin = max(trusted, default=0)
+        return [record for record in self._records if record.physical_offset >= begin]
 
     def _lacks(self, record: Record) -> bool:
         return record.queue_offset >= self._entries.get((record.topic, record.queue_id), 0)
