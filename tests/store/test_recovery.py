@@ -14,7 +14,7 @@ import reput
 from reput.errors import DamagedLogError, NotAStoreError
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE
+from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE, decode_header, encode_header
 from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.own import files as own
 from reput.index.files import read_slots
@@ -460,4 +460,24 @@ def test_queue_files_that_lost_their_length_get_it_again(tmp_path: Path, lost: l
         files[number].write_bytes(b"")
     with reput.MessageStore.open(path, CONFIG) as store:
         put(store, 1, topic="other")
+    assert_sound(path, CONFIG)
+
+
+@pytest.mark.parametrize("has_fewer", [False, True])
+def test_an_index_file_that_rocketmq_has_removed_is_built_again(tmp_path: Path, has_fewer: bool) -> None:
+    """After a crash RocketMQ removes IndexFiles, and a power cut takes the new ones: all keys are found again."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 10, keys="k")
+    files = sorted((path / paths.INDEX).iterdir())
+    assert len(files) == 2
+    if has_fewer:
+        header = decode_header(files[1].read_bytes())
+        with files[1].open("r+b") as file:
+            file.write(encode_header(header._replace(index_count=2)))
+    else:
+        files[1].unlink()
+    (path / paths.ABORT).write_bytes(b"1")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert len(store.query_message("t", "k", 100)) == 10
     assert_sound(path, CONFIG)

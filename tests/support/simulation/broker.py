@@ -1,12 +1,15 @@
 """RocketMQ's broker as a model: it goes on with a store that reput has closed, and ends well or is killed.
 
     broker = ModelBroker(path, config, now_ms)    finds the log's end, as a broker does at its start
+    broker.start()                                recovers, and begins to write
     broker.put("a", b"body")                      a record, without an entry
     broker.dispatch(3)                            entries and items of the next three records
     broker.close()                                all entries, all durable, no `abort`; without it the broker was killed
 
-If `abort` is there, it first dispatches again, from the log file that the checkpoint says. The codecs of
-`reput.formats` make its bytes, without reput's appender, kernels and pipeline. Its messages have no keys.
+If `abort` is there, it removes IndexFiles that are newer than the checkpoint, and dispatches again, from the log file
+that the checkpoint says. Such an IndexFile may have items of older messages: their keys are lost (`may_lose_keys`).
+
+The codecs of `reput.formats` make its bytes, without reput's appender, kernels and pipeline. Its messages have no keys.
 
 Source: `DefaultMessageStore.load`, `CommitLog.recoverAbnormally`, `ReputMessageService.doReput`,
 `DefaultMessageStore.shutdown`.
@@ -50,8 +53,7 @@ class ModelBroker:
         assert config.mapped_file_size_consume_queue is not None
         self._path, self._owner, self._now_ms = path, fs.owner_of(path), now_ms
         self._log_size, self._queue_size = config.mapped_file_size_commit_log, config.mapped_file_size_consume_queue
-        has_crashed = fs.exists(path / paths.ABORT)
-        fs.write_at(str(path / paths.ABORT), 0, self._owner, b"", 0)
+        self._has_crashed = fs.exists(path / paths.ABORT)
         files = list_log_files(path / paths.COMMIT_LOG, tolerant=True)
         begin = min((int(entry.name) for entry in fs.list_dir(path / paths.COMMIT_LOG)), default=0)
         self._records = [found.decode() for found in LogWalk(files, begin)]
@@ -62,12 +64,24 @@ class ModelBroker:
         for record in self._records:
             self._next[record.topic, record.queue_id] = record.queue_offset + 1
         self._entries = {queue: self._count_entries(queue) for queue in self._next}
-        trusted = self._checkpoint()
-        index_ms = trusted.index_msg_timestamp if has_crashed else None
+        index_ms = self._checkpoint().index_msg_timestamp if self._has_crashed else None
         self._index = ModelIndex(path / paths.INDEX, self._owner, config, index_ms)
+        self._left: list[Record] = []
+
+    @property
+    def may_lose_keys(self) -> bool:
+        """True if its start removes IndexFiles, and does not index all of their messages again."""
+        return bool(self._index.too_new)
+
+    def start(self) -> None:
+        """Begin to write: recover after a crash, which dispatches records again."""
+        fs.write_at(str(self._path / paths.ABORT), 0, self._owner, b"", 0)
+        # RocketMQ does not sync it: docs/reliability.md says what a power cut soon after its start may leave.
+        fs.sync_path(self._path)
+        self._index.start()
         self._left = [record for record in self._records if self._lacks(record)]
-        if has_crashed:
-            self._left = self._from_trusted(trusted.min_timestamp)
+        if self._has_crashed:
+            self._left = self._from_trusted(self._checkpoint().min_timestamp)
             self.dispatch(len(self._left))
 
     def put(self, topic: str, body: bytes) -> None:

@@ -1,7 +1,8 @@
 """The IndexFiles of the model of RocketMQ's broker: an item, its slot and the header, for each key one after the other.
 
     index = ModelIndex(path / "index", owner, config)             after a clean end
-    index = ModelIndex(path / "index", owner, config, trusted)    after a crash: without the files above the checkpoint
+    index = ModelIndex(path / "index", owner, config, trusted)    after a crash
+    index.start()                                                 removes the files above the checkpoint
     index.add(record)
 
 Source: `IndexService.load`, `IndexService.buildIndex`, `IndexFile.putKey`.
@@ -45,9 +46,10 @@ class ModelIndex:
         folder: the store's folder of them.
         owner: the owner of new files.
         config: the store's settings: the slots and items of a file.
-        trusted_ms: the time of the checkpoint, after a crash: files with later items are removed. None: keep all.
+        trusted_ms: the time of the checkpoint, after a crash: files with later items are too new. None: none is.
 
     Attributes:
+        too_new: The names of the files that `start` removes, which `add` may not bring back.
         full_ms: The time of the last item of the last file that was filled; 0 for none.
     """
 
@@ -57,14 +59,19 @@ class ModelIndex:
         self._folder, self._owner, self.full_ms = folder, owner, 0
         self._slots, self._most = config.max_hash_slot_num, config.max_index_num
         self._size = file_size(self._slots, self._most)
-        self._names: list[str] = []
-        for name in sorted(entry.name for entry in fs.list_dir(folder) if is_index_name(entry.name)):
-            if trusted_ms is not None and self._header(name).end_timestamp > trusted_ms:
-                fs.remove_file(folder / name)
-            else:
-                # A power cut may have taken its length.
-                self._write(name, b"", 0)
-                self._names.append(name)
+        self._names = sorted(entry.name for entry in fs.list_dir(folder) if is_index_name(entry.name))
+        self.too_new: list[str] = []
+        if trusted_ms is not None:
+            self.too_new = [name for name in self._names if self._header(name).end_timestamp > trusted_ms]
+
+    def start(self) -> None:
+        """Remove the files that are too new."""
+        for name in self.too_new:
+            fs.remove_file(self._folder / name)
+            self._names.remove(name)
+        for name in self._names:
+            # A power cut may have taken its length.
+            self._write(name, b"", 0)
 
     def add(self, record: Record) -> None:
         """Add the items of a record, unless the last file has some of a later one."""

@@ -17,7 +17,8 @@ INTENT, TORN, REPEAT = "a swap is under way", "the log has a torn tail", "queues
 FAILED_SYNC, FULL, TAKEN_OVER = "a sync fails", "the disk is full", "a store without a close is taken over"
 KEPT_OUT = "a second program that writes indexes is kept out"
 BROKER, KILLED_BROKER = "a model of RocketMQ's broker goes on with the store", "the model is killed"
-NAMES = (INTENT, TORN, REPEAT, FAILED_SYNC, FULL, TAKEN_OVER, KEPT_OUT, BROKER, KILLED_BROKER)
+LOST_KEYS = "the model removes IndexFiles after a crash"
+NAMES = (INTENT, TORN, REPEAT, FAILED_SYNC, FULL, TAKEN_OVER, KEPT_OUT, BROKER, KILLED_BROKER, LOST_KEYS)
 _STORE = "store"
 
 

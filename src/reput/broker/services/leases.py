@@ -315,9 +315,7 @@ class Leases:
         at_ms = max(now_ms(), pop_time + 1)
         while lease.key._replace(start_offset=offset, pop_time=at_ms) in self._leases:
             at_ms += 1
-        again = self.grant(
-            granted, at_ms, invisible_ms, lease.revive_queue, is_suspended=is_suspended, is_renewed=True
-        )
+        again = self.grant(granted, at_ms, invisible_ms, lease.revive_queue, is_suspended=is_suspended, is_renewed=True)
         if again is None:
             refuse(ResponseCode.SERVICE_NOT_AVAILABLE, "the new checkpoint is not stored")
         try:

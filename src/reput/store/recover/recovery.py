@@ -104,7 +104,7 @@ def _find_start(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], se
             _believed(log, frontier.index_offset, frontier.index_fingerprint),
         )
         if ours.both >= 0:
-            ours = _without_the_lost(store, log, kinds, ours, frontier.index_file)
+            ours = _without_the_lost(store, log, kinds, ours, frontier)
             ends = [end_believed(log, end) for kind in kinds if (end := store.complete_to(kind)) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *ends])), "own")
     if layout.abort.exists():
@@ -130,19 +130,22 @@ def _has_or_deleted(store: StoreOnDisk, kind: AnyKind, topics: frozenset[bytes])
 
 
 def _without_the_lost(
-    store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
+    store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, frontier: own.Frontier
 ) -> Frontiers:
     """Return the frontiers, with the log's begin for indexes that are missing on disk, or cannot be read.
 
-    An empty folder of a topic means that its queues were deleted on purpose.
+    An empty folder of a topic means that its queues were deleted on purpose. RocketMQ removes IndexFiles after a crash,
+    and makes others: then the last one is missing, or has fewer items.
     """
     queues, index = ours.queue_offset, ours.index_offset
     folders = {store.layout.consume_queue, *(kind.folder for kind in store.kinds if kind.has_batches)}
     has_folders = not all(map(folder_names.is_empty_dir, folders))
     if not any(kind.is_present() for kind in kinds) and (not has_folders or store.unreadable):
         queues = min(queues, log.min_offset)
-    if last_index_file and not store.index_files:
-        index = min(index, log.min_offset)
+    if frontier.index_file and index > log.min_offset:
+        last = [file.header for file in store.index_files if file.path.name == frontier.index_file]
+        if not any(header is not None and header.index_count >= frontier.index_count for header in last):
+            index = log.min_offset
     return Frontiers(queues, index)
 
 
