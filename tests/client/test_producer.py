@@ -14,7 +14,9 @@ import pytest
 import reput
 from broker.clients.relay import Relay
 from broker.remoting import Client, records
+from reput.client.refusals import refusal
 from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.remoting import RemotingFrame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,6 +145,28 @@ def test_a_refusal_says_what_to_do(broker: reput.RunningBroker) -> None:
     error = caught.value
     assert (error.address, error.topic, error.code) == (broker.address, "orders", ResponseCode.MESSAGE_ILLEGAL)
     assert error.remark
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "remedy"),
+    [
+        (ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden", "recallMessageEnable"),
+        (ResponseCode.NO_PERMISSION, "Sending message to topic[RMQ_SYS_TRANS_HALF_TOPIC] is forbidden.", "use a topic"),
+        (ResponseCode.NO_PERMISSION, "subscription group no permission, g", "consumeEnable"),
+        (ResponseCode.NO_PERMISSION, "check signature failed", "access_key"),
+        (
+            ResponseCode.MESSAGE_ILLEGAL,
+            "timer message illegal, the delay time should not be bigger",
+            "timerMaxDelaySec",
+        ),
+        (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal: property DELAY is '-1'", "delay_level"),
+        (ResponseCode.MESSAGE_ILLEGAL, "a batch of 9 bytes: at most 8 (maxMessageSize)", "maxMessageSize"),
+    ],
+)
+def test_the_remedy_follows_from_the_remark(code: ResponseCode, remark: str, remedy: str) -> None:
+    """One code has several causes, and each its own remedy."""
+    answer = RemotingFrame(code, 1, 0, remark)
+    assert remedy in str(refusal("send to topic", "127.0.0.1:10911", answer, "orders")).partition("Remedy: ")[2]
 
 
 def test_a_missing_broker_is_said() -> None:
