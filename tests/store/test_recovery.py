@@ -17,7 +17,7 @@ from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_ch
 from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE, decode_header, encode_header
 from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.own import files as own
-from reput.index.files import read_slots
+from reput.index.files import list_index_files, read_slots
 from reput.store.disk.checkpoint import read_checkpoint
 from support import golden, inner, stores
 from support.checked import assert_sound
@@ -480,4 +480,56 @@ def test_an_index_file_that_rocketmq_has_removed_is_built_again(tmp_path: Path, 
     (path / paths.ABORT).write_bytes(b"1")
     with reput.MessageStore.open(path, CONFIG) as store:
         assert len(store.query_message("t", "k", 100)) == 10
+    assert_sound(path, CONFIG)
+
+
+@pytest.mark.parametrize("second_file", [False, True])
+def test_bytes_that_begin_no_log_file_are_not_cut(tmp_path: Path, second_file: bool) -> None:
+    """A file of something else was taken for a torn record, and zeroed when the store was opened."""
+    log = LogBuilder(1 << 12)
+    while second_file and log.end <= 1 << 12:
+        log.message("t", body=bytes(500))
+    path = stores.with_log(tmp_path, log)
+    name = paths.offset_name(1 << 12 if second_file else 0)
+    (path / paths.COMMIT_LOG / name).write_bytes((b"no log" * 700)[: 1 << 12])
+    before = stores.digest(path, inodes=True)
+    with pytest.raises(DamagedLogError, match=f"{name} at 0 .*no log file begins like this"):
+        reput.MessageStore.open(path, create=True)
+    assert stores.digest(path, inodes=True) == before
+    assert any(finding.rule == "log-record" for finding in reput.check(path, spark=False).findings)
+
+
+def test_items_of_lost_records_are_removed_if_nothing_follows(tmp_path: Path) -> None:
+    """A power cut keeps an item, and loses its record: the item goes also if no message comes before the close."""
+    path, before = tmp_path / "s", tmp_path / "before"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 5, keys="k")
+    stores.copy(path, before)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        (lost,) = put(store, 1, keys="k")
+    shutil.rmtree(path / paths.REPUT)
+    shutil.copytree(before / paths.REPUT, path / paths.REPUT)
+    shutil.copy(before / paths.CHECKPOINT, path / paths.CHECKPOINT)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    log.write_bytes(log.read_bytes()[:lost].ljust(log.stat().st_size, b"\0"))
+    (path / paths.ABORT).write_bytes(b"1")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.reput(spark=False).messages == 0
+    assert [one.header for one in list_index_files(path / paths.INDEX)] == [
+        one.header for one in list_index_files(before / paths.INDEX)
+    ]
+    assert_sound(path, CONFIG)
+
+
+def test_index_files_out_of_order_are_built_again(tmp_path: Path) -> None:
+    """RocketMQ indexes all again into a file whose header a power cut has taken: its items do not follow the others."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 10, keys="k")
+    first, last = sorted((path / paths.INDEX).iterdir())
+    last.unlink()
+    shutil.copy(first, last)
+    (path / paths.ABORT).write_bytes(b"1")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        store.reput(spark=False)
     assert_sound(path, CONFIG)

@@ -61,9 +61,49 @@ def read_slots(path: Path, slots: int) -> np.ndarray:
     return np.frombuffer(data, dtype=_SLOT, count=len(data) // SLOT_SIZE).astype(np.int32)
 
 
-def slots_agree(slots: NDArray[np.int32], number: int) -> bool:
+def slots_below(path: Path, slots: int, number: int) -> NDArray[np.int32]:
+    """Return the slots of a file as its items below `number` make them; a new file has none.
+
+    If a slot of the file names a later item, a job died before it published, and all slots are made anew.
+    """
+    if number == 1:
+        return np.zeros(slots, dtype=np.int32)
+    present = read_slots(path, slots)
+    if len(present) != slots or not _slots_agree(present, number):
+        present = np.zeros(slots, dtype=np.int32)
+        enter_items(path, present, 1, number)
+    return present
+
+
+def _slots_agree(slots: NDArray[np.int32], number: int) -> bool:
     """Return True if all slots name items below `number`, or none."""
     return int(slots.min(initial=0)) >= 0 and int(slots.max(initial=0)) < number
+
+
+def enter_items(path: Path, slots: NDArray[np.int32], begin: int, end: int) -> None:
+    """Enter a file's items [begin, end) into the slots."""
+    for at in range(begin, end, _ITEMS_READ):
+        items = read_items(path, len(slots), at, min(_ITEMS_READ, end - at))
+        # The last of several items in one slot wins, as numpy assigns.
+        slots[items["key_hash"].astype(np.int64) % len(slots)] = np.arange(at, at + len(items), dtype=np.int32)
+
+
+def cut_slots(file: IndexFileOnDisk, slots: int, items: int, owner: fs.Owner) -> None:
+    """Take back, durably, the slots of a file that name items above its header's count, which a crash has left.
+
+    RocketMQ lets its next item of such a slot link to itself, and so loses the older ones. A full file has none.
+    """
+    size = index_file.file_size(slots, items)
+    if file.header is None or file.size != size or not 0 < file.header.index_count < items:
+        return
+    changed = changed_slots(file.path, known := slots_below(file.path, slots, file.header.index_count))
+    if len(changed):
+        descriptor = fs.open_sized(str(file.path), size, owner)
+        try:
+            write_slots(descriptor, known, changed)
+            fs.sync(descriptor)
+        finally:
+            fs.close(descriptor)
 
 
 def changed_slots(path: Path, slots: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -118,6 +158,7 @@ def found_slots_and_items(file: IndexFileOnDisk) -> tuple[int, int] | None:
 
 
 _PAGE_SLOTS = 4096 // SLOT_SIZE
+_ITEMS_READ = 1 << 20
 _MOST_BYTES = 1 << 30
 _MOST_ASKED = 1000
 _WRONG_AT_MOST = 8

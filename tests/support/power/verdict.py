@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from reput.config import StoreConfig
     from support.power.journal import Entry
     from support.power.scenarios import Scenario
 
@@ -53,12 +54,7 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
         store = reput.MessageStore.open(path, config)
     except NotAStoreError:
         assert promises.last("durable") == promises.last("kept") == 0, "the store has vanished"
-        try:
-            store = reput.MessageStore.open(path, config, create=True)
-        except NotAStoreError:
-            # The log's first file has vanished, and an index has items: as if the log's disk were not mounted.
-            reput.rebuild(path, empty_log=True, spark=False, config=config)
-            store = reput.MessageStore.open(path, config)
+        store = open_empty(path, config)
     if promises.last(KEYS_LOST):
         store.close()
         reput.rebuild(path, only="index", spark=False, config=config)
@@ -97,6 +93,16 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
         more = store.put_message(reput.Message("a", b"%d more" % (first + end)))
         assert more.status is reput.PutStatus.PUT_OK, more.reason
     assert_sound(path, config)
+
+
+def open_empty(path: Path, config: StoreConfig) -> reput.MessageStore:
+    """Open a store that has no durable message, and make it if it is not there."""
+    try:
+        return reput.MessageStore.open(path, config, create=True)
+    except NotAStoreError:
+        # The log's first file has vanished, and an index has items: as if the log's disk were not mounted.
+        reput.rebuild(path, empty_log=True, spark=False, config=config)
+        return reput.MessageStore.open(path, config)
 
 
 _rebuilt: set[bytes] = set()

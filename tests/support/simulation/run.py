@@ -24,7 +24,7 @@ from support.power.disk import Disk, write_tree
 from support.power.journal import Known, Rename
 from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, TOPICS, NotStoredError, Scenario, message
-from support.power.verdict import KEYLESS, KEYS_LOST, Promises, assert_kept, content, keyless
+from support.power.verdict import KEYLESS, KEYS_LOST, Promises, assert_kept, content, keyless, open_empty
 from support.simulation.broker import ModelBroker
 from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER, LOST_KEYS
 
@@ -71,7 +71,7 @@ class _Life:
         self._known, self._sometimes, self._now_ms = known, sometimes, now_ms
         self._config = chance.choice((SYNC, ASYNC))
         self._follower: Follow | None = None
-        self._store = self._open()
+        self._store = self._open() if known["durable"] else open_empty(path, self._config)
         self.end = self._store.view.confirmed()
         self._note("begun", len(content(self._store)))
         # Only messages that were not acknowledged may have lost their keys, and later they stay without.

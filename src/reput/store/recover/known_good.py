@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.log.record import CHECK_NONE
+from reput.formats.log.record import CHECK_NONE, Verdict
 from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import find_record
@@ -75,6 +75,9 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
     known = known_good(layout)
     if end < known.offset:
         return f"{known.source} calls the log durable up to {known.offset}"
+    if log.file_at(end) == end and log.examined(end, CHECK_NONE) is Verdict.BAD_MAGIC:
+        # The size and the magic number of a file's first record are in one sector: a crash leaves both or none.
+        return "no log file begins like this"
     following = find_record(log, end + 1, search_bytes=written - 1)
     time = -1 if following is None else log.store_time(following)
     # Of several records with this time, the later ones may have been stored after the checkpoint's flush. After a clock

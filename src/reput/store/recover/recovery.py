@@ -17,6 +17,7 @@ Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -134,19 +135,28 @@ def _without_the_lost(
 ) -> Frontiers:
     """Return the frontiers, with the log's begin for indexes that are missing on disk, or cannot be read.
 
-    An empty folder of a topic means that its queues were deleted on purpose. RocketMQ removes IndexFiles after a crash,
-    and makes others: then the last one is missing, or has fewer items.
+    An empty folder of a topic means that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
     folders = {store.layout.consume_queue, *(kind.folder for kind in store.kinds if kind.has_batches)}
     has_folders = not all(map(folder_names.is_empty_dir, folders))
     if not any(kind.is_present() for kind in kinds) and (not has_folders or store.unreadable):
         queues = min(queues, log.min_offset)
-    if frontier.index_file and index > log.min_offset:
-        last = [file.header for file in store.index_files if file.path.name == frontier.index_file]
-        if not any(header is not None and header.index_count >= frontier.index_count for header in last):
-            index = log.min_offset
+    if frontier.index_file and index > log.min_offset and not _has_items_of(store, frontier):
+        index = log.min_offset
     return Frontiers(queues, index)
+
+
+def _has_items_of(store: StoreOnDisk, frontier: own.Frontier) -> bool:
+    """Return True if the IndexFiles are in the order of the log, and the last one of a frontier has its items.
+
+    RocketMQ removes IndexFiles after a crash, and makes others. Into one whose header a power cut has taken it puts
+    again what other files have.
+    """
+    headers = {file.path.name: file.header for file in store.index_files if file.header and file.header.index_count > 1}
+    in_order = all(one.end_physical_offset <= after.begin_physical_offset for one, after in pairwise(headers.values()))
+    last = headers.get(frontier.index_file)
+    return in_order and (frontier.index_count <= 1 or (last is not None and last.index_count >= frontier.index_count))
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:

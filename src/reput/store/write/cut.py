@@ -16,6 +16,7 @@ from __future__ import annotations
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
+from reput.index.files import cut_slots, list_index_files
 from reput.log.read.maps import LogMaps
 from reput.queue.files import zero
 from reput.store.disk.layout import StoreLayout
@@ -25,7 +26,7 @@ from reput.store.recover.recovery import LogTail, fingerprint_before
 
 
 def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
-    """Cut queues and log where the log's good records end; return notes for people."""
+    """Cut queues, IndexFiles and log where the log's good records end; return notes for people."""
     notes, whole = [], max(0, view.frontiers.both)
     queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole)]
     if view.ext is not None:
@@ -33,6 +34,8 @@ def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Own
         if units:
             notes.append(f"cut ext units after the last entries of their queues: {', '.join(map(str, units))}")
     notes += cut_indexes(view, tail.end, owner)
+    for file in list_index_files(layout.index):
+        cut_slots(file, view.settings.index_slots, view.settings.index_items, owner)
     removed = cut_log(view.log, tail.end, tail.written, owner)
     if tail.written:
         notes.append(

@@ -16,7 +16,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.index.index_file import capacity, file_size
 from reput.halving import first_where
-from reput.index.files import IndexFileOnDisk, list_index_files, read_items, read_slots, slots_agree
+from reput.index.files import IndexFileOnDisk, list_index_files, read_items
 from reput.log.read.maps import LogMaps
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, largest_first, plan_of
@@ -160,20 +160,12 @@ def _remove_later_files(task: CatchUpTask, files: Sequence[IndexFileOnDisk], end
 
 
 def _remove_later_items(task: CatchUpTask, job: Job, files: Sequence[IndexFileOnDisk], end: IndexEnd) -> None:
-    """Take back items above the frontier in the last IndexFile that stays, if its header or its slots know of any.
+    """Take back items above the frontier in the last IndexFile that stays, if its header knows of any.
 
-    The records of a log that a power cut has shortened may have no keys: then no later item replaces these. The slots
-    are read only if a task may have left some without the header.
+    The records of a log that a power cut has shortened may have no keys: then no later item replaces these.
     """
-    for file in files:
-        if file.path.name == end.name and end.next_item > 1 and file.header is not None:
-            break
-    else:
-        return
-    header = file.header
-    if (header.index_count, header.end_physical_offset) == (end.next_item, end.last[0]) and (
-        not task.may_have_leftovers or slots_agree(read_slots(file.path, job.index_slots), end.next_item)
-    ):
+    (header,) = [file.header for file in files if file.path.name == end.name and end.next_item > 1] or [None]
+    if header is None or (header.index_count, header.end_physical_offset) == (end.next_item, end.last[0]):
         return
     build_index_file(job, IndexFilePlan(end.name, (), None, end.next_item, end.last))
     task.owned.notes.append(

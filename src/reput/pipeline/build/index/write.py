@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats.index import index_file
 from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE, items_at
-from reput.index.files import changed_slots, read_items, read_slots, slots_agree, write_slots
+from reput.index.files import changed_slots, enter_items, slots_below, write_slots
 from reput.kernels import kernels
 from reput.kernels.layouts.columns import ItemRange, ItemSources
 from reput.pipeline.build.index.plan import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
@@ -33,7 +33,6 @@ from reput.pipeline.split.parts import ItemColumns
 from reput.pipeline.split.sink import finish_file, finish_folders
 
 _ITEMS_AT_ONCE = 1 << 16
-_ITEMS_READ = 1 << 20
 
 
 class _Slots(NamedTuple):
@@ -167,25 +166,9 @@ class _IndexFileWriter:
 
 
 def _slots_below(path: Path, slots: int, number: int) -> _Slots:
-    """Return the slots of a file as its items below `number` make them; a new file has none.
-
-    If a slot of the file names a later item, a job died before it published, and all slots are made anew.
-    """
-    if number == 1:
-        return _Slots(np.zeros(slots, dtype=np.int32))
-    present = read_slots(path, slots)
-    if len(present) != slots or not slots_agree(present, number):
-        present = np.zeros(slots, dtype=np.int32)
-        _enter(path, present, 1, number)
-    return _Slots(present, number, int(np.count_nonzero(present)))
-
-
-def _enter(path: Path, slots: NDArray[np.int32], begin: int, end: int) -> None:
-    """Enter a file's items [begin, end) into the slots."""
-    for at in range(begin, end, _ITEMS_READ):
-        items = read_items(path, len(slots), at, min(_ITEMS_READ, end - at))
-        # The last of several items in one slot wins, as numpy assigns.
-        slots[items["key_hash"].astype(np.int64) % len(slots)] = np.arange(at, at + len(items), dtype=np.int32)
+    """Return the slots of a file as its items below `number` make them."""
+    found = slots_below(path, slots, number)
+    return _Slots(found, number, int(np.count_nonzero(found)))
 
 
 def _slots_in_file(job: Job, plan: IndexFilePlan, descriptor: int, path: Path) -> _Slots:
@@ -202,5 +185,5 @@ def _kept_slots(plan: IndexFilePlan, path: Path, identity: tuple[str, int, int, 
         return None
     if kept.number == plan.start:
         return kept
-    _enter(path, kept.slots, kept.number, plan.start)
+    enter_items(path, kept.slots, kept.number, plan.start)
     return _Slots(kept.slots, plan.start, int(np.count_nonzero(kept.slots)))
