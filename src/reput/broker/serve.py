@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import itertools
 import logging
 import os
 import socket
@@ -395,22 +396,29 @@ def _compile_kernels() -> None:
     warm_store_kernels()
 
 
+_PORTS = ("port", "metrics_port", "grpc_port")
+
+
 def _open(
     path: Path | str | None,
     config: StoreConfig,
     access_keys: AccessKeys | None,
     certificate: Certificate | None,
-    at_host: Callable[[int], socket.socket],
+    at_host: Callable[[int, str], socket.socket],
     ports: tuple[int, int | None, int | None],
     advertised: str | None,
 ) -> RunningBroker:
     """Listen, and open the store. `at_host`: listens at a port; `ports`: of the broker, of `/metrics`, of gRPC."""
+    for (port, name), (other, other_name) in itertools.combinations(zip(ports, _PORTS, strict=True), 2):
+        if port and port == other:
+            raise ConfigError(f"{name} and {other_name} are both {port}: give each a port of its own")
     with contextlib.ExitStack() as started:
         # Before the store is opened: its records have the port.
-        listener = started.enter_context(at_host(ports[0]))
-        metrics_listener, grpc_listener = (
-            None if one is None else started.enter_context(at_host(one)) for one in ports[1:]
+        listener, metrics_listener, grpc_listener = (
+            None if port is None else started.enter_context(at_host(port, name))
+            for port, name in zip(ports, _PORTS, strict=True)
         )
+        assert listener is not None
         scratch = ScratchFolder("reput-serve-") if path is None else None
         if scratch is not None:
             started.callback(scratch.remove)

@@ -246,8 +246,10 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with reput.serve(tmp_path / "store", grpc_port=0) as broker:
         assert broker.grpc_address is not None
         port = int(broker.grpc_address.rpartition(":")[2])
-        with pytest.raises(reput.ConfigError, match="another port"):
+        with pytest.raises(reput.ConfigError, match=r"grpc_port: cannot listen on .*another port"):
             reput.serve(tmp_path / "second", grpc_port=port)
+        with pytest.raises(reput.ConfigError, match=f"port and grpc_port are both {port}"):
+            reput.serve(tmp_path / "second", port=port, grpc_port=port)
     assert not (tmp_path / "second").exists()
 
 

@@ -23,8 +23,8 @@ _BACKLOG = 1024
 _AT_ONCE = 16
 
 
-def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) -> socket.socket:
-    """Return a socket that listens. `has_keys`: clients sign their requests.
+def listen(host: str, port: int, name: str = "port", *, allow_remote: bool, has_keys: bool = False) -> socket.socket:
+    """Return a socket that listens. `name`: that of the port for people. `has_keys`: clients sign their requests.
 
     Raises:
         ConfigError: the address is not IPv4 or not allowed, or the port is taken.
@@ -32,7 +32,7 @@ def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) 
     if not isinstance(host, str):
         raise ConfigError(f"host={host!r:.80}: give an IPv4 address, such as {LOCALHOST}")
     if type(port) is not int:
-        raise ConfigError(f"port {port!r:.80}: give a whole number, 0 to 65535; 0 takes a free one")
+        raise ConfigError(f"{name} {port!r:.80}: give a whole number, 0 to 65535; 0 takes a free one")
     try:
         address = ipaddress.ip_address(LOCALHOST if host == "localhost" else host)
     except ValueError:
@@ -46,7 +46,7 @@ def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) 
             f"Allow it with --allow-remote (allow_remote=True), or listen on {LOCALHOST}"
         )
     if not 0 <= port <= 65535:
-        raise ConfigError(f"port {port}: give 0 to 65535")
+        raise ConfigError(f"{name} {port}: give 0 to 65535")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -57,7 +57,7 @@ def listen(host: str, port: int, *, allow_remote: bool, has_keys: bool = False) 
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}{_remedy(error)}") from error
+        raise ConfigError(f"{name}: cannot listen on {host}:{port}: {error.strerror}{_remedy(error)}") from error
     return listener
 
 
