@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import BrokerError, ClosedError
+from reput.formats.log.property_names import DELAY
 from reput.formats.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _REMEDIES: Final = (
     (ResponseCode.NO_PERMISSION, "group", "use a group that may consume (consumeEnable)"),
     (ResponseCode.NO_PERMISSION, "", "give access_key and secret_key of a user that may do this"),
     (ResponseCode.MESSAGE_ILLEGAL, "delay", "give a shorter delay: the broker's timerMaxDelaySec is the longest"),
-    (ResponseCode.MESSAGE_ILLEGAL, "DELAY", "give a delay_level of 0 or more"),
+    (ResponseCode.MESSAGE_ILLEGAL, f"property {DELAY}", "give a delay_level of 0 or more"),
     (ResponseCode.MESSAGE_ILLEGAL, "a batch has", "send them one by one"),
     (ResponseCode.MESSAGE_ILLEGAL, "", "see maxMessageSize of the broker"),
     (ResponseCode.SYSTEM_BUSY, "", "send less at a time, or later"),
@@ -26,7 +27,7 @@ _REMEDIES: Final = (
     (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "", "make the group, or let the broker make it"),
     (ResponseCode.INVALID_PARAMETER, "", "see the names of topic and group, and the number of the queue"),
 )
-"""What helps: the first one of a code whose word is in the broker's remark, in RocketMQ's remarks, too."""
+"""The remedies: the first one of a code whose word is in the remark of the broker, RocketMQ's or reput's."""
 _WORDS_MAX = 500
 
 
