@@ -17,7 +17,7 @@ def test_an_address_is_host_and_port(address: str, wanted: tuple[str, int]) -> N
     assert host_and_port(address) == wanted
 
 
-@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:x", "host:0", "host:65536"])
+@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:x", "host:0", "host:65536", "http://host:80"])
 def test_what_is_no_address(address: str) -> None:
     """Everything else is refused with an example."""
     with pytest.raises(ConfigError, match="give host:port"):

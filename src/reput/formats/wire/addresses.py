@@ -12,6 +12,6 @@ def host_and_port(address: str) -> tuple[str, int]:
         ConfigError: the text is no address.
     """
     host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+    if not colon or not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= 65535:
         raise ConfigError(f"address {address!r:.80}: give host:port, such as 127.0.0.1:9876")
     return host.strip("[]"), int(port)
