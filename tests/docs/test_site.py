@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import reput
+from support.search import takes_long
 
 ROOT = Path(__file__).parents[2]
 
 
+@takes_long
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     """Every page, link, anchor and docstring of the public face is sound: a strict build ends without a warning."""
     pytest.importorskip("mkdocs", reason="make setup installs it")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PROGRAM = Path(__file__).parent / "hostile_bytes.py"
-CASES = cases(400, 50_000)
+CASES = cases(200, 50_000)
 
 
 def run(note: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -41,7 +41,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-@settings(max_examples=cases(200, 1000), deadline=None)
+@settings(max_examples=cases(100, 1000), deadline=None)
 @given(text=conditions(), sets=st.lists(PROPERTY_SETS, min_size=1, max_size=12))
 def test_select_is_evaluate(text: str, sets: list[dict[str, str]]) -> None:
     """For any filter and any messages, many at once get the codes that each one gets alone."""
@@ -52,7 +52,7 @@ def test_select_is_evaluate(text: str, sets: list[dict[str, str]]) -> None:
     assert select_codes(node, ArrowProperties(columns, len(sets))).tolist() == expected
 
 
-@settings(max_examples=cases(100, 500), deadline=None)
+@settings(max_examples=cases(60, 500), deadline=None)
 @given(text=conditions(), sets=st.lists(PROPERTY_SETS, min_size=1, max_size=4))
 def test_a_few_messages_are_evaluated_one_by_one(text: str, sets: list[dict[str, str]]) -> None:
     """For any filter, messages of each source match one by one as they do together."""
@@ -64,7 +64,7 @@ def test_a_few_messages_are_evaluated_one_by_one(text: str, sets: list[dict[str,
         assert wanted.select(source).tolist() == together
 
 
-@settings(max_examples=cases(100, 500), deadline=None)
+@settings(max_examples=cases(60, 500), deadline=None)
 @given(text=conditions(), properties=PROPERTY_SETS)
 def test_a_plan_is_its_tree(text: str, properties: dict[str, str]) -> None:
     """For any filter and any message, the plan has the result of the tree, also where that is no answer."""
