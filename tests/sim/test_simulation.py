@@ -17,7 +17,7 @@ from support.simulation.sometimes import Sometimes
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEEDS = cases(25, 2000)
+SEEDS = cases(50, 2000)
 
 
 def simulate(seeds: int, folder: Path) -> Sometimes:
