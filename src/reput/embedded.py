@@ -250,7 +250,7 @@ class MessageStore(message_store.LocalStore):
                 self._writer().await_catch_ups()
                 # Messages in a write buffer, or waiting for a sync, have no index entries either.
                 self.flush()
-                if self.behind_bytes:
+                if self.needs_catch_up:
                     self.reput_unless_followed(spark=False)
         finally:
             super().close()

@@ -18,6 +18,7 @@ from reput.errors import AccessError, ClosedError, FlushError, ReputError
 from reput.files import fs, locks
 from reput.formats import paths
 from reput.formats.own import files as own
+from reput.log.append.append import LogAppender
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
@@ -27,7 +28,9 @@ from support.growing import CatchUpThatWaits, many_splits
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from reput.log.append.positions import Flushed
 
 OK = reput.PutStatus.PUT_OK
 
@@ -252,3 +255,47 @@ def test_what_is_not_confirmed_yet_counts_at_close(
     with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         assert store.view.follower.records == (0 if catch_up else 10)
         assert len(bodies(store)) == len(bodies(store, "u")) == 5
+
+
+def test_a_put_amid_a_close_is_refused_or_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A put that comes after the last flush of a close raises: it would be answered, and not be durable."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
+    put(store, 3)
+    outcomes: list[object] = []
+    true_flush = LogAppender.flush
+
+    def flush(appender: LogAppender) -> Flushed:
+        done = true_flush(appender)
+        try:
+            outcomes.append(appender.append(reput.Message("t", b"late")).status)
+        except ClosedError as error:
+            outcomes.append(error)
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogAppender, "flush", flush)
+        store.close(reput=False)
+    assert outcomes
+    assert all(isinstance(outcome, ClosedError) for outcome in outcomes), outcomes
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        assert len(bodies(store)) == 3
+
+
+def test_who_opens_or_closes_a_store_is_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever RocketMQ's lock is taken or let go of, reput's own is held: readers take nobody else for a broker."""
+    found = []
+    true_lock = locks.broker_lock
+
+    @contextlib.contextmanager
+    def watched(*arguments: object, **named: object) -> Iterator[None]:
+        found.append(locks.owner_is_live(layout.own(own.LOCK_NAME)))
+        with true_lock(*arguments, **named):  # type: ignore[arg-type]
+            yield
+        found.append(locks.owner_is_live(layout.own(own.LOCK_NAME)))
+
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
+        layout = store.layout
+    monkeypatch.setattr(locks, "broker_lock", watched)
+    with reput.MessageStore.open(tmp_path / "s", CONFIG):
+        pass
+    assert found == [True, True]

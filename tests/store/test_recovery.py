@@ -7,17 +7,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import reput
 from reput.errors import DamagedLogError, NotAStoreError
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.formats.index.index_file import HEADER_SIZE, SLOT_SIZE, decode_header, encode_header
+from reput.formats.index.index_file import decode_header, encode_header
 from reput.formats.log.record import MIN_RECORD_SIZE
 from reput.formats.own import files as own
-from reput.index.files import list_index_files, read_slots
 from reput.store.disk.checkpoint import read_checkpoint
 from support import golden, inner, stores
 from support.checked import assert_sound
@@ -422,26 +420,6 @@ def test_index_files_that_a_crash_left_are_named(tmp_path: Path) -> None:
     assert_sound(path)
 
 
-def test_slots_that_a_crash_left_ahead_of_the_items_are_taken_back(tmp_path: Path) -> None:
-    """A crash keeps the slot of an item that it lost: opening and closing takes the slot back, and the key is found."""
-    path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG, create=True) as store:
-        put(store, 5, keys="k")
-    (file,) = (path / paths.INDEX).iterdir()
-    slots = read_slots(file, 16)
-    (used,) = np.flatnonzero(slots)
-    before = file.read_bytes()
-    with file.open("r+b") as data:
-        data.seek(HEADER_SIZE + int(used) * SLOT_SIZE)
-        data.write((6).to_bytes(SLOT_SIZE, "big"))
-    (path / paths.ABORT).write_bytes(b"1")
-    with reput.MessageStore.open(path, CONFIG) as store:
-        assert store.reput(spark=False).messages == 0
-        assert len(store.query_message("t", "k", 100)) == 5
-    assert file.read_bytes() == before
-    assert_sound(path, CONFIG)
-
-
 @pytest.mark.parametrize("lost", [[0], [0, 1], [0, 1, 2]])
 def test_queue_files_that_lost_their_length_get_it_again(tmp_path: Path, lost: list[int]) -> None:
     """A power cut takes the log and the length of queue files: RocketMQ would not load a queue with an empty file."""
@@ -499,28 +477,6 @@ def test_bytes_that_begin_no_log_file_are_not_cut(tmp_path: Path, second_file: b
     assert any(finding.rule == "log-record" for finding in reput.check(path, spark=False).findings)
 
 
-def test_items_of_lost_records_are_removed_if_nothing_follows(tmp_path: Path) -> None:
-    """A power cut keeps an item, and loses its record: the item goes also if no message comes before the close."""
-    path, before = tmp_path / "s", tmp_path / "before"
-    with reput.MessageStore.open(path, CONFIG, create=True) as store:
-        put(store, 5, keys="k")
-    stores.copy(path, before)
-    with reput.MessageStore.open(path, CONFIG) as store:
-        (lost,) = put(store, 1, keys="k")
-    shutil.rmtree(path / paths.REPUT)
-    shutil.copytree(before / paths.REPUT, path / paths.REPUT)
-    shutil.copy(before / paths.CHECKPOINT, path / paths.CHECKPOINT)
-    log = path / paths.COMMIT_LOG / paths.offset_name(0)
-    log.write_bytes(log.read_bytes()[:lost].ljust(log.stat().st_size, b"\0"))
-    (path / paths.ABORT).write_bytes(b"1")
-    with reput.MessageStore.open(path, CONFIG) as store:
-        assert store.reput(spark=False).messages == 0
-    assert [one.header for one in list_index_files(path / paths.INDEX)] == [
-        one.header for one in list_index_files(before / paths.INDEX)
-    ]
-    assert_sound(path, CONFIG)
-
-
 def test_index_files_out_of_order_are_built_again(tmp_path: Path) -> None:
     """RocketMQ indexes all again into a file whose header a power cut has taken: its items do not follow the others."""
     path = tmp_path / "s"
@@ -532,4 +488,17 @@ def test_index_files_out_of_order_are_built_again(tmp_path: Path) -> None:
     (path / paths.ABORT).write_bytes(b"1")
     with reput.MessageStore.open(path, CONFIG) as store:
         store.reput(spark=False)
+    assert_sound(path, CONFIG)
+
+
+def test_an_empty_file_of_the_log_alone_is_removed(tmp_path: Path) -> None:
+    """A power cut keeps the name of the log's second file, and neither its length nor the first: the log is empty."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        file_size = store._writer().appender.settings.mapped_file_size_commit_log
+    (path / paths.COMMIT_LOG / paths.offset_name(file_size)).touch()
+    (path / paths.ABORT).write_bytes(b"1")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1)
+    assert [file.name for file in (path / paths.COMMIT_LOG).iterdir()] == [paths.offset_name(0)]
     assert_sound(path, CONFIG)

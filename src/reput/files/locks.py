@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,30 +54,41 @@ def broker_lock(
         StoreLockedError: A live broker, another reput process or another part of this process holds it.
         ReputError: The file system refuses locks.
     """
-    if _identity(path) in _held:
-        raise StoreLockedError(_in_this_process(path))
-    with fs.errors_named(path, "lock"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _mode_beside(path))
+    descriptor = _take_record_lock(path)
+    if descriptor is None:
+        raise StoreLockedError(_who_holds(path, own_path, holder))
     try:
-        with fs.errors_named(path, "lock"):
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-            except OSError as error:
-                if error.errno not in _BUSY:
-                    # For example ENOLCK: a network file system without locks.
-                    raise
-                raise StoreLockedError(_who_holds(path, own_path, holder)) from error
         with fs.errors_named(path, "give to the store's owner"):
             if owner is not None:
                 fs.give_descriptor_to(descriptor, owner)
-        identity = _identity(path)
-        _held.add(identity)
-        try:
-            yield
-        finally:
-            _held.discard(identity)
+        yield
     finally:
-        os.close(descriptor)
+        with _looking:
+            _held.discard(_identity_of(os.fstat(descriptor)))
+            os.close(descriptor)
+
+
+def _take_record_lock(path: Path) -> int | None:
+    """Take RocketMQ's lock; return the descriptor that holds it, None if another process does.
+
+    Raises:
+        StoreLockedError: Another part of this process holds it.
+        ReputError: The file system refuses locks.
+    """
+    with _looking, fs.errors_named(path, "lock"):
+        if _identity(path) in _held:
+            raise StoreLockedError(_in_this_process(path))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _mode_beside(path))
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in _BUSY:
+                return None
+            # For example ENOLCK: a network file system without locks.
+            raise
+        _held.add(_identity_of(os.fstat(descriptor)))
+        return descriptor
 
 
 def refuse_held(path: Path, own_path: Path, holder: NameHolder = _somebody) -> None:
@@ -85,9 +97,10 @@ def refuse_held(path: Path, own_path: Path, holder: NameHolder = _somebody) -> N
     Raises:
         StoreLockedError: A live broker, another reput process or another part of this process holds the store.
     """
-    if _identity(path) in _held:
+    held = broker_lock_pid(path)
+    if held == os.getpid():
         raise StoreLockedError(_in_this_process(path))
-    if is_record_locked(path):
+    if held is not None:
         raise StoreLockedError(_who_holds(path, own_path, holder))
     if owner_is_live(own_path):
         raise StoreLockedError(at_work(own_path, holder()))
@@ -110,6 +123,8 @@ def at_work(path: Path, who: str) -> str:
 
 _held: set[tuple[int, int] | None] = set()
 """Device and inode of the lock files that this process holds: opening and closing one would drop its lock."""
+_looking = threading.RLock()
+"""Held while a lock file is opened or closed, so that `_held` is true. A signal's handler may come in between."""
 _flocks: set[int] = set()
 """Descriptors of the `flock` locks that this process holds or waits for."""
 
@@ -120,27 +135,37 @@ def _leave_to_parent() -> None:
     for descriptor in _flocks:
         os.close(descriptor)
     _flocks.clear()
+    _looking.release()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+# No other thread holds `_looking` then: the child would wait for it.
+os.register_at_fork(before=_looking.acquire, after_in_parent=_looking.release, after_in_child=_leave_to_parent)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        status = os.lstat(path)
+        return _identity_of(os.lstat(path))
     except OSError:
         return None
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
 def broker_is_live(path: Path) -> bool:
     """Return True if a process holds RocketMQ's lock; create, change and hold nothing."""
-    return _identity(path) in _held or is_record_locked(path)
+    return broker_lock_pid(path) is not None
 
 
 def broker_lock_pid(path: Path) -> int | None:
-    """Return the process id of the holder of RocketMQ's lock: 0 if it is unknown, None if there is no holder."""
-    return os.getpid() if _identity(path) in _held else _record_lock_pid(path)
+    """Return the process id of the holder of RocketMQ's lock: 0 if it is unknown, None if there is no holder.
+
+    It creates, changes and holds nothing.
+    """
+    with _looking:
+        # Closing the file would drop this process's own lock.
+        return os.getpid() if _identity(path) in _held else _record_lock_pid(path)
 
 
 def is_database_held(folder: Path) -> bool:

@@ -94,16 +94,19 @@ def cut_slots(file: IndexFileOnDisk, slots: int, items: int, owner: fs.Owner) ->
     RocketMQ lets its next item of such a slot link to itself, and so loses the older ones. A full file has none.
     """
     size = index_file.file_size(slots, items)
-    if file.header is None or file.size != size or not 0 < file.header.index_count < items:
+    # A header of zeros is that of a file without an item, too.
+    number = max(file.header.index_count, 1) if file.header is not None else items
+    if file.size != size or number >= items:
         return
-    changed = changed_slots(file.path, known := slots_below(file.path, slots, file.header.index_count))
+    changed = changed_slots(file.path, known := slots_below(file.path, slots, number))
     if len(changed):
         descriptor = fs.open_sized(str(file.path), size, owner)
         try:
-            write_slots(descriptor, known, changed)
-            fs.sync(descriptor)
+            with fs.errors_named(file.path, f"write {len(changed)} slots"):
+                write_slots(descriptor, known, changed)
         finally:
             fs.close(descriptor)
+        fs.sync_path(file.path)
 
 
 def changed_slots(path: Path, slots: NDArray[np.int32]) -> NDArray[np.int64]:

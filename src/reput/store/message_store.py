@@ -333,6 +333,11 @@ class LocalStore(ProgressCalls, Putting, Reading):
         durable = writing.durable_frontier() if writing and is_open else durable_offset(self.layout, view.frontiers)
         return max(0, view.confirmed() - max(durable, view.log.min_offset))
 
+    @property
+    def needs_catch_up(self) -> bool:
+        """True if a catch-up has work to do: messages without durable entries, or items that a crash has left."""
+        return self.behind_bytes > 0 or (self._writing is not None and self._writing.may_have_leftovers)
+
     # --- reading -------------------------------------------------------------------------------
 
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
@@ -457,11 +462,11 @@ class LocalStore(ProgressCalls, Putting, Reading):
             self._end_threads()
             if self._writing is not None:
                 try:
-                    is_incomplete = self._writing.close_log()
+                    is_complete = self._writing.close_log()
                 finally:
                     # Keep the committed offsets, also if the log could not be closed.
                     self.progress.persist()
-                if not is_incomplete:
+                if is_complete:
                     fs.remove_file(self.layout.abort)
         finally:
             self._let_go()

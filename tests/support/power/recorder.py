@@ -199,6 +199,10 @@ class Recorder:
             logs = [path for path in self._numbers if path.rpartition("/")[0] == inside and path.endswith(".log")]
             self.journal.extend(Sync(self._numbers[path]) for path in logs)
 
+    def fail_next_sync(self) -> None:
+        """Have the disk refuse the next sync, and say nothing of it at later ones."""
+        self._failing_sync = self.syncs + 1
+
     def take_room(self) -> None:
         """Note a call that takes room; fail it if the disk is full by now."""
         self.takes += 1

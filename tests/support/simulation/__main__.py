@@ -9,6 +9,7 @@ from pathlib import Path
 
 from support.simulation.run import Simulation
 from support.simulation.sometimes import NAMES, Sometimes
+from support.simulation.together import Together
 
 _ENOUGH = 1000
 """The number of seeds after which each rare state must have been reached."""
@@ -22,12 +23,13 @@ def main() -> None:
     given = parser.parse_args()
     sometimes, broken = Sometimes(), 0
     for seed in range(given.first, given.first + given.seeds):
-        with tempfile.TemporaryDirectory(prefix="reput-simulation-") as folder:
-            try:
-                Simulation(seed, Path(folder), sometimes).run()
-            except AssertionError as error:
-                broken += 1
-                sys.stdout.write(f"{error}\n")
+        for lives in (Simulation, Together):
+            with tempfile.TemporaryDirectory(prefix="reput-simulation-") as folder:
+                try:
+                    lives(seed, Path(folder), sometimes).run()
+                except AssertionError as error:
+                    broken += 1
+                    sys.stdout.write(f"{error}\n")
     sys.stdout.writelines(f"{sometimes.counts[name]:8} {name}\n" for name in NAMES)
     sys.stdout.write(f"{given.seeds} seeds from {given.first} on, {broken} of them break a promise\n")
     if broken or (given.seeds >= _ENOUGH and sometimes.missing):

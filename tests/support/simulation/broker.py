@@ -7,12 +7,13 @@
     broker.close()                                all entries, all durable, no `abort`; without it the broker was killed
 
 If `abort` is there, it removes IndexFiles that are newer than the checkpoint, and dispatches again, from the log file
-that the checkpoint says. Such an IndexFile may have items of older messages: their keys are lost (`may_lose_keys`).
+that the checkpoint says. Such an IndexFile may have items of older messages: their keys are lost (`may_lose_keys`). An
+entry that is there is not written again, also if a power cut has taken the tags of its record (`keeps_old_tags`).
 
 The codecs of `reput.formats` make its bytes, without reput's appender, kernels and pipeline. Its messages have no keys.
 
 Source: `DefaultMessageStore.load`, `CommitLog.recoverAbnormally`, `ReputMessageService.doReput`,
-`DefaultMessageStore.shutdown`.
+`DefaultMessageStore.shutdown`, `ConsumeQueue.recover`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint, encode_checkpoint
 from reput.formats.log.record import BLANK_SIZE, Record, encode_blank, encode_record
-from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, encode_entry
+from reput.formats.queue.consume_queue import ENTRY_SIZE, Entry, decode_entry, encode_entry
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
 from support import stores
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from reput.config import StoreConfig
 
 _Queue = tuple[bytes, int]
+_FILES_READ = 3
 
 
 class ModelBroker:
@@ -72,6 +74,18 @@ class ModelBroker:
     def may_lose_keys(self) -> bool:
         """True if its start removes IndexFiles, and does not index all of their messages again."""
         return bool(self._index.too_new)
+
+    @property
+    def keeps_old_tags(self) -> bool:
+        """True if a queue has an entry with the tags of a record that has lost them: it is not written again."""
+        wanted = {(one.topic, one.queue_id, one.queue_offset): one for one in self._records if not self._lacks(one)}
+        for topic, queue_id in self._next:
+            for file in sorted(self._folder((topic, queue_id)).glob("*")):
+                for number, entry in enumerate(self._entries_of(file), int(file.name) // ENTRY_SIZE):
+                    record = wanted.get((topic, queue_id, number))
+                    if record is not None and entry.tags_code != stores.tags_code(record):
+                        return True
+        return False
 
     def start(self) -> None:
         """Begin to write: recover after a crash, which dispatches records again."""
@@ -161,12 +175,25 @@ class ModelBroker:
         return self._path / paths.CONSUME_QUEUE / queue[0].decode() / str(queue[1])
 
     def _count_entries(self, queue: _Queue) -> int:
-        """Return the queue offset after the last entry of a queue's files."""
+        """Return the queue offset after a queue's entries, as RocketMQ finds it: it reads the last three files.
+
+        It removes the files after that.
+        """
         # After a power cut a folder may be there without its files.
-        if not any(self._folder(queue).glob("*")):
-            return 0
-        first, found = stores.entries(self._path, queue[0].decode(), queue[1])
-        return first + len(found)
+        files = sorted(self._folder(queue).glob("*"))
+        for number, file in list(enumerate(files))[-_FILES_READ:]:
+            entries = self._entries_of(file)
+            end = next((n for n, entry in enumerate(entries) if not entry.is_valid), len(entries))
+            if end * ENTRY_SIZE < self._queue_size:
+                for later in files[number + 1 :]:
+                    fs.remove_file(later)
+                return int(file.name) // ENTRY_SIZE + end
+        return (int(files[-1].name) + self._queue_size) // ENTRY_SIZE if files else 0
+
+    @staticmethod
+    def _entries_of(file: Path) -> list[Entry]:
+        data = file.read_bytes()
+        return [decode_entry(data, at) for at in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE)]
 
     def _write_log(self, data: bytes) -> None:
         begin = self._end // self._log_size * self._log_size

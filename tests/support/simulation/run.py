@@ -24,7 +24,7 @@ from support.power.disk import Disk, write_tree
 from support.power.journal import Known, Rename
 from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, TOPICS, NotStoredError, Scenario, message
-from support.power.verdict import KEYLESS, KEYS_LOST, Promises, assert_kept, content, keyless, open_empty
+from support.power.verdict import KEYLESS, KEYS_LOST, TAGS_LOST, Promises, assert_kept, content, keyless, open_empty
 from support.simulation.broker import ModelBroker
 from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER, LOST_KEYS
 
@@ -52,7 +52,7 @@ WEIGHTS: Final[Mapping[str, int]] = {
 """The steps, and how often each is taken."""
 _STEP_BYTES = 600
 _JUMPS_MS = (0, 0, 0, 1, 700, -1000, 86_400_000)
-_PROMISES = ("begun", "durable", "committed", "kept", KEYLESS, KEYS_LOST)
+_PROMISES = ("begun", "durable", "committed", "kept", KEYLESS, KEYS_LOST, TAGS_LOST)
 
 
 class _Life:
@@ -163,6 +163,8 @@ class _Life:
         if broker.may_lose_keys:
             self._sometimes.reached(LOST_KEYS)
             self._note(KEYS_LOST, 1)
+        if broker.keeps_old_tags:
+            self._note(TAGS_LOST, 1)
         broker.start()
         for _ in range(self._chance.randrange(1, 6)):
             number = self._known["begun"]

@@ -18,7 +18,11 @@ FAILED_SYNC, FULL, TAKEN_OVER = "a sync fails", "the disk is full", "a store wit
 KEPT_OUT = "a second program that writes indexes is kept out"
 BROKER, KILLED_BROKER = "a model of RocketMQ's broker goes on with the store", "the model is killed"
 LOST_KEYS = "the model removes IndexFiles after a crash"
+CONTENDED = "a thread waits for a lock that another one holds"
+CLOSED_AMID = "a thread closes the store while others are at work"
+TAIL_FULL = "a put finds too many messages without indexes"
 NAMES = (INTENT, TORN, REPEAT, FAILED_SYNC, FULL, TAKEN_OVER, KEPT_OUT, BROKER, KILLED_BROKER, LOST_KEYS)
+NAMES += (CONTENDED, CLOSED_AMID, TAIL_FULL)
 _STORE = "store"
 
 

@@ -83,7 +83,8 @@ WATERMARKS = Layout(
         Field(
             "holder",
             "q",
-            "what the holder of reput/lock does: 0 a job, 1 follows the log, 2 puts messages, 3 serves clients",
+            "what the holder of reput/lock does: 0 a job, 1 follows the log, 2 puts messages, 3 serves clients, "
+            "4 could not sync what it has put",
         ),
         Field("follower", "q", "process id of the program that holds reput/follower to follow the log, 0 for none"),
     ],
@@ -92,8 +93,12 @@ WATERMARKS = Layout(
 WATERMARKS_MAGIC = int.from_bytes(b"reput01\0", "little")
 WATERMARKS_FILE_SIZE = 4096
 assert WATERMARKS.size == 104
-HOLDER_JOB, HOLDER_FOLLOWER, HOLDER_WRITER, HOLDER_SERVER = 0, 1, 2, 3
-"""Values of the watermark `holder`. A job may replace indexes, the others only append to them."""
+HOLDER_JOB, HOLDER_FOLLOWER, HOLDER_WRITER, HOLDER_SERVER, HOLDER_FAILED = range(5)
+"""Values of the watermark `holder`. A job may replace indexes, the others only append to them.
+
+After a failed sync of the log a later one may say that nothing is wrong, also in another process, though the system has
+dropped what it could not write. So the writer leaves HOLDER_FAILED, until the next owner has written that again.
+"""
 
 LAYOUTS = (WATERMARKS,)
 

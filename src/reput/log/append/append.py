@@ -93,6 +93,8 @@ class LogAppender(Closing):
         self.settings = settings
         self.when_disk_full: Callable[[], str] = str
         """Returns the text that a put adds to its reason if the disk is full."""
+        self.when_sync_failed: Callable[[], object] = str
+        """Called when the disk has refused a sync, before any caller learns it."""
         if not fs.exists(folder):
             # The folder's name must be as durable as its files.
             make_durable_dir(folder, owner)
@@ -117,6 +119,7 @@ class LogAppender(Closing):
         self._client_batches: ClientBatches | None = None
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
+        self._takes_puts = True
         self._blocked: MessageRefusedError | None = None
         self._end = LogEnd(end_offset, start.last_store_timestamp, self._records, self._max_body)
         self._end_at = self._end.at
@@ -452,6 +455,8 @@ class LogAppender(Closing):
             MessageRefusedError: The disk is full, or no file is large enough.
         """
         self._raise_stopped()
+        if not self._takes_puts:
+            raise self._closed()
         if self._blocked is not None:
             raise MessageRefusedError(self._blocked.status, self._blocked.reason)
         if size > self._largest_batch:
@@ -528,6 +533,7 @@ class LogAppender(Closing):
                 files.names_changed = files.names_changed or names_changed
                 if not isinstance(error, ReputError):
                     raise
+                self.when_sync_failed()
                 with self._lock:
                     raise self._stop(error) from error
             self._recovered = range(target.offset, target.offset)
@@ -538,6 +544,12 @@ class LogAppender(Closing):
                 self._confirmed[0] = target.offset
             return target
 
+    def end_puts(self) -> None:
+        """Refuse puts from now on: what the log holds then is all that it ever holds."""
+        with self._lock:
+            self._takes_puts = False
+            self._end.shut()
+
     def close(self) -> None:
         """Make everything durable and close the files; a second call does nothing.
 
@@ -547,15 +559,19 @@ class LogAppender(Closing):
         with self._lock:
             if isinstance(self._stopped, ClosedError):
                 return
+        self.end_puts()  # one in between would be answered, and not be durable
         try:
             self.commit()
             self.flush()
         finally:
             with self._flush_lock, self._lock:
-                self._stopped = ClosedError(f"{self.folder}: this log has been closed; open the store again")
+                self._stopped = self._closed()
                 self._end.drop_memory()
                 self._files.close()
                 self._let_go_of_cells()
+
+    def _closed(self) -> ClosedError:
+        return ClosedError(f"{self.folder}: this log has been closed; open the store again")
 
     def _let_go_of_cells(self) -> None:
         # A concurrent reader of a position gets the old cell or the new one, never a released one.

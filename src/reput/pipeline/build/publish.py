@@ -103,8 +103,10 @@ class Reached:
         self.index_file = index_files[-1] if index_files else self.index_file
 
 
-def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> None:
+def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> bool:
     """Sync log and indexes, then write it down: the checkpoint first, the frontier file last.
+
+    Returns False, and writes nothing down, if the writer beside could not sync the log: a later sync proves nothing.
 
     `log_is_ours`: no other process writes into the checkpoint how far the log is durable.
 
@@ -115,6 +117,8 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
     # The log first, in case it is on another disk: an index is never durable before what it points to.
     layout.sync_log()
     fs.sync_tree(layout.root)
+    if not log_is_ours and owned.watermarks["holder"] == own.HOLDER_FAILED:
+        return False
     last = reached.last
     fields: dict[str, int] = {}
     if last is not None:
@@ -143,6 +147,7 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
     with owned.publishing():
         write_checkpoint(layout, owner, **fields)
         fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(new), owner)
+    return True
 
 
 def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexEnd) -> bool:

@@ -255,10 +255,12 @@ class Follow:
                     return
                 reached, attachment = replace(self._reached), self._attached[0]
             try:
-                publish.make_durable(attachment.owned, reached, log_is_ours=attachment.writer is Writer.NOBODY)
+                log_is_ours = attachment.writer is Writer.NOBODY
+                is_durable = publish.make_durable(attachment.owned, reached, log_is_ours=log_is_ours)
             except StaleEpochError:
                 return  # the next step attaches again, from the durable frontier
-            self.progress.durable = reached.end
+            if is_durable:
+                self.progress.durable = reached.end
 
     def _keep_frontier(self) -> None:
         """Write the frontier of indexes that RocketMQ built and that needed no step, for the next follower."""

@@ -16,6 +16,7 @@ from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner import swap
 from reput.store.owner.holders import Who, holder_of
+from reput.store.owner.unsynced import write_again
 from reput.times import now_ms
 
 TAKE_OVER_S = 30.0
@@ -85,6 +86,10 @@ class Ownership:
         self.watermarks["generation"] += 1
         self.watermarks.sync()
 
+    def leave_unsynced(self) -> None:
+        """Let followers, and the next owner, know that a sync of the log has failed."""
+        self.watermarks["holder"] = own.HOLDER_FAILED
+
     def verify(self) -> None:
         """Raise StaleEpochError if another job has taken the store over."""
         if self.watermarks["epoch"] != self.stage:
@@ -95,7 +100,7 @@ class Ownership:
 
 @contextlib.contextmanager
 def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[Ownership]:
-    """Own the store while the block runs: RocketMQ's lock, reput's lock, a closed fence, a new epoch, no leftovers.
+    """Own the store while the block runs: reput's lock, RocketMQ's lock, a closed fence, a new epoch, no leftovers.
 
     `holder`: the value of the watermark of that name, for what the block does.
 
@@ -107,26 +112,30 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
     _refuse_link(layout)
     fs.refuse_strangers(layout.root)
     lock, named = layout.own(own.LOCK_NAME), partial(_holder, layout)
-    with locks.broker_lock(layout.broker_lock, owner, lock, named):
-        fs.make_dirs(layout.reput, owner)
-        with locks.owner_lock(lock, named):
-            watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
-            try:
-                # A killed writer leaves its process id here.
-                watermarks["writer"] = 0
-                watermarks["holder"] = holder
-                owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
-                owned.next_stage()
-                for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
-                    fs.give_to(layout.own(name), owner)
-                if swap.finish_swap(layout):
-                    owned.indexes_replaced()
-                    owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
-                if left := swap.remove_leftovers(layout):
-                    owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
-                yield owned
-            finally:
-                watermarks.close()
+    # Beside a live broker nothing is made, and nothing is held.
+    locks.refuse_held(layout.broker_lock, lock, named)
+    fs.make_dirs(layout.reput, owner)
+    # Ours first, and released last: who holds RocketMQ's alone is a broker to readers, whose log they follow otherwise.
+    with locks.owner_lock(lock, named), locks.broker_lock(layout.broker_lock, owner):
+        watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+        try:
+            # A killed writer leaves its process id here.
+            watermarks["writer"] = 0
+            if watermarks["holder"] == own.HOLDER_FAILED:
+                write_again(layout, watermarks["flushed_offset"], owner)
+            watermarks["holder"] = holder
+            owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+            owned.next_stage()
+            for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
+                fs.give_to(layout.own(name), owner)
+            if swap.finish_swap(layout):
+                owned.indexes_replaced()
+                owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
+            if left := swap.remove_leftovers(layout):
+                owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
+            yield owned
+        finally:
+            watermarks.close()
 
 
 def refuse_owned(layout: StoreLayout) -> None:

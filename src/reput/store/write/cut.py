@@ -80,6 +80,12 @@ def cut_indexes(view: StoreView, end: int, owner: fs.Owner) -> list[str]:
 def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
     """Zero the `written` bytes after log offset `end`, and remove later files; return the names of those."""
     removed = []
+    for entry in fs.list_dir(log.folder):
+        # A power cut may take a file's length, and all files before it.
+        start = paths.parse_offset_name(entry.name) if entry.is_file and not entry.size else None
+        if start is not None and start > end:
+            fs.remove_file(log.folder / entry.name)
+            removed.append(entry.name)
     for start in reversed(log.starts):
         path = log.folder / paths.offset_name(start)
         if start >= end and start > log.min_offset:

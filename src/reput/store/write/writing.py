@@ -65,7 +65,8 @@ class StoreWriter:
         self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
         # A listener of a catch-up, or a signal's handler, may close the store in the catch-up's own thread.
         self._reputting, self._ends = RLock(), False
-        self._may_have_leftovers = fs.exists(layout.abort)
+        self.may_have_leftovers = fs.exists(layout.abort)
+        """True if a crash may have left index items above the frontier; the next catch-up removes them."""
         owner = fs.owner_of(layout.root)
         notes += self._clean_up(opened, owner)
         fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
@@ -95,7 +96,7 @@ class StoreWriter:
             refuse_lost_log(self.layout, "no record")
         notes = []
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
-        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or self._may_have_leftovers:
+        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or self.may_have_leftovers:
             notes += cut_store(self.layout, view, tail, owner)
         elif names_lost_records(view, tail.end):
             notes += cut_indexes(view, tail.end, owner)
@@ -107,7 +108,7 @@ class StoreWriter:
     def _appender_at(self, opened: Opened, owner: fs.Owner) -> LogAppender:
         """Return the log's appender, at the log's end."""
         view = self.view
-        return LogAppender(
+        appender = LogAppender(
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
             LogStart(opened.tail.end, self._flushed_to(), opened.last_store_timestamp, stored=view.stored_next_offset),
@@ -115,6 +116,8 @@ class StoreWriter:
             owner=owner,
             batch_topics=view.settings.types.batch,
         )
+        appender.when_sync_failed = self._owned.leave_unsynced
+        return appender
 
     def _flushed_to(self) -> int:
         """Return how much of the log reput has made durable. What a killed writer left after that may not be."""
@@ -216,10 +219,10 @@ class StoreWriter:
             tag_items,
             view.kinds,
             keep_frontier,
-            self._may_have_leftovers,
+            self.may_have_leftovers,
         )
         done = indexer.catch_up(task)
-        self._may_have_leftovers = False
+        self.may_have_leftovers = False
         view.advance(done.frontiers)
         return done
 
@@ -228,6 +231,7 @@ class StoreWriter:
         visible = self._owned.watermarks["frontier_offset"]
         if visible > self.view.frontiers.both:
             self.view.advance(Frontiers.at(visible))
+            self.may_have_leftovers = False
 
     def _take_over_published(self) -> None:
         """Go on after a catch-up that failed once its frontier had its name, as the file says and a crash may keep it.
@@ -285,19 +289,20 @@ class StoreWriter:
             self._next_clean = now + self._clean_s
             self.expiry.run(self.durable_frontier(), asked=self.config.asks_to_delete)
 
-    def close_log(self) -> int:
-        """Make the log durable and close it; return how many bytes of it no durable index covers."""
+    def close_log(self) -> bool:
+        """Make the log durable and close it; return True if the durable indexes cover it, and nothing else."""
         view = self.view
+        self.appender.end_puts()
         try:
             self.appender.commit()
             self._on_flushed(self.appender.flush())
             # Not earlier: this confirms what was buffered, or not flushed yet.
             covered = max(durable_offset(self.layout, view.frontiers), view.log.min_offset)
-            not_indexed = max(0, view.confirmed() - covered)
+            is_complete = view.confirmed() <= covered and not self.may_have_leftovers
         finally:
             self.appender.close()
         self.write_checkpoint()
-        return not_indexed
+        return is_complete
 
     def let_go(self) -> None:
         """Say that nobody writes any more. The log is usually closed by now."""

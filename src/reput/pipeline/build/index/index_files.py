@@ -123,17 +123,21 @@ def _index_end(task: CatchUpTask, files: Sequence[IndexFileOnDisk], most: int, l
         count = _items_below(task, file.path, min(file.header.index_count - 1, most))
         if count:
             last = read_items(file.path, task.settings.index_slots, count, 1)[0]
-            offset, time = int(last["physical_offset"]), file.header.end_timestamp
-            if (file.header.index_count, file.header.end_physical_offset) != (count + 1, offset):
-                # The header is that of later items, or a power cut has torn it.
-                with LogMaps(task.layout.commit_log, log_file_size) as log:
-                    seconds = int(last["time_diff_s"])
-                    time = max(log.store_time(offset), file.header.begin_timestamp + seconds * 1000)
-            place = offset, time
+            offset = int(last["physical_offset"])
+            # The header may be that of later items, or a power cut has torn it.
+            with LogMaps(task.layout.commit_log, log_file_size) as log:
+                place = offset, log.store_time(offset)
+            if place[1] < 0:
+                is_whole = (file.header.index_count, file.header.end_physical_offset) == (count + 1, offset)
+                after_s = file.header.begin_timestamp + int(last["time_diff_s"]) * 1000
+                place = offset, file.header.end_timestamp if is_whole else after_s
             if empty and count == most and not is_blank:
                 return IndexEnd(empty, 1, place)
             return IndexEnd(file.path.name, count + 1, place)
-        empty, is_blank = file.path.name if file.header.index_count <= 1 else "", not any(file.header)
+        begin_ms, end_ms, begin, end, *_ = file.header
+        # Without an item both ends are that of the file before: another header is torn.
+        has_no_item = file.header.index_count <= 1 and (begin_ms, begin) == (end_ms, end)
+        empty, is_blank = file.path.name if has_no_item else "", not any(file.header)
     return IndexEnd(empty)
 
 
@@ -160,12 +164,14 @@ def _remove_later_files(task: CatchUpTask, files: Sequence[IndexFileOnDisk], end
 
 
 def _remove_later_items(task: CatchUpTask, job: Job, files: Sequence[IndexFileOnDisk], end: IndexEnd) -> None:
-    """Take back items above the frontier in the last IndexFile that stays, if its header knows of any.
+    """Take back items above the frontier in the last IndexFile that stays, if its header does not end before them.
 
     The records of a log that a power cut has shortened may have no keys: then no later item replaces these.
     """
     (header,) = [file.header for file in files if file.path.name == end.name and end.next_item > 1] or [None]
-    if header is None or (header.index_count, header.end_physical_offset) == (end.next_item, end.last[0]):
+    if header is None:
+        return
+    if (header.index_count, header.end_physical_offset, header.end_timestamp) == (end.next_item, *end.last):
         return
     build_index_file(job, IndexFilePlan(end.name, (), None, end.next_item, end.last))
     task.owned.notes.append(

@@ -1,0 +1,70 @@
+"""After a failed sync nobody believes a later one, and the next owner of the store writes the bytes again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import FlushError
+from reput.pipeline.follow.follow import Follow
+from reput.pipeline.spark.engine import LoopEngine
+from reput.store.disk.frontier import read_frontier
+from support.determined import determined
+from support.power.disk import NOTHING, Disk, write_tree
+from support.power.recorder import Recorder
+from support.power.scenarios import ASYNC, message
+from support.power.verdict import content
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def bodies_after_a_power_cut(recorder: Recorder, folder: Path) -> list[bytes]:
+    """Return what a store holds whose disk has kept what was synced, and nothing else."""
+    disk = Disk(recorder.before)
+    for entry in recorder.journal:
+        disk.apply(entry)
+    write_tree(disk.state(NOTHING), folder)
+    with reput.MessageStore.open(folder / "store", ASYNC) as store:
+        return content(store)
+
+
+def store_whose_flush_fails(recorder: Recorder) -> reput.MessageStore:
+    """Put messages of which the last ones cannot be synced."""
+    store = reput.MessageStore.open(recorder.folder / "store", ASYNC, create=True)
+    for number in range(6):
+        store.put_message(message(2 * number))
+    recorder.fail_next_sync()
+    with pytest.raises(FlushError):
+        store.flush()
+    return store
+
+
+def test_the_next_owner_writes_the_bytes_again(tmp_path: Path) -> None:
+    """A message that a writer could not sync is on the disk once the next one has flushed."""
+    (tmp_path / "disk").mkdir()
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        store = store_whose_flush_fails(recorder)
+        with pytest.raises(FlushError):
+            store.close(reput=False)
+        with reput.MessageStore.open(tmp_path / "disk" / "store", ASYNC) as again:
+            again.flush()
+    assert len(bodies_after_a_power_cut(recorder, tmp_path / "after")) == 6
+
+
+def test_a_follower_calls_nothing_durable_that_its_writer_could_not_sync(tmp_path: Path) -> None:
+    """Beside a writer whose sync has failed the durable frontier stays, though the follower's own sync succeeds."""
+    (tmp_path / "disk").mkdir()
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        store = store_whose_flush_fails(recorder)
+        follower = Follow(tmp_path / "disk" / "store", LoopEngine(), ASYNC)
+        while follower.step():
+            pass
+        assert follower.progress.frontier == store.view.confirmed()
+        follower.close()
+        assert read_frontier(store.layout) is None
+        with pytest.raises(FlushError):
+            store.close(reput=False)
+    assert bodies_after_a_power_cut(recorder, tmp_path / "after") == []
