@@ -24,7 +24,7 @@ from support.simulation.together import Together
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEEDS = cases(50, 2000)
+SEEDS, THREADED = cases(50, 2000), cases(20, 1000)
 
 
 def simulate(seeds: int, folder: Path) -> Sometimes:
@@ -64,7 +64,7 @@ def test_seeds_that_broke_a_promise(seed: int, tmp_path: Path) -> None:
 
 def test_any_order_of_threads(tmp_path: Path) -> None:
     """Threads at work together break no promise, whichever goes on where; they meet at locks, and at the end."""
-    assert not {CONTENDED, CLOSED_AMID}.intersection(run_together(SEEDS, tmp_path).missing)
+    assert not {CONTENDED, CLOSED_AMID}.intersection(run_together(THREADED, tmp_path).missing)
 
 
 def test_an_order_of_threads_is_repeated_exactly(tmp_path: Path) -> None:
