@@ -25,7 +25,7 @@ from broker.popping import (
     renewed,
 )
 from broker.remoting import Client, bodies, records
-from reput.broker.services import due
+from reput.broker.services import due, order_blocks
 from reput.broker.services.polls import MAX_LINE
 from reput.broker.wire.refusals import refuse
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, text_properties
@@ -223,6 +223,35 @@ def test_a_queue_is_given_in_order(client: Client) -> None:
     assert [one.body for one in got_in(client.answer(waiting))] == [b"2", b"3"]
 
 
+def test_messages_that_are_held_in_order_are_held_from_all_of_the_group(client: Client) -> None:
+    """A pop that asks for no order gets nothing of a queue whose messages its group holds in order; others do."""
+    fill(client, 3)
+    held = pop(client, order=True, maxMsgNums=2)
+    assert pop(client) == []
+    assert [one.body for one in pop(client, consumerGroup="other")] == [b"0", b"1", b"2"]
+    assert [ack(client, one) for one in held] == [0, 0]
+    assert [one.body for one in pop(client)] == [b"2"]
+
+
+def test_a_clock_that_is_set_ahead_frees_nothing_that_is_held_in_order(
+    broker: reput.RunningBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues that nobody asks for are forgotten after a day, but never while their messages are held."""
+    fill(client, 2)
+    held = pop(client, order=True, maxMsgNums=2)
+    monkeypatch.setattr(order_blocks, "now_ms", lambda: now_ms() + 2 * order_blocks.KEPT_MS)
+    assert ack(client, held[1]) == ResponseCode.SUCCESS
+    broker._broker.order_blocks.persist()
+    assert pop(client, order=True) == []
+    assert ack(client, held[0]) == ResponseCode.SUCCESS
+
+
+def test_requests_that_wait_leave_nothing_behind(broker: reput.RunningBroker, client: Client) -> None:
+    """The table of those who wait for a group and a topic is empty again when all are answered."""
+    client.answer(client.send(RequestCode.POP_MESSAGE, **pop_fields(pollTime=100, order=True)))
+    wait_until(lambda: not broker._broker.polls._keys)
+
+
 def test_peeks_take_nothing(client: Client) -> None:
     """A peek shows what a pop would give, and a notification says that it would; neither takes it."""
     asked = {"consumerGroup": "g", "topic": "orders", "queueId": -1}
@@ -364,6 +393,24 @@ def test_leases_outlive_a_restart(tmp_path: Path) -> None:
         assert [ack(client, one) for one in got] == [0, 0]
         assert [ack(client, one, consumerGroup="ordered") for one in ordered] == [0, 0]
         assert [one.body for one in pop(client, consumerGroup="ordered", order=True)] == [b"2", b"3"]
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("first_held", [0, 2])
+def test_acks_in_order_outlive_a_kill_before_the_offset_is_written(tmp_path: Path, first_held: int) -> None:
+    """A start takes the offset from acks that are on the disk, unless the group was sent to an earlier one."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 1}) as broker, Client(broker.address) as client:
+        fill(client, 5)
+        for _ in range(first_held):
+            assert [ack(client, one) for one in pop(client, order=True, maxMsgNums=1)] == [0]
+        assert [ack(client, one) for one in pop(client, order=True, maxMsgNums=2)] == [0, 0]
+    with reput.MessageStore.open(path) as store:
+        assert store.query_offset("g", "orders", 0) == first_held + 2
+        store.commit_offset("g", "orders", 0, 0)
+    with reput.serve(path) as broker, Client(broker.address) as client:
+        wanted = 0 if first_held else 2
+        assert [one.body for one in pop(client, order=True, maxMsgNums=1)] == [b"%d" % wanted]
     assert_sound(path)
 
 

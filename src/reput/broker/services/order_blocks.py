@@ -2,9 +2,12 @@
 
 The committed offset of the group stays at the first message without an ack. A message whose time is over is given again
 first of all, with the count of times. `config/consumerOrderInfo.json` has this state, as in RocketMQ's broker; it is
-written every second if it has changed. What is held of light queues is in memory alone, as there.
+written every second if it has changed (there every 10 seconds). What is held of light queues is in memory alone, as
+there.
 
-Differences from RocketMQ: an ack, or a change of the time, of a message that the group does not hold is refused.
+Differences from RocketMQ: an ack, or a change of the time, of a message that the group does not hold is refused. Pops
+of the group that ask for no order get none of the held messages. A start takes the group's offset from the acks of the
+file, if they are newer.
 
 Source: `ConsumerOrderInfoManager`, `MemoryConsumerOrderInfoManager`, `AckMessageProcessor.ackOrderly`,
 `ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`.
@@ -91,7 +94,17 @@ class OrderBlocks:
                     wait_ms = rest_of_wait(info.pop_time, info.visible_time(offset), at_ms)
                     block.visible_s[offset] = at_s + wait_ms / 1000
                 self._blocks.setdefault(names, {})[queue_id] = block
+                self._go_on(*names, queue_id, info)
                 self._wait(*names, block)
+
+    def _go_on(self, topic: str, group: str, queue_id: int, info: OrderInfo) -> None:
+        """Move a group's offset behind acks that are known here: a kill may have come before the offset was written.
+
+        A group that was sent to an offset before these messages stays there.
+        """
+        store, offset = self._state.store, info.next_offset
+        if info.offsets and info.offsets[0] <= store.query_offset(group, topic, queue_id) < offset:
+            store.commit_offset(group, topic, queue_id, offset)
 
     def stop(self) -> None:
         """Wait for nothing more."""
@@ -155,8 +168,7 @@ class OrderBlocks:
         with self._lock:
             block.info.acked_bits |= 1 << block.info.offsets.index(offset)
             self._is_changed = True
-        left = block.info.not_acked()
-        store.commit_offset(group, topic, queue_id, left[0] if left else block.info.offsets[-1] + 1)
+        store.commit_offset(group, topic, queue_id, block.info.next_offset)
         self._wait(topic, group, block)
 
     def change(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int) -> int:
@@ -243,7 +255,9 @@ class OrderBlocks:
             count = 1 if is_light(topic) else state.topics.queues(topic)
             count = count if state.groups.find(group) is not None else 0
             for queue_id, block in list(queues.items()):
-                if queue_id >= count or at_ms - block.info.last_used > KEPT_MS:
+                # A clock that was set ahead frees no message that is held.
+                is_old = at_ms - block.info.last_used > KEPT_MS and block.free_s() <= self._loop.time()
+                if queue_id >= count or is_old:
                     del queues[queue_id]
             if not queues:
                 del self._blocks[topic, group]

@@ -83,6 +83,8 @@ class Polls:
         self._loop = loop
         self._queues_of = queues_of
         self._lines: dict[PollKey, _PollLine] = {}
+        # Of each group and topic: an ack that frees a queue looks at no other.
+        self._keys: dict[tuple[str, str], dict[PollKey, None]] = {}
         self._polls = WaitingRequests[Poll](loop, self._end)
         self._watched = 0
 
@@ -105,6 +107,7 @@ class Polls:
             return False
         if line is None:
             line = self._lines[poll.key] = _PollLine()
+            self._keys.setdefault((poll.key.group, poll.key.topic), {})[poll.key] = None
             if not self._watch(poll.key, line):
                 self._polls.remove(poll)
                 self._drop_line(poll.key, line)
@@ -115,7 +118,7 @@ class Polls:
 
     def wake(self, group: str, topic: str) -> None:
         """Let the requests of a group for a topic try again."""
-        for key in [one for one in self._lines if one.group == group and one.topic == topic]:
+        for key in self._keys.get((group, topic), ()):
             self._call(key)
 
     def wake_line(self, key: PollKey) -> None:
@@ -158,6 +161,10 @@ class Polls:
 
     def _drop_line(self, key: PollKey, line: _PollLine) -> None:
         del self._lines[key]
+        keys = self._keys[key.group, key.topic]
+        del keys[key]
+        if not keys:
+            del self._keys[key.group, key.topic]
         for waiter in line.waiters.values():
             self._state.store.stop_waiting(waiter)
         self._watched -= len(line.waiters)

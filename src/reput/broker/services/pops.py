@@ -245,7 +245,7 @@ class Pops:
     def _pop_queue(self, popped: Popped, topic: str, queue_id: int, most: int) -> None:
         ask, store = popped.ask, self._state.store
         offset = self._offset(ask, topic, queue_id, takes_reset=True)
-        if ask.is_orderly and self._order_blocks.is_blocked(topic, ask.group, queue_id, ask.attempt_id):
+        if self._order_blocks.is_blocked(topic, ask.group, queue_id, ask.attempt_id):
             return
         for _ in range(_LOOKS):
             room, size = most - popped.count, BROKER_PULL_BYTES - popped.size
@@ -346,7 +346,7 @@ class Pops:
         return sum(
             self._pending(ask, topic, queue_id)
             for topic, queue_id in self._queues(ask)
-            if not (ask.is_orderly and blocks.is_blocked(topic, ask.group, queue_id, ask.attempt_id))
+            if not blocks.is_blocked(topic, ask.group, queue_id, ask.attempt_id)
         )
 
     # --- ack and change ------------------------------------------------------------------------

@@ -62,6 +62,12 @@ class OrderInfo:
         # Java shifts by the lowest six bits.
         return [offset for number, offset in enumerate(self.offsets) if not self.acked_bits >> (number % _BITS) & 1]
 
+    @property
+    def next_offset(self) -> int:
+        """The queue offset of the first message without an ack; that after the last message if all have one."""
+        left = self.not_acked()
+        return left[0] if left else self.offsets[-1] + 1
+
     def visible_time(self, offset: int) -> int:
         """Return when a message becomes visible again."""
         return self.next_visible.get(offset, self.pop_time + self.invisible_time)
