@@ -23,6 +23,7 @@ from reput.broker import serve, server
 from reput.broker.state.locks import LOCK_LIFE_S, QueueLocks
 from reput.broker.wire.listener import listen
 from reput.cli.main import cli
+from reput.errors import ConfigError
 from reput.formats.wire.bodies import QueueName
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.kernels import warm
@@ -416,3 +417,17 @@ def test_a_lock_that_is_not_renewed_is_free() -> None:
     now += 2 * LOCK_LIFE_S
     locks.forget_expired()
     assert locks.lock("g", "a", [queue]) == [queue]
+
+
+def test_ordered_groups_are_made_at_the_start(tmp_path: Path) -> None:
+    """A group that is named gets messages in order, and keeps its other settings; other names are refused."""
+    for _ in range(2):
+        with reput.serve(tmp_path / "s", ordered_groups=["billing"]) as broker:
+            config = broker._broker.groups.get("billing")
+            assert config["consumeMessageOrderly"] is True
+            broker._broker.groups.update("billing", {"groupName": "billing", "retryMaxTimes": 3})
+    assert config["retryMaxTimes"] == 3
+    with pytest.raises(ConfigError, match="ordered_groups='billing': give names in a list"):
+        reput.serve(ordered_groups="billing")
+    with pytest.raises(ConfigError, match=r"the specified group\[a b\]"):
+        reput.serve(ordered_groups=["a b"])

@@ -133,15 +133,17 @@ class RunningBroker(Closing):
     def __repr__(self) -> str:
         return f"<reput.serve {self.address}, store {str(self.path)!r}>"
 
-    def start(self, topics: Mapping[str, _NewTopic]) -> None:
-        """Make topics, and begin to serve; return when routes are answered.
+    def start(self, topics: Mapping[str, _NewTopic], ordered_groups: Iterable[str] = ()) -> None:
+        """Make topics and groups, and begin to serve; return when routes are answered.
 
         Raises:
-            ConfigError: a topic cannot have that name, or that number of queues.
+            ConfigError: a topic or a group cannot have that name, or a topic that number of queues.
         """
         try:
             for topic, new in topics.items():
                 self._make_topic(topic, new)
+            for group in ordered_groups:
+                self._broker.groups.update(group, {"groupName": group, "consumeMessageOrderly": True})
             self._broker.config_writes.write_now()
         except RefusedError as error:
             self._resources.close()
@@ -310,6 +312,7 @@ def serve(
     port: int = 0,
     topics: Mapping[str, int | tuple[int, str]] | Iterable[str] | None = None,
     *,
+    ordered_groups: Iterable[str] = (),
     host: str = LOCALHOST,
     allow_remote: bool = False,
     advertise: str | None = None,
@@ -335,6 +338,7 @@ def serve(
         port: The port; 0 takes a free one.
         topics: Topics to make: names with their numbers of queues, or names, which get 4 queues. A pair such as
             `(4, "FIFO")` has the type of messages, too (`RunningBroker.create_topic`).
+        ordered_groups: Groups whose consumers of gRPC get the messages of a queue in order (consumeMessageOrderly).
         host: The address to listen on: an IPv4 address of this machine, 0.0.0.0 for all, or localhost.
         allow_remote: Allow a `host` other than this machine's loopback.
         advertise: The address that routes and message ids name, `host:port`, where clients come through a port mapping
@@ -357,13 +361,15 @@ def serve(
         The broker; `address` is what clients take as name server.
 
     Raises:
-        ConfigError: The address or port cannot be listened on, or a topic, certificate or setting is wrong.
+        ConfigError: The address or port cannot be listened on, or a topic, group, certificate or setting is wrong.
         StoreLockedError: A live broker or another reput process holds the store.
         ReputError: Another error of opening a store; see `reput.MessageStore.open`.
     """
     # Before a store is made.
     _refuse_wrong(path, allow_remote, grpc_port, advertise)
     wanted, keys = _topics(topics), _access_keys(access_keys)
+    if isinstance(ordered_groups, str | bytes) or not isinstance(ordered_groups, Iterable):
+        raise ConfigError(f"ordered_groups={ordered_groups!r:.80}: give names in a list")
     given = config_from(config)
     BrokerIdentity.of(given)
     certificate = _certificate(grpc_port, grpc_tls, (host, given.broker_ip1))
@@ -371,7 +377,7 @@ def serve(
     at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
     _compile_kernels()
     broker = _open(path, given, keys, certificate, at_host, (port, metrics_port, grpc_port), advertise)
-    broker.start(wanted)
+    broker.start(wanted, ordered_groups)
     if follow:
         broker.follow(options)
     return broker

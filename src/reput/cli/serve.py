@@ -90,6 +90,14 @@ _PORT = 9876
     "TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION, PRIORITY, LITE, MIXED or UNSPECIFIED. May be given again for "
     "another topic.",
 )
+@click.option(
+    "--ordered-group",
+    "ordered_groups",
+    multiple=True,
+    metavar="NAME",
+    help="Give consumers of gRPC of this group the messages of a queue in their order: a queue gives no further one "
+    "until all that it has given are acknowledged (consumeMessageOrderly). May be given again.",
+)
 @options.config_options
 @options.force_setting_option
 @options.json_option
@@ -110,6 +118,7 @@ def serve(
     spark: bool | None,
     log_format: str,
     topics: tuple[str, ...],
+    ordered_groups: tuple[str, ...],
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -125,7 +134,7 @@ def serve(
 
     \b
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
-    reput serve /data/store --grpc-port 8081 --topic orders:4:FIFO
+    reput serve /data/store --grpc-port 8081 --topic orders:4:FIFO --ordered-group billing
     reput serve /data/store --host 0.0.0.0 --allow-remote
     """  # noqa: D301 - click wants the control character
     import reput
@@ -144,6 +153,7 @@ def serve(
                 store,
                 port,
                 _topics(topics),
+                ordered_groups=ordered_groups,
                 host=host,
                 allow_remote=allow_remote,
                 advertise=advertise,

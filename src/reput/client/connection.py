@@ -141,7 +141,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         return TimedOutError(f"{words}, or give a longer timeout_s", address=self.address, topic=topic)
 
     def _lost(self, topic: str = "") -> UnreachableError:
-        words = f"{self.address}: {self._why_lost}. See whether the broker runs; the next request connects again"
+        words = (
+            f"{self.address}: {self._why_lost}. See whether the broker runs, and whether this is its port of the "
+            "remoting protocol, not that of gRPC; the next request connects again"
+        )
         return UnreachableError(words, address=self.address, topic=topic)
 
     # --- asyncio -------------------------------------------------------------------------------
