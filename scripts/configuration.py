@@ -233,6 +233,13 @@ OUTPUT_ARGUMENTS = (
     Argument("", "--log-format", "", "text", "`serve`: the form of the log: text or json"),
     Argument("", "--until-stdin-ends", "", "off", "`follow`: end when stdin ends, as it does when the parent ends"),
     Argument("advertise", "--advertise", "", "none", "`serve`: the address that routes name, `host:port`"),
+    Argument(
+        "ordered_groups",
+        "--ordered-group",
+        "",
+        "none",
+        "`serve`: groups whose consumers of gRPC get the messages of a queue in order",
+    ),
     Argument("allow_remote", "--allow-remote", "", "off", "`serve`: allow an address that other machines reach"),
     Argument("", "--json", "", "off", "JSON instead of text"),
     Argument("", "--long", "", "off", "`get`: more columns"),

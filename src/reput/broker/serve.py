@@ -333,27 +333,25 @@ def serve(
     The call returns when clients get routes. Without `access_keys` anyone who reaches the port reads and writes.
 
     Args:
-        path: The store's folder; a missing or empty folder becomes a new store. None makes a temporary store, which is
-            removed when the broker is closed.
+        path: The store's folder; a missing or empty one becomes a new store. None makes a temporary store, which goes
+            when the broker is closed.
         port: The port; 0 takes a free one.
         topics: Topics to make: names with their numbers of queues, or names, which get 4 queues. A pair such as
             `(4, "FIFO")` has the type of messages, too (`RunningBroker.create_topic`).
         ordered_groups: Groups whose consumers of gRPC get the messages of a queue in order (consumeMessageOrderly).
         host: The address to listen on: an IPv4 address of this machine, 0.0.0.0 for all, or localhost.
         allow_remote: Allow a `host` other than this machine's loopback.
-        advertise: The address that routes and message ids name, `host:port`, where clients come through a port mapping
-            or a proxy. Without it routes name the address that each client has dialled.
+        advertise: The `host:port` that routes and message ids name; without it the address that each client dialled.
         config: A StoreConfig, or the path of a broker.conf.
         access_keys: The secret of each access key, or the path of a file with a key and its secret in each line.
-            Clients sign their requests with one of them, as with RocketMQ's access control; others are refused.
+            Clients sign their requests with one of them (RocketMQ's access control); others are refused.
         metrics_port: The port of `/metrics`, for Prometheus, at the same host; 0 takes a free one, None has none.
-        grpc_port: The port for clients that speak gRPC, which are those of RocketMQ 5, at the same host; 0 takes a free
-            one, None has none. It needs `pip install 'reput[grpc]'`.
+        grpc_port: Likewise for clients that speak gRPC, those of RocketMQ 5. It needs `pip install 'reput[grpc]'`.
         grpc_tls: Speak TLS on the gRPC port, in place of plain text: with the files of a certificate and of its key, as
             PEM, or, with True, with a certificate that the broker makes at each start (`grpc_certificate`).
         follow: Build the durable indexes by a follower on Spark, in a process of its own, which ends with the broker.
-            Without it the broker builds them: in idle time when 64 MiB of log have none, or when 512 MiB have none.
-            If the follower ends by itself, the log says so, and the broker builds them.
+            Without it, or once it has ended, the broker builds them: in idle time when 64 MiB of log have none, or
+            when 512 MiB have none.
         spark: False lets the follower work without Spark.
         master: The Spark master URL of the follower; `local[*]` by default.
 
@@ -367,9 +365,7 @@ def serve(
     """
     # Before a store is made.
     _refuse_wrong(path, allow_remote, grpc_port, advertise)
-    wanted, keys = _topics(topics), _access_keys(access_keys)
-    if isinstance(ordered_groups, str | bytes) or not isinstance(ordered_groups, Iterable):
-        raise ConfigError(f"ordered_groups={ordered_groups!r:.80}: give names in a list")
+    wanted, groups, keys = _topics(topics), _groups(ordered_groups), _access_keys(access_keys)
     given = config_from(config)
     BrokerIdentity.of(given)
     certificate = _certificate(grpc_port, grpc_tls, (host, given.broker_ip1))
@@ -377,7 +373,7 @@ def serve(
     at_host = partial(listen, host, allow_remote=allow_remote, has_keys=keys is not None)
     _compile_kernels()
     broker = _open(path, given, keys, certificate, at_host, (port, metrics_port, grpc_port), advertise)
-    broker.start(wanted, ordered_groups)
+    broker.start(wanted, groups)
     if follow:
         broker.follow(options)
     return broker
@@ -531,6 +527,13 @@ def _topics(given: Mapping[str, int | tuple[int, str]] | Iterable[str] | None) -
         )
     wanted = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given or (), DEFAULT_TOPIC_QUEUES)
     return {topic: _new_topic(topic, what) for topic, what in wanted.items()}
+
+
+def _groups(given: Iterable[str]) -> list[str]:
+    """Return the groups to make."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ConfigError(f"ordered_groups={given!r:.80}: give names in a list")
+    return list(given)
 
 
 def _new_topic(topic: object, given: object) -> _NewTopic:

@@ -128,9 +128,7 @@ def serve(
     Clients take the printed address as their name server. A missing or empty folder becomes a new store. Topics are
     made by --topic, by clients, or by the first message that is sent to them.
 
-    Served: sends (single, batch, one-way), transactions, delayed and timer messages, push and lite pull consumers with
-    long polling, filters by tag and SQL92, offsets, messages that consumers send back, locks of orderly consumers,
-    pops with their acks. Refused by their code: request and reply. The page "Serve RocketMQ clients" has the table.
+    The page "Serve RocketMQ clients" has the table of what is served. Not served: request and reply.
 
     \b
     reput serve /data/store --port 9876 --topic orders:8 --topic payments

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from support.simulation.run import Simulation
-from support.simulation.sometimes import NAMES, Sometimes
+from support.simulation.sometimes import NAMES, TORN_HEAD, Sometimes
 from support.simulation.together import Together
 
 _ENOUGH = 1000
@@ -30,7 +30,7 @@ def main() -> None:
                 except AssertionError as error:
                     broken += 1
                     sys.stdout.write(f"{error}\n")
-    sys.stdout.writelines(f"{sometimes.counts[name]:8} {name}\n" for name in NAMES)
+    sys.stdout.writelines(f"{sometimes.counts[name]:8} {name}\n" for name in (*NAMES, TORN_HEAD))
     sys.stdout.write(f"{given.seeds} seeds from {given.first} on, {broken} of them break a promise\n")
     if broken or (given.seeds >= _ENOUGH and sometimes.missing):
         sys.exit(1)

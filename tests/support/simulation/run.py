@@ -26,7 +26,8 @@ from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, TOPICS, NotStoredError, Scenario, message
 from support.power.verdict import KEYLESS, KEYS_LOST, TAGS_LOST, Promises, assert_kept, content, keyless, open_empty
 from support.simulation.broker import ModelBroker
-from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER, LOST_KEYS
+from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER, LOST_KEYS, TORN_HEAD
+from support.simulation.torn import has_torn_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,7 +253,14 @@ class Simulation:
         kept = disk.state(choice)
         shutil.rmtree(folder)
         self._done.append(f"{'closed' if is_closed else 'power cut'} after call {call}, choice {choice}")
-        self._judge(folder / "judged", kept, promises)
+        write_tree(kept, folder / "judged")
+        if has_torn_head(folder / "judged" / "store"):
+            self._sometimes.reached(TORN_HEAD)
+            self._known = dict.fromkeys(_PROMISES, 0)
+            kept = {}
+        else:
+            self._judge(folder / "judged", kept, promises)
+        shutil.rmtree(folder / "judged")
         return kept
 
     def _work(self, path: Path, recorder: Recorder, tree: Tree, fault: dict[str, int]) -> tuple[int, bool]:
@@ -292,8 +300,6 @@ class Simulation:
     def _judge(self, folder: Path, kept: Tree, promises: Promises) -> None:
         """Fail unless what the disk has kept keeps its promises, whatever is done with it next."""
         self._sometimes.look_at_disk(kept)
-        write_tree(kept, folder)
         with determined():
             assert_kept(folder / "store", promises, Scenario(lambda *_: None, config=SYNC))
             assert_sound(folder / "store", SYNC)
-        shutil.rmtree(folder)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 INTENT, TORN, REPEAT = "a swap is under way", "the log has a torn tail", "queues are ahead of their frontier"
 FAILED_SYNC, FULL, TAKEN_OVER = "a sync fails", "the disk is full", "a store without a close is taken over"
+TORN_HEAD = "a disk tears the head of a record"
 KEPT_OUT = "a second program that writes indexes is kept out"
 BROKER, KILLED_BROKER = "a model of RocketMQ's broker goes on with the store", "the model is killed"
 LOST_KEYS = "the model removes IndexFiles after a crash"
@@ -38,7 +39,7 @@ class Sometimes:
         Raises:
             KeyError: no state has this name.
         """
-        if name not in NAMES:
+        if name not in (*NAMES, TORN_HEAD):
             raise KeyError(name)
         self.counts[name] += is_so
 

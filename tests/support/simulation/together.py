@@ -31,7 +31,8 @@ from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, NotStoredError
 from support.power.verdict import Promises, content, open_empty
 from support.simulation.conductor import Conductor
-from support.simulation.sometimes import CLOSED_AMID, CONTENDED, FAILED_SYNC, FULL, TAIL_FULL
+from support.simulation.sometimes import CLOSED_AMID, CONTENDED, FAILED_SYNC, FULL, TAIL_FULL, TORN_HEAD
+from support.simulation.torn import has_torn_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -196,7 +197,7 @@ class _Shared:
 
     def _see_all(self, writer: int, numbers: list[int], end: int, remainder: int, step: int, where: str) -> None:
         """Fail unless a writer's messages of this life are there in order, at least those below number `end`."""
-        # Of earlier lives a power cut may have taken the head or the keys of messages that were not acknowledged.
+        # Of earlier lives a power cut may have taken the keys of messages that were not acknowledged.
         first = self._first[writer]
         found = [number for number in numbers if number >= first]
         all_of_them = [number for number in range(first, self._begun[writer]) if number % step == remainder]
@@ -248,7 +249,6 @@ class Together:
         self._chance = random.Random(f"together {seed}")
         self._ticks = itertools.count(FIRST_MS)
         self._found, self._offset = [0] * _WRITERS, 0
-        self._lost: list[set[int]] = [set()] * _WRITERS
         self._digest = hashlib.blake2b()
         self._done: list[str] = []
 
@@ -294,10 +294,15 @@ class Together:
         shutil.rmtree(folder)
         self._done.append(f"{'closed' if is_closed else 'power cut'} after call {call}, choice {choice}")
         has_durable = any(promises.last(f"durable {writer}") for writer in range(_WRITERS))
-        if not has_durable and self._has_lost_a_length(kept):
-            # Two files of the log without a flush: the store is refused, and nothing in it was durable.
-            return {}
-        self._judge(folder, kept, promises, has_durable=has_durable)
+        write_tree(kept, folder)
+        is_torn = has_torn_head(folder / "store")
+        self._sometimes.reached(TORN_HEAD, is_torn)
+        # Two files of the log without a flush: the store is refused, and nothing in it was durable.
+        if is_torn or (not has_durable and self._has_lost_a_length(kept)):
+            self._found, self._offset, kept = [0] * _WRITERS, 0, {}
+        else:
+            self._judge(folder, promises, has_durable=has_durable)
+        shutil.rmtree(folder)
         return kept
 
     @staticmethod
@@ -327,23 +332,18 @@ class Together:
                 del recorder.journal[end:]
         return False
 
-    def _judge(self, folder: Path, kept: Tree, promises: Promises, *, has_durable: bool) -> None:
+    def _judge(self, folder: Path, promises: Promises, *, has_durable: bool) -> None:
         """Fail unless what the disk has kept keeps its promises."""
-        write_tree(kept, folder)
         path = folder / "store"
         with determined():
             with reput.MessageStore.open(path, SYNC) if has_durable else open_empty(path, SYNC) as store:
                 found = _by_writer(content(store))
                 for writer in range(_WRITERS):
                     numbers = found[writer]
+                    assert numbers == list(range(len(numbers))), f"writer {writer} has {numbers}"
                     least, most = promises.last(f"durable {writer}"), promises.last(f"begun {writer}")
-                    sure = [number for number in range(least) if number not in self._lost[writer]]
-                    assert numbers[: len(sure)] == sure, f"writer {writer} has {numbers}, {least} were durable"
-                    assert numbers == sorted(set(numbers)), f"writer {writer} has {numbers}"
-                    assert not numbers or numbers[-1] < most
+                    assert least <= len(numbers) <= most, f"writer {writer} has {len(numbers)} of {least} to {most}"
                 offset = max(store.query_offset(GROUP, _TOPIC, 0), 0)
                 assert promises.last("kept") <= offset <= promises.last("committed"), f"progress {offset}"
             assert_sound(path, SYNC)
-        self._found, self._offset = [max(found[writer], default=-1) + 1 for writer in range(_WRITERS)], offset
-        self._lost = [set(range(end)).difference(found[writer]) for writer, end in enumerate(self._found)]
-        shutil.rmtree(folder)
+        self._found, self._offset = [len(found[writer]) for writer in range(_WRITERS)], offset

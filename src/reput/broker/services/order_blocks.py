@@ -98,7 +98,7 @@ class OrderBlocks:
                 self._wait(*names, block)
 
     def _go_on(self, topic: str, group: str, queue_id: int, info: OrderInfo) -> None:
-        """Move a group's offset behind acks that are known here: a kill may have come before the offset was written.
+        """Move a group's offset past acks that are known here: a kill may have come before the offset was written.
 
         A group that was sent to an offset before these messages stays there.
         """
