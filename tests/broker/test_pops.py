@@ -337,6 +337,27 @@ def test_leases_outlive_a_kill(tmp_path: Path) -> None:
     assert_sound(store)
 
 
+def test_acks_in_order_outlive_a_kill(tmp_path: Path) -> None:
+    """An ack in order is answered when it is on the disk: after a kill, however soon, nothing acked comes again."""
+    store = tmp_path / "store"
+    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with Client(json.loads(process.stdout.readline())["address"]) as client:
+            fill(client, 8)
+            for _ in range(3):
+                got = pop(client, order=True, maxMsgNums=2, invisibleTime=60_000)
+                assert [ack(client, one) for one in got] == [ResponseCode.SUCCESS] * 2
+            held = pop(client, order=True, maxMsgNums=2, invisibleTime=60_000)
+            assert ack(client, held[0]) == ResponseCode.SUCCESS
+            process.kill()
+    with reput.serve(store) as broker, Client(broker.address) as client:
+        assert pop(client, order=True) == []
+        assert ack(client, held[1]) == ResponseCode.SUCCESS
+        assert pop(client, order=True) == []
+    assert_sound(store)
+
+
 def test_leases_that_are_done_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker's own group passes checkpoints that are done, so that a start does not read them again."""
     monkeypatch.setattr(due, "LONGEST_WAIT_S", 0.02)

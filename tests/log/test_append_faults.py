@@ -430,6 +430,8 @@ PUTS: dict[str, Callable[[LogAppender], object]] = {
 }
 
 
+# An interrupt that meets a generator while the interpreter closes it is reported, not raised.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("put", PUTS)
 def test_a_put_interrupted_between_its_numbers_and_the_log_end_left_a_gap(put: str, tmp_path: Path) -> None:
     """Ctrl-C at the begin of any Python function that a put calls leaves the numbers of the queues without a gap."""

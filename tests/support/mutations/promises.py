@@ -172,8 +172,8 @@ MUTATIONS = (
         "write the frontier before the indexes are durable",
         "Indexes below the durable frontier are durable, and the log below them.",
         "pipeline/build/publish.py",
-        "    layout.sync_log()\n    fs.sync_tree(layout.root)\n    last = reached.last",
-        "    last = reached.last",
+        "    layout.sync_log()\n    fs.sync_tree(layout.root)\n    if not log_is_ours",
+        "    if not log_is_ours",
         ("faults/test_power_cuts.py::test_power_cut_at_every_call[reput]",),
     ),
     Mutation(
@@ -259,8 +259,8 @@ MUTATIONS = (
         "write beside a live broker",
         "reput refuses to write into a store that a broker holds.",
         "files/locks.py",
-        "                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)",
-        "                pass",
+        "            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)",
+        "            pass",
         ("faults/test_owners.py::test_live_broker",),
     ),
     Mutation(

@@ -52,25 +52,29 @@ def batch_ack_message(broker: Broker, request: Request) -> Answer | None:
             refuse(ResponseCode.INVALID_PARAMETER, f"an ack of the batch is illegal: {str(one)[:200]}")
         group, topic, first, offsets = entry
         if first.is_orderly:
-            has_any = _ack_orderly(broker, group, topic, first, offsets) or has_any
-            continue
-        put = broker.pops.ack_all(group, topic, first, offsets)
-        future, has_any = put or future, has_any or put is not None
+            acked, put = _ack_orderly(broker, group, topic, first, offsets)
+        else:
+            put = broker.pops.ack_all(group, topic, first, offsets)
+            acked = put is not None
+        future, has_any = put or future, has_any or acked
     if not has_any:
         refuse(ResponseCode.NO_MESSAGE, NO_LEASE)
     return _when_durable(broker, request, future, Answer())
 
 
-def _ack_orderly(broker: Broker, group: str, topic: str, first: ReceiptHandle, offsets: list[int]) -> bool:
-    has_any = False
+def _ack_orderly(
+    broker: Broker, group: str, topic: str, first: ReceiptHandle, offsets: list[int]
+) -> tuple[bool, PutFuture[PutResult] | None]:
+    """Take acks in order; return True if the group holds any of the messages, and what the answer waits for."""
+    has_any, future = False, None
     for offset in offsets:
         try:
-            broker.pops.ack(group, topic, first._replace(queue_offset=offset))
+            future = broker.pops.ack(group, topic, first._replace(queue_offset=offset)) or future
         except RefusedError:
             # Another one of the batch may be held.
             continue
         has_any = True
-    return has_any
+    return has_any, future
 
 
 def _batch_entry(values: Any, broker_name: str) -> tuple[str, str, ReceiptHandle, list[int]] | None:

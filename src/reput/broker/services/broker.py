@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reput.broker.services.delays import DelayLevels
@@ -52,10 +53,11 @@ class Broker(BrokerState):
         self.transactions = Transactions(self, loop, self.place)
         self.leases = Leases(self, loop, self.place)
         self.polls = Polls(self, loop, self._queues_of_poll)
-        self.order_blocks = OrderBlocks(self, loop, self._freed)
+        self._notes = ThreadPoolExecutor(1, "reput-broker-progress")
+        in_thread = partial(loop.run_in_executor, self._notes)
+        self.order_blocks = OrderBlocks(self, loop, self._freed, in_thread)
         self.pops = Pops(self, self.leases, self.order_blocks)
         self.lite = LiteConsumers(self, self.pops, self.polls, self.order_blocks)
-        self._notes = ThreadPoolExecutor(1, "reput-broker-progress")
 
     def place(self, message: Message, queue_id: int) -> tuple[Message, int]:
         """Return a message and its queue as they are stored: one that is due later waits in another topic."""

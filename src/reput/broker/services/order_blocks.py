@@ -2,8 +2,8 @@
 
 The committed offset of the group stays at the first message without an ack. A message whose time is over is given again
 first of all, with the count of times. `config/consumerOrderInfo.json` has this state, as in RocketMQ's broker; it is
-written every second if it has changed (there every 10 seconds). What is held of light queues is in memory alone, as
-there.
+written every second if it has changed (there every 10 seconds), and an ack is answered when it is written: acks that
+come together share a write. What is held of light queues is in memory alone, as there.
 
 Differences from RocketMQ: an ack, or a change of the time, of a message that the group does not hold is refused. Pops
 of the group that ask for no order get none of the held messages. A start takes the group's offset from the acks of the
@@ -19,6 +19,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reput.broker.services.due import rest_of_wait
@@ -31,6 +32,8 @@ from reput.formats.pending import order_info
 from reput.formats.pending.order_info import OrderInfo, OrderTable, decode_order_table, encode_order_table
 from reput.formats.topics.lite_topics import is_light
 from reput.formats.wire.codes import ResponseCode
+from reput.log.append.flush import PutFuture
+from reput.log.encode.message import PutResult, PutStatus
 from reput.times import HOUR_MS, now_ms
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ log = logging.getLogger("reput.broker")
 KEPT_MS: Final = 24 * HOUR_MS
 """The time after which a queue whose messages nobody asks for is forgotten."""
 _LONGEST_WAIT_S = 3600.0
+_KEPT = PutResult(PutStatus.PUT_OK)
 _KIND: BackedUpKind[OrderTable] = BackedUpKind(
     decode_order_table,
     {},
@@ -71,14 +75,21 @@ class OrderBlocks:
         state: the broker's state.
         loop: its loop.
         freed: is called with a group and a topic when a queue may be read again.
+        in_thread: runs a function in the one thread that may call `persist`.
     """
 
     def __init__(
-        self, state: BrokerState, loop: asyncio.AbstractEventLoop, freed: Callable[[str, str], object]
+        self,
+        state: BrokerState,
+        loop: asyncio.AbstractEventLoop,
+        freed: Callable[[str, str], object],
+        in_thread: Callable[[Callable[[], None]], asyncio.Future[None]],
     ) -> None:
         self._state = state
         self._loop = loop
-        self._freed = freed
+        self._freed, self._in_thread = freed, in_thread
+        self._next: PutFuture[PutResult] | None = None
+        self._is_writing = False
         self._lock = threading.Lock()
         self._is_changed = False
         self._file = BackedUpFile(state.store.layout.root / paths.CONFIG / order_info.FILE_NAME, _KIND)
@@ -102,8 +113,11 @@ class OrderBlocks:
 
         A group that was sent to an offset before these messages stays there.
         """
-        store, offset = self._state.store, info.next_offset
-        if info.offsets and info.offsets[0] <= store.query_offset(group, topic, queue_id) < offset:
+        if not info.offsets:
+            return
+        store = self._state.store
+        before, offset = store.query_offset(group, topic, queue_id), info.next_offset
+        if before < 0 or info.offsets[0] <= before < offset:
             store.commit_offset(group, topic, queue_id, offset)
 
     def stop(self) -> None:
@@ -155,21 +169,47 @@ class OrderBlocks:
         block = self._find(topic, group, queue_id)
         return block is not None and block.info.pop_time == pop_time and offset in block.info.not_acked()
 
-    def ack(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> None:
+    def ack(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> PutFuture[PutResult] | None:
         """Take the ack of a message, and move the group's offset; one before that is acked already.
+
+        The future is done when the ack is written; None for no such wait.
 
         Raises:
             RefusedError: the group holds no such message.
         """
         store = self._state.store
         if offset < store.query_offset(group, topic, queue_id):
-            return
+            return None
         block = self._held(topic, group, queue_id, offset, pop_time)
         with self._lock:
             block.info.acked_bits |= 1 << block.info.offsets.index(offset)
             self._is_changed = True
         store.commit_offset(group, topic, queue_id, block.info.next_offset)
         self._wait(topic, group, block)
+        return None if is_light(topic) else self._kept()
+
+    def _kept(self) -> PutFuture[PutResult]:
+        """Return a future that is done when the present state is written."""
+        if self._next is None:
+            self._next = PutFuture(_KEPT)
+            if not self._is_writing:
+                self._is_writing = True
+                # Other acks of this turn of the loop are in it, too.
+                self._loop.call_soon(self._write)
+        return self._next
+
+    def _write(self) -> None:
+        future, self._next = self._next, None
+        assert future is not None
+        self._in_thread(self.persist).add_done_callback(partial(self._written, future, self._loop.time()))
+
+    def _written(self, kept: PutFuture[PutResult], begun_s: float, _: asyncio.Future[None]) -> None:
+        kept.set_result(_KEPT)
+        if self._next is None:
+            self._is_writing = False
+        else:
+            # As long as a write takes: a large table must not keep the thread busy.
+            self._loop.call_later(self._loop.time() - begun_s, self._write)
 
     def change(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_ms: int) -> int:
         """Let a message become visible a time from now on; return when that is (ms).

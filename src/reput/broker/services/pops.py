@@ -381,8 +381,7 @@ class Pops:
             ReputError: the store is closed.
         """
         if handle.is_orderly:
-            self._order_blocks.ack(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
-            return None
+            return self._order_blocks.ack(topic, group, handle.queue_id, handle.queue_offset, handle.pop_time)
         lease = self._lease_of(group, topic, handle)
         if lease is None:
             refuse(ResponseCode.NO_MESSAGE, NO_LEASE)
