@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import itertools
-import random
 import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -19,17 +16,19 @@ from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store import message_store
 from support.checked import assert_sound
-from support.determined import FIRST_MS, determined
+from support.determined import determined
 from support.power.disk import Disk, write_tree
 from support.power.journal import Known, Rename
 from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, TOPICS, NotStoredError, Scenario, message
 from support.power.verdict import KEYLESS, KEYS_LOST, TAGS_LOST, Promises, assert_kept, content, keyless, open_empty
 from support.simulation.broker import ModelBroker
+from support.simulation.lives import Lives
 from support.simulation.sometimes import BROKER, FAILED_SYNC, FULL, KEPT_OUT, KILLED_BROKER, LOST_KEYS, TORN_HEAD
 from support.simulation.torn import has_torn_head
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
     from pathlib import Path
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from support.power.journal import Entry
     from support.simulation.sometimes import Sometimes
 
-_LIVES, _STEPS_MOST = 3, 14
+_STEPS_MOST = 14
 WEIGHTS: Final[Mapping[str, int]] = {
     "put": 6,
     "batch": 3,
@@ -198,38 +197,21 @@ class _Life:
             self._store.close(reput=False)
 
 
-class Simulation:
-    """The lives of one seed, in a folder that is empty."""
+class Simulation(Lives):
+    """Lives in which one step follows another."""
+
+    kind, count = "simulation", 3
 
     def __init__(self, seed: int, folder: Path, sometimes: Sometimes, weights: Mapping[str, int] = WEIGHTS) -> None:
-        self._seed, self._folder, self._sometimes, self._weights = seed, folder, sometimes, weights
-        self._chance = random.Random(f"simulation {seed}")
-        self._ticks = itertools.count(FIRST_MS)
+        super().__init__(seed, folder, sometimes)
+        self._weights = weights
         self._jumps_ms = 0
         self._known = dict.fromkeys(_PROMISES, 0)
-        self._digest = hashlib.blake2b()
-        self._done: list[str] = []
 
     def _clock_ns(self) -> int:
         return (next(self._ticks) + self._jumps_ms) * 1_000_000
 
-    def run(self) -> str:
-        """Run all lives; return a digest of every change of the disk.
-
-        Raises:
-            AssertionError: A promise is broken; the text has the seed and the steps.
-        """
-        tree: Tree = {}
-        try:
-            for number in range(_LIVES):
-                tree = self._live(self._folder / f"{number}", tree)
-        except Exception as error:
-            again = f"make simulate FIRST={self._seed} SEEDS=1"
-            raise AssertionError(f"seed {self._seed}: {error!r}; steps: {self._done}\nagain: {again}") from error
-        return self._digest.hexdigest()
-
     def _live(self, folder: Path, tree: Tree) -> Tree:
-        """Live once on a disk; return what it keeps."""
         write_tree(tree, folder / "disk")
         path, chance = folder / "disk" / "store", self._chance
         fails, full = {"failing_sync": chance.randrange(1, 12)}, {"full_from": chance.randrange(8, 60)}
@@ -240,8 +222,7 @@ class Simulation:
         with determined(seed, self._clock_ns), pytest.MonkeyPatch.context() as patch, recorder:
             patch.setattr(message_store, "_TICK_S", 1000.0)
             before, is_closed = self._work(path, recorder, tree, fault)
-        for entry in recorder.journal:
-            self._digest.update(repr(entry).encode())
+        self._remember(recorder)
         # The power is cut at any call of the last step, or the store was closed and nothing is lost.
         call = len(recorder.journal) if is_closed else self._cut(recorder.journal, before)
         choice = 1 if is_closed else chance.choice((0, 1, *(chance.randrange(2, 1 << 32) for _ in range(4))))

@@ -8,8 +8,6 @@ and each can be read as soon as its put has returned.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import itertools
 import random
 import shutil
 from collections import defaultdict
@@ -24,13 +22,14 @@ from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from support.checked import assert_sound
-from support.determined import FIRST_MS, determined
+from support.determined import determined
 from support.power.disk import Disk, write_tree
 from support.power.journal import Known
 from support.power.recorder import Recorder
 from support.power.scenarios import ASYNC, GROUP, SYNC, NotStoredError
 from support.power.verdict import Promises, content, open_empty
 from support.simulation.conductor import Conductor
+from support.simulation.lives import Lives
 from support.simulation.sometimes import CLOSED_AMID, CONTENDED, FAILED_SYNC, FULL, TAIL_FULL, TORN_HEAD
 from support.simulation.torn import has_torn_head
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from support.power.disk import Tree
     from support.simulation.sometimes import Sometimes
 
-_LIVES, _WRITERS, _CALLS_MOST = 2, 3, 5
+_WRITERS, _CALLS_MOST = 3, 5
 _TOPIC, _QUEUES = "a", 2
 _TAIL_MOST = 12
 _STEP_BYTES = 600
@@ -241,34 +240,16 @@ class _Shared:
             self._store.close(reput=False)
 
 
-class Together:
-    """The lives of one seed, in a folder that is empty."""
+class Together(Lives):
+    """Lives in which threads are at work at the same time."""
+
+    kind, count = "together", 2
 
     def __init__(self, seed: int, folder: Path, sometimes: Sometimes) -> None:
-        self._seed, self._folder, self._sometimes = seed, folder, sometimes
-        self._chance = random.Random(f"together {seed}")
-        self._ticks = itertools.count(FIRST_MS)
+        super().__init__(seed, folder, sometimes)
         self._found, self._offset = [0] * _WRITERS, 0
-        self._digest = hashlib.blake2b()
-        self._done: list[str] = []
-
-    def run(self) -> str:
-        """Run all lives; return a digest of every change of the disk.
-
-        Raises:
-            AssertionError: A promise is broken; the text has the seed.
-        """
-        tree: Tree = {}
-        try:
-            for number in range(_LIVES):
-                tree = self._live(self._folder / f"{number}", tree)
-        except Exception as error:
-            again = f"make simulate FIRST={self._seed} SEEDS=1"
-            raise AssertionError(f"seed {self._seed}, together: {error!r}; {self._done}\nagain: {again}") from error
-        return self._digest.hexdigest()
 
     def _live(self, folder: Path, tree: Tree) -> Tree:
-        """Live once on a disk; return what it keeps."""
         write_tree(tree, folder / "disk")
         chance = self._chance
         fault: dict[str, int] = chance.choice(
@@ -279,8 +260,7 @@ class Together:
         with determined(seed, lambda: next(self._ticks) * 1_000_000), Conductor(chance) as conductor, recorder:
             is_closed = self._work(folder / "disk" / "store", recorder, conductor, fault)
         self._sometimes.reached(CONTENDED, bool(conductor.contended))
-        for entry in recorder.journal:
-            self._digest.update(repr(entry).encode())
+        self._remember(recorder)
         call = len(recorder.journal) if is_closed else chance.randrange(len(recorder.journal) + 1)
         choice = 1 if is_closed else chance.choice((0, 1, *(chance.randrange(2, 1 << 32) for _ in range(4))))
         disk = Disk(recorder.before)
