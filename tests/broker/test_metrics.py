@@ -120,6 +120,17 @@ def test_a_group_has_its_lag(broker: reput.RunningBroker, client: Client) -> Non
     assert page.value("rocketmq_consumer_lag_messages", **group) == 0
 
 
+def test_a_group_for_which_nothing_waits_has_no_latency(broker: reput.RunningBroker, client: Client) -> None:
+    """A group whose pulls this broker has not seen yet, as after a restart, waits for nothing: its first age is 0."""
+    client.heartbeat("c1", "readers", orders="*")
+    client.put("orders", b"body", 1)
+    client.ask(R.UPDATE_CONSUMER_OFFSET, consumerGroup="readers", topic="orders", queueId=1, commitOffset=1)
+    time.sleep(0.02)
+    page, group = Page.of(broker), {"consumer_group": "readers", "topic": "orders", "is_retry": "false"}
+    assert page.value("rocketmq_consumer_ready_messages", **group) == 0
+    assert page.value("rocketmq_consumer_queueing_latency_milliseconds", **group) == 0
+
+
 def test_transactions_and_dead_letters_are_counted(broker: reput.RunningBroker, client: Client) -> None:
     """Commits and rollbacks count by topic, a message after its last try by group and topic."""
     for kind in (8, 12, 12):

@@ -169,7 +169,7 @@ class Metrics:
                 ready += max(end - pulled_to, 0)
                 in_flight += max(pull_offset - committed, 0) if committed >= 0 else 0
                 first_lagging = min(first_lagging, self._stored_ms(topic, queue, read_to, at_ms))
-                first_waiting = min(first_waiting, self._stored_ms(topic, queue, max(pull_offset, 0), at_ms))
+                first_waiting = min(first_waiting, self._stored_ms(topic, queue, pulled_to, at_ms))
             labels = {"consumer_group": group, "topic": topic, "is_retry": "false"}
             labels["is_system"] = self._is_system(topic, group)
             values = (lag, at_ms - first_lagging, in_flight, at_ms - first_waiting, ready)
