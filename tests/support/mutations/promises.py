@@ -158,7 +158,7 @@ MUTATIONS = (
         "pipeline/build/publish.py",
         "        queue_offset=reached.end,",
         "        queue_offset=reached.end + 1,",
-        ("faults/test_power_cuts.py::test_power_cut_at_every_call[reput]",),
+        ("pipeline/follow/test_follow.py::test_durable_follows_visible",),
     ),
     Mutation(
         "trim one entry too many",
@@ -166,7 +166,7 @@ MUTATIONS = (
         "queue/tail.py",
         "        return physical_offset >= frontier_offset",
         "        return physical_offset > frontier_offset",
-        ("pipeline/follow/test_follow.py::test_steps_beside_a_writer",),
+        ("sim/test_simulation.py::test_any_order_of_steps",),
     ),
     Mutation(
         "write the frontier before the indexes are durable",
@@ -261,7 +261,7 @@ MUTATIONS = (
         "files/locks.py",
         "            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)",
         "            pass",
-        ("faults/test_owners.py::test_live_broker",),
+        ("files/test_locks_and_watermarks.py::test_a_broker_is_told_from_reput",),
     ),
     Mutation(
         "leave out the slots of an IndexFile",
