@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
+from broker.killed import killed_broker
 from broker.remoting import Client, bodies, pull_fields, records, send_fields
 from reput.formats.log.properties import text_properties
 from reput.formats.topics.system_topics import SCHEDULE_TOPIC
@@ -110,15 +108,10 @@ def test_what_is_delivered_is_noted(tmp_path: Path) -> None:
 def test_a_delay_survives_a_kill(tmp_path: Path) -> None:
     """A message that waits when the broker is killed comes from the next one, on time."""
     store, levels = tmp_path / "store", "1s 3s"
-    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
-    words += ["--set", f"messageDelayLevel={levels}"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            client.put("orders", b"later", properties="DELAY\x012")
-            client.put("orders", b"soon", properties="DELAY\x011")
-            assert bodies(held_pull(client)) == [b"soon"]
-        process.kill()
+    with killed_broker(store, "--set", f"messageDelayLevel={levels}") as client:
+        client.put("orders", b"later", properties="DELAY\x012")
+        client.put("orders", b"soon", properties="DELAY\x011")
+        assert bodies(held_pull(client)) == [b"soon"]
     config = reput.StoreConfig(message_delay_level=levels)
     with reput.serve(store, config=config) as broker, Client(broker.address) as client:
         # The first message may come once more: the kill came before it was noted.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
 import logging
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
+from broker.killed import killed_broker
 from broker.popping import (
     ack,
     batch_ack,
@@ -318,15 +316,11 @@ def test_a_reset_sends_a_group_back(client: Client) -> None:
 def test_leases_outlive_a_kill(tmp_path: Path) -> None:
     """After a kill nothing acked comes again, and what is leased comes again when its time is over."""
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            fill(client, 8)
-            got = pop(client, maxMsgNums=4, invisibleTime=60_000)
-            soon = pop(client, maxMsgNums=2, invisibleTime=1500)
-            assert [ack(client, one) for one in got[:3]] == [ResponseCode.SUCCESS] * 3
-        process.kill()
+    with killed_broker(store) as client:
+        fill(client, 8)
+        got = pop(client, maxMsgNums=4, invisibleTime=60_000)
+        soon = pop(client, maxMsgNums=2, invisibleTime=1500)
+        assert [ack(client, one) for one in got[:3]] == [ResponseCode.SUCCESS] * 3
     with reput.serve(store) as broker, Client(broker.address) as client:
         # Queues and retry topics take turns, and leases end meanwhile.
         came = [pop_waiting(client, maxMsgNums=1) for _ in range(4)]
@@ -340,17 +334,13 @@ def test_leases_outlive_a_kill(tmp_path: Path) -> None:
 def test_acks_in_order_outlive_a_kill(tmp_path: Path) -> None:
     """An ack in order is answered when it is on the disk: after a kill, however soon, nothing acked comes again."""
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            fill(client, 8)
-            for _ in range(3):
-                got = pop(client, order=True, maxMsgNums=2, invisibleTime=60_000)
-                assert [ack(client, one) for one in got] == [ResponseCode.SUCCESS] * 2
-            held = pop(client, order=True, maxMsgNums=2, invisibleTime=60_000)
-            assert ack(client, held[0]) == ResponseCode.SUCCESS
-            process.kill()
+    with killed_broker(store) as client:
+        fill(client, 8)
+        for _ in range(3):
+            got = pop(client, order=True, maxMsgNums=2, invisibleTime=60_000)
+            assert [ack(client, one) for one in got] == [ResponseCode.SUCCESS] * 2
+        held = pop(client, order=True, maxMsgNums=2, invisibleTime=60_000)
+        assert ack(client, held[0]) == ResponseCode.SUCCESS
     with reput.serve(store) as broker, Client(broker.address) as client:
         assert pop(client, order=True) == []
         assert ack(client, held[1]) == ResponseCode.SUCCESS
@@ -554,22 +544,17 @@ def test_a_group_without_a_retry_topic_holds_up_no_other(
 def test_a_change_of_the_time_is_no_pop_after_a_reset(tmp_path: Path) -> None:
     """A reset, a change of the time of a message that was held before it, and a kill: the group begins at its reset."""
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
-    words += ["--set", "flushConsumerOffsetInterval=50"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            sent = fill(client, 5)
-            held = pop(client)[-1]
-            fields = {"group": "g", "topic": "orders", "timestamp": -1, "isForce": True, "queueId": 0, "offset": 1}
-            assert client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields).code == ResponseCode.SUCCESS
-            assert [one.body for one in pop(client, maxMsgNums=1)] == sent[1:2]
-            # The offsets are written, with the note that they have seen both checkpoints.
-            written = store / "config" / "consumerOffset.json"
-            noted = re.compile(rf'"{TIMER_TOPIC}@{REVIVE_GROUP}":\{{\s*0:2\s')
-            wait_until(lambda: written.exists() and noted.search(written.read_text()) is not None)
-            assert change(client, held, 60_000).code == ResponseCode.SUCCESS
-        process.kill()
+    with killed_broker(store, "--set", "flushConsumerOffsetInterval=50") as client:
+        sent = fill(client, 5)
+        held = pop(client)[-1]
+        fields = {"group": "g", "topic": "orders", "timestamp": -1, "isForce": True, "queueId": 0, "offset": 1}
+        assert client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields).code == ResponseCode.SUCCESS
+        assert [one.body for one in pop(client, maxMsgNums=1)] == sent[1:2]
+        # The offsets are written, with the note that they have seen both checkpoints.
+        written = store / "config" / "consumerOffset.json"
+        noted = re.compile(rf'"{TIMER_TOPIC}@{REVIVE_GROUP}":\{{\s*0:2\s')
+        wait_until(lambda: written.exists() and noted.search(written.read_text()) is not None)
+        assert change(client, held, 60_000).code == ResponseCode.SUCCESS
     with reput.serve(store) as broker, Client(broker.address) as client:
         assert [one.body for one in pop(client)] == sent[2:]
     assert_sound(store)

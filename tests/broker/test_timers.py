@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
+from broker.killed import killed_broker
 from broker.remoting import Client, bodies, pull_fields, records
 from reput.broker.services import due, timers
 from reput.files import fs
@@ -160,15 +159,11 @@ def test_recalls_are_off_unless_they_are_allowed(broker: reput.RunningBroker, cl
 def test_a_timer_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that waits when the broker is killed comes from the next one, once, even if it was due meanwhile."""
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:1", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            due_ms = now_ms() + 60_000
-            put_later(client, b"meanwhile", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
-            put_later(client, b"later", TIMER_DELIVER_MS=due_ms + 3000, UNIQ_KEY="u2")
-            wait_until(lambda: pending(store) == [("u1", "wheel"), ("u2", "wheel")])
-        process.kill()
+    with killed_broker(store) as client:
+        due_ms = now_ms() + 60_000
+        put_later(client, b"meanwhile", TIMER_DELIVER_MS=due_ms, UNIQ_KEY="u1")
+        put_later(client, b"later", TIMER_DELIVER_MS=due_ms + 3000, UNIQ_KEY="u2")
+        wait_until(lambda: pending(store) == [("u1", "wheel"), ("u2", "wheel")])
     set_clock(monkeypatch, due_ms + 1000)
     with reput.serve(store) as broker, Client(broker.address) as client:
         assert bodies(held_pull(client)) == [b"meanwhile"]

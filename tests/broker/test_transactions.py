@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
+from broker.killed import killed_broker
 from broker.remoting import Client, bodies, records, send_fields
 from reput.broker.services import transactions
 from reput.broker.state import config_writes
@@ -290,15 +288,11 @@ def test_an_end_that_names_the_first_place_ends_the_copy(tmp_path: Path) -> None
 def test_a_transaction_survives_a_kill(tmp_path: Path) -> None:
     """After a kill the next broker knows which transactions have ended, and asks about the others."""
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "reput", "serve", str(store), "--port", "0", "--topic", "orders:4", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        with Client(json.loads(process.stdout.readline())["address"]) as client:
-            sent = [begin(client, number) for number in range(3)]
-            end(client, sent[0], TRANSACTION_COMMIT)
-            end(client, sent[1], TRANSACTION_ROLLBACK)
-            assert bodies(client.pull("orders", 2)) == [b"body0"]
-        process.kill()
+    with killed_broker(store, queues=4) as client:
+        sent = [begin(client, number) for number in range(3)]
+        end(client, sent[0], TRANSACTION_COMMIT)
+        end(client, sent[1], TRANSACTION_ROLLBACK)
+        assert bodies(client.pull("orders", 2)) == [b"body0"]
     assert pending_keys(store) == ["u2"]
     with reput.serve(store, config=EAGER) as broker, Client(broker.address) as client:
         client.produce("c@1", "pg")
