@@ -170,10 +170,9 @@ def test_a_broker_is_told_from_reput(by_reput: bool, tmp_path: Path) -> None:
         holder.stdout.readline()
         assert locks.broker_is_live(path)
         assert locks.owner_is_live(own_path) == by_reput
-        with (
-            pytest.raises(StoreLockedError, match="another reput" if by_reput else "running broker"),
-            locks.broker_lock(path, own_path=own_path),
-        ):
+        with pytest.raises(StoreLockedError, match="another reput" if by_reput else "running broker"):
+            locks.refuse_held(path, own_path)
+        with pytest.raises(StoreLockedError, match="running broker"), locks.broker_lock(path):
             pass
         holder.communicate(b"\n")
     assert not locks.broker_is_live(path)

@@ -39,16 +39,12 @@ def _somebody() -> str:
 
 
 @contextlib.contextmanager
-def broker_lock(
-    path: Path, owner: fs.Owner | None = None, own_path: Path | None = None, holder: NameHolder = _somebody
-) -> Iterator[None]:
+def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
     """Hold RocketMQ's lock file (exclusive, byte 0) as a broker does; a missing file is created for `owner`.
 
     Args:
         path: `<store>/lock`.
         owner: The owner of a new file.
-        own_path: reput's own lock file, which shows whether a reput process or a broker holds `path`.
-        holder: Names that reput process.
 
     Raises:
         StoreLockedError: A live broker, another reput process or another part of this process holds it.
@@ -56,7 +52,7 @@ def broker_lock(
     """
     descriptor = _take_record_lock(path)
     if descriptor is None:
-        raise StoreLockedError(_who_holds(path, own_path, holder))
+        raise StoreLockedError(_by_a_broker(path))
     try:
         with fs.errors_named(path, "give to the store's owner"):
             if owner is not None:
@@ -100,19 +96,17 @@ def refuse_held(path: Path, own_path: Path, holder: NameHolder = _somebody) -> N
     held = broker_lock_pid(path)
     if held == os.getpid():
         raise StoreLockedError(_in_this_process(path))
-    if held is not None:
-        raise StoreLockedError(_who_holds(path, own_path, holder))
     if owner_is_live(own_path):
         raise StoreLockedError(at_work(own_path, holder()))
+    if held is not None:
+        raise StoreLockedError(_by_a_broker(path))
 
 
 def _in_this_process(path: Path) -> str:
     return at_work(path, "another reput job of this process")
 
 
-def _who_holds(path: Path, own_path: Path | None, holder: NameHolder) -> str:
-    if own_path is not None and owner_is_live(own_path):
-        return at_work(own_path, holder())
+def _by_a_broker(path: Path) -> str:
     return f"{path}: a running broker holds this store. Stop it first, or work on a copy"
 
 
@@ -121,7 +115,7 @@ def at_work(path: Path, who: str) -> str:
     return f"{path}: {who} is at work on this store. Stop it, or wait until it ends"
 
 
-_held: set[tuple[int, int] | None] = set()
+_held: set[tuple[int, int]] = set()
 """Device and inode of the lock files that this process holds: opening and closing one would drop its lock."""
 _looking = threading.RLock()
 """Held while a lock file is opened or closed, so that `_held` is true. A signal's handler may come in between."""

@@ -203,8 +203,12 @@ class OrderBlocks:
         assert future is not None
         self._in_thread(self.persist).add_done_callback(partial(self._written, future, self._loop.time()))
 
-    def _written(self, kept: PutFuture[PutResult], begun_s: float, _: asyncio.Future[None]) -> None:
-        kept.set_result(_KEPT)
+    def _written(self, kept: PutFuture[PutResult], begun_s: float, done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        if error is None:
+            kept.set_result(_KEPT)
+        else:
+            kept.set_exception(error)
         if self._next is None:
             self._is_writing = False
         else:

@@ -122,7 +122,7 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
             # A killed writer leaves its process id here.
             watermarks["writer"] = 0
             if watermarks["holder"] == own.HOLDER_FAILED:
-                write_again(layout, watermarks["flushed_offset"], owner)
+                write_again(layout, range(watermarks["flushed_offset"], watermarks["wrote_offset"]), owner)
             watermarks["holder"] = holder
             owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
             owned.next_stage()

@@ -13,8 +13,8 @@ from reput.store.disk.layout import StoreLayout
 _BLOCK = 1 << 20
 
 
-def write_again(layout: StoreLayout, begin: int, owner: fs.Owner) -> None:
-    """Write the log's bytes from log offset `begin` on once more where they are, and make them durable.
+def write_again(layout: StoreLayout, offsets: range, owner: fs.Owner) -> None:
+    """Write the log's bytes at these log offsets once more where they are, and make them durable.
 
     Raises:
         ReputError: the disk refuses it again.
@@ -22,8 +22,9 @@ def write_again(layout: StoreLayout, begin: int, owner: fs.Owner) -> None:
     if not fs.exists(layout.commit_log):
         return
     for file in list_log_files(layout.commit_log, tolerant=True).files:
-        for at in range(max(begin, file.start), file.data_end, _BLOCK):
-            size = min(_BLOCK, file.data_end - at)
+        end = min(offsets.stop, file.end)
+        for at in range(max(offsets.start, file.start), end, _BLOCK):
+            size = min(_BLOCK, end - at)
             data = fs.read_bytes(file.path, size, at - file.start) or b""
             fs.write_at(str(file.path), file.size, owner, data, at - file.start)
     layout.sync_log()
