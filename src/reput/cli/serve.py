@@ -128,8 +128,7 @@ def serve(
     Clients take the printed address as their name server. A missing or empty folder becomes a new store. Topics are
     made by --topic, by clients, or by the first message that is sent to them.
 
-    Served: sends, transactions, delayed and timer messages, consumers that push, pull and pop, filters, offsets. Not
-    served: request and reply. The page "Serve RocketMQ clients" has the table.
+    Served: sends, transactions, delays, timers, consumers that push, pull and pop. See the page "Serve RocketMQ clients".
 
     \b
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
