@@ -128,7 +128,7 @@ def serve(
     Clients take the printed address as their name server. A missing or empty folder becomes a new store. Topics are
     made by --topic, by clients, or by the first message that is sent to them.
 
-    Served: sends, transactions, delays, timers, consumers that push, pull and pop. See the page "Serve RocketMQ clients".
+    Served: sends, transactions, delays, timers, push, pull and pop. See the page "Serve RocketMQ clients".
 
     \b
     reput serve /data/store --port 9876 --topic orders:8 --topic payments
