@@ -57,6 +57,10 @@ fuzz-decoders: setup  ## fuzz every decoder, guided by coverage, and write the t
 	$(PYTHON) -c "import atheris" 2>/dev/null || $(PYTHON) -m pip install -q -c constraints.txt atheris
 	PYTHONPATH=tests $(PYTHON) -m support.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only "$(ONLY)") $(if $(INPUT),--input "$(INPUT)")
 
+.PHONY: fuzz-kernels
+fuzz-kernels: setup  ## compiled decoders on very many inputs between guard pages, and the table of docs/reliability.md: INPUTS=1000000000 SEED=7 ONLY=log ROUND=5
+	PYTHONPATH=tests $(PYTHON) -m support.fuzz.compiled $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)") $(if $(ROUND),--round $(ROUND))
+
 .PHONY: nightly
 nightly: setup  ## all that takes long, one after the other, and the table of it in docs/reliability.md: hours; STEP=simulate for one
 	PYTHONPATH=tests $(PYTHON) -m support.nightly $(if $(STEP),--only $(STEP))

@@ -33,6 +33,7 @@ STEPS = {
     "peer-rounds": ("ROUNDS=20",),
     "fuzz": (),
     "fuzz-decoders": ("SECONDS=600",),
+    "fuzz-kernels": ("INPUTS=1000000000",),
 }
 """The targets in their order, each with its variables."""
 _HEAD = "| target | its last line | took | begun (UTC) | commit |\n|---|---|--:|---|---|\n"
