@@ -477,6 +477,26 @@ def test_bytes_that_begin_no_log_file_are_not_cut(tmp_path: Path, second_file: b
     assert any(finding.rule == "log-record" for finding in reput.check(path, spark=False).findings)
 
 
+@pytest.mark.parametrize("second_file", [False, True])
+@pytest.mark.parametrize("kept", [4, 5, 6, 7])
+def test_a_first_record_that_is_torn_within_its_magic_number_is_cut(
+    tmp_path: Path, second_file: bool, kept: int
+) -> None:
+    """A power cut left a file's first record's size and a part of its magic number, and the store refused to open."""
+    log = LogBuilder(1 << 12)
+    while second_file and log.end <= 1 << 12:
+        log.message("t", body=bytes(500))
+    begin = 1 << 12 if second_file else 0
+    path = stores.with_log(tmp_path, log)
+    torn = LogBuilder(1 << 12)
+    torn.message("t", body=b"one")
+    (path / paths.COMMIT_LOG / paths.offset_name(begin)).write_bytes(bytes(torn)[:kept] + bytes((1 << 12) - kept))
+    with reput.MessageStore.open(path, create=True) as store:
+        assert store.view.confirmed() == begin
+        put(store, 3)
+    assert_sound(path)
+
+
 def test_index_files_out_of_order_are_built_again(tmp_path: Path) -> None:
     """RocketMQ indexes all again into a file whose header a power cut has taken: its items do not follow the others."""
     path = tmp_path / "s"

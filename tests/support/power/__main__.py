@@ -11,9 +11,7 @@ from pathlib import Path
 from support.lines import say
 from support.power import sweep
 from support.power.scenarios import SCENARIOS
-
-_SHARE_OF_FAULTS, _SHARE_OF_MISREADS = 5, 10
-"""One state in five is one after a fault of the disk; one in ten is recovered while a sector is read wrong."""
+from support.power.shares import sweep_all
 
 
 def main() -> None:
@@ -39,27 +37,7 @@ def main() -> None:
             say("the store keeps its promises in this state")
             return
         say(f"seed {given.seed}")
-        tried = broken = 0
-        left = given.states
-        for at, name in enumerate(names):
-            most, wanted = left // (len(names) - at), {"seed": given.seed, "report": _report}
-            faulty = sweep.sweep_faults(name, Path(folder, f"{at}"), most=most // _SHARE_OF_FAULTS, **wanted)
-            misread = sweep.sweep_misreads(name, Path(folder, f"{at}"), most=most // _SHARE_OF_MISREADS, **wanted)
-            others = faulty.distinct + misread.distinct
-            swept = sweep.sweep(name, Path(folder, f"{at}"), most=most - others, **wanted)
-            broken_here = swept.broken + faulty.broken + misread.broken
-            say(
-                f"{name:14} {swept.calls:5} calls {swept.distinct:7} states, {faulty.calls:5} faults "
-                f"{faulty.distinct:6} states, {misread.distinct:6} misread {broken_here:4} broken"
-            )
-            here = swept.distinct + others
-            tried, broken, left = tried + here, broken + broken_here, left - here
-        say(f"{'all':14} {tried:19} states {broken:4} broken")
-    sys.exit(broken > 0)
-
-
-def _report(error: AssertionError) -> None:
-    sys.stderr.write(f"{error}\n")
+        sys.exit(sweep_all(names, given.states, given.seed, Path(folder)))
 
 
 if __name__ == "__main__":

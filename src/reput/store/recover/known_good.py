@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.log.record import CHECK_NONE, Verdict
+from reput.formats.log.record import BLANK_SIZE, CHECK_NONE, Verdict
 from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import find_record
@@ -75,8 +75,8 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
     known = known_good(layout)
     if end < known.offset:
         return f"{known.source} calls the log durable up to {known.offset}"
-    if log.file_at(end) == end and log.examined(end, CHECK_NONE) is Verdict.BAD_MAGIC:
-        # The size and the magic number of a file's first record are in one sector: a crash leaves both or none.
+    if log.file_at(end) == end and written >= BLANK_SIZE and log.examined(end, CHECK_NONE) is Verdict.BAD_MAGIC:
+        # A crash leaves a file's first record from its size and magic number on, or a part of these and no more.
         return "no log file begins like this"
     following = find_record(log, end + 1, search_bytes=written - 1)
     time = -1 if following is None else log.store_time(following)
