@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from reput import kernels
 from reput.formats.log.properties import encode_properties
-from reput.formats.log.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
+from reput.formats.log.record import (
+    FLAG_BORN_HOST_V6,
+    FLAG_STORE_HOST_V6,
+    Host,
+    Record,
+    decode_record,
+    encode_record,
+)
 from reput.kernels.layouts.batch import (
     BATCH_LAYOUT,
     LAID_OUT,
@@ -191,6 +198,43 @@ def test_bytes_are_the_encoders(twin: str, batch: list[Given], born: Host, store
     assert written == expected(batch, born, store, append_crc)
     rows = [message.queue for message in batch]
     assert numbers == [FIRST[row] + rows[:n].count(row) for n, row in enumerate(rows)]
+
+
+@pytest.mark.usefixtures("twin")
+def test_a_batch_without_queue_ids_goes_to_queue_0() -> None:
+    """Without a column of queue ids every message is put into the topic's first queue."""
+    table = table_of([Given(), Given(queue=2)])
+    ids = table.schema.names.index("queue_id")
+    written, _ = Batched(table.remove_column(ids)).records()
+    first = decode_record(written)
+    assert [first.queue_id, decode_record(written[first.size :]).queue_id] == [0, 0]
+
+
+@pytest.mark.usefixtures("twin")
+def test_queues_whose_hashes_meet_are_told_apart() -> None:
+    """In a directory of very many queues, where places collide, each message gets the number of its own queue."""
+    count = 3000
+    columns = {"topic": ["t"] * 2 * count, "queue_id": [*range(count)] * 2, "body": [b"b"] * 2 * count}
+    types = {"topic": pa.large_string(), "queue_id": pa.int64(), "body": pa.large_binary()}
+    table = pa.record_batch({name: pa.array(values, types[name]) for name, values in columns.items()})
+    _, numbers = Batched(table).records()
+    assert numbers == [0] * count + [1] * count
+
+
+@pytest.mark.usefixtures("twin")
+def test_a_batch_that_changes_meanwhile_is_refused() -> None:
+    """Bodies that another thread makes longer after they were measured are not written."""
+    table = table_of([Given(body=b"one"), Given(body=b"two")])
+    place = table.schema.names.index("body")
+    valid, offsets, data = table.column(place).buffers()
+    bent = np.frombuffer(offsets, np.int64)[:3].copy()
+    batch = Batched(
+        table.set_column(place, "body", pa.Array.from_buffers(pa.large_binary(), 2, [valid, pa.py_buffer(bent), data]))
+    )
+    assert batch.lay_out() == (-1, BatchRefusal.NONE)
+    bent[1] = 2
+    with pytest.raises(MessageRefusedError):
+        batch.batch.encode(lambda *_: None, 7, PHYSICAL, NOW_MS)
 
 
 @pytest.mark.usefixtures("twin")

@@ -131,6 +131,39 @@ def test_later_values_win(twin: str) -> None:
     assert pairs_of(twin, data, table) == [{b"ab": b"two", b"a": b"three"}]
 
 
+def test_properties_that_are_not_wanted_are_not_looked_for(twin: str) -> None:
+    """Without a wish for them the places of keys, tags and unique key stay as they were."""
+    log = LogBuilder()
+    log.message("orders", keys="k", tags="t", unique_key="u")
+    position, size = places(bytes(log), 0)
+    table = field_table(1)
+    table[:] = -77
+    wanted = RecordPlaces(position, size)
+    assert field_kernels(twin).read_fields(LogBytes.whole(as_buffer(bytes(log)), 0), wanted, CHECK_BODY, 0, table) == 1
+    rows = (FieldRow.KEYS_AT, FieldRow.TAGS_AT, FieldRow.UNIQUE_KEY_AT, FieldRow.PAIRS)
+    assert [int(table[row, 0]) for row in rows] == [-77] * 4
+    assert table[FieldRow.TOPIC_SIZE, 0] == len("orders")
+
+
+@pytest.mark.parametrize(
+    ("at", "names", "values", "pairs"), [(-1, 9, 9, 9), (3, 9, 9, 9), (0, 1, 9, 9), (0, 9, 1, 9), (0, 9, 9, 1)]
+)
+def test_pairs_without_room_are_refused(at: int, names: int, values: int, pairs: int, twin: str) -> None:
+    """Properties that do not lie in the buffer, or have no space in an output, are refused as a whole."""
+    data = b"a\x01x\x02b\x01y\x02"
+    stretches = Stretches(as_buffer(data), np.array([at], dtype=np.int64), np.array([len(data)], dtype=np.int64))
+
+    def texts(size: int) -> Gathered:
+        return Gathered(np.zeros(size, dtype=np.uint8), np.zeros(pairs + 1, dtype=np.int32))
+
+    out = GatheredPairs(np.zeros(2, dtype=np.int32), texts(names), texts(values))
+    assert field_kernels(twin).gather_pairs(stretches, out) == -1
+    whole = GatheredPairs(
+        np.zeros(2, dtype=np.int32), *(Gathered(np.zeros(2, np.uint8), np.zeros(3, np.int32)) for _ in "ab")
+    )
+    assert field_kernels(twin).gather_pairs(stretches._replace(at=np.zeros(1, dtype=np.int64)), whole) == 2
+
+
 @given(
     data=st.binary(max_size=200),
     place=st.lists(st.tuples(st.integers(-2, 210), st.integers(-1, 24)), max_size=5),

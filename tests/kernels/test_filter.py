@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from reput.formats.java.java_numbers import double_order
 from reput.formats.log.properties import decode_properties
-from reput.formats.log.record import encode_record
+from reput.formats.log.record import (
+    FLAG_BORN_HOST_V6,
+    FLAG_STORE_HOST_V6,
+    MAGIC_V1,
+    SYS_FLAG_AT,
+    encode_record,
+)
 from reput.kernels import FilterKernels, filter_kernels
 from reput.kernels.layouts.filter import Code, FoundTexts, NumberTest, PropertyPlaces, Read, TextList, Texts
 from support.records import BODY_AT_V4, LogBuilder, damages, logs, records
@@ -173,6 +179,27 @@ def test_properties_of_a_record(record: Record) -> None:
     at, size, _ = both(lambda kernels: values_of(kernels, places, names))
     found = [data[begin : begin + length] for (begin,), (length,) in zip(at, size, strict=True) if length >= 0]
     assert found == [*expected.values()]
+
+
+def test_a_record_whose_hosts_reach_past_the_end_has_no_properties() -> None:
+    """A shortest record whose flags promise two hosts of IPv6 ends before its body: nothing is read after it."""
+    log = LogBuilder(4096)
+    log.message("t", body=b"", properties=b"", magic=MAGIC_V1)
+    data = bytearray(bytes(log))
+    data[SYS_FLAG_AT + 3] |= FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+    places = PropertyPlaces(as_buffer(bytes(data)), np.zeros(1, dtype=np.int64), NO_SIZES, True)
+    _, size, _ = both(lambda kernels: values_of(kernels, places, [b"KEYS"]))
+    assert size == [[-1]]
+
+
+def test_properties_that_reach_past_the_end_are_not_read() -> None:
+    """A record whose properties are longer than the bytes that are there has none, and so has one cut before them."""
+    log = LogBuilder(4096)
+    log.message("t", body=b"", properties=b"KEYS\x01ab\x02")
+    for end in (len(bytes(log)) - 1, len(bytes(log)) - 10):
+        places = PropertyPlaces(as_buffer(bytes(log)[:end]), np.zeros(1, dtype=np.int64), NO_SIZES, True)
+        _, size, _ = both(lambda kernels, places=places: values_of(kernels, places, [b"KEYS"]))
+        assert size == [[-1]]
 
 
 def test_a_topic_length_of_v1_is_a_signed_byte() -> None:

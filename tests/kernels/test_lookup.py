@@ -14,7 +14,7 @@ from reput.files.maps import MapTable
 from reput.formats.index import index_file
 from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, encode_header
 from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
-from reput.formats.log.record import Record, encode_record
+from reput.formats.log.record import BODY_AT_V4, MIN_RECORD_SIZE, Record, encode_record
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
 from reput.kernels import LookupKernels, ManyKernels, lookup_kernels, many_kernels
 from reput.kernels.compiled import lookup, many
@@ -353,6 +353,64 @@ def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
     assert pull(run, queue, 0, 9, 1000)[0] == ASK
     assert run.seek_time(address_of(queue), 2, 0) == ASK
     assert run.find_key(address_of(topic), b"k", 9, buffer.address) == ASK
+
+
+def damaged_index(world: World, item: int, **fields: int) -> None:
+    """Change fields of an item of the IndexFile."""
+    data = bytearray(world.index.tobytes())
+    at = HEADER_SIZE + SLOTS * SLOT_SIZE + item * ITEM_SIZE
+    names = ("key_hash", "physical", "diff_s", "previous")
+    values = dict(zip(names, ITEM.struct.unpack_from(data, at), strict=True)) | fields
+    ITEM.struct.pack_into(data, at, *values.values())
+    world.index = np.frombuffer(bytes(data), dtype=np.uint8)
+
+
+def find_k(kind: str, world: World) -> tuple[int, list[int]]:
+    """Ask for the key "k"."""
+    vector, buffer = world.index_vector(), AnswerBuffer(9)
+    topic = topic_vector(TOPIC, vector)
+    return buffer.read(lookup_kernels(kind).find_key(address_of(topic), b"k", 9, buffer.address))
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_damaged_items_are_not_believed(kind: str) -> None:
+    """A chain ends at an item without a time, and one that leads to no older item is left to the general way."""
+    keys = [b"k"] * 3
+    world = World([1, 2, 3], keys, set())
+    damaged_index(world, 2, diff_s=-1)
+    assert find_k(kind, world) == (1, [*world.places[2]])
+    world = World([1, 2, 3], keys, set())
+    damaged_index(world, 2, previous=2)
+    assert find_k(kind, world) == (ASK, [])
+    world = World([1, 2, 3], keys, set())
+    data = bytearray(world.index.tobytes())
+    data[:HEADER_SIZE] = encode_header(Header(-1, 3, 0, 0, 0, 4))
+    world.index = np.frombuffer(bytes(data), dtype=np.uint8)
+    assert find_k(kind, world) == (ASK, [])
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_items_that_lead_to_no_such_record_are_passed_over(kind: str) -> None:
+    """An item whose record has another topic, is no record or is not in a mapped file gives no message."""
+    world = World([1, 2, 3], [b"k"] * 3, set())
+    damaged_index(world, 2, physical=world.places[1][0] + 1)
+    at = world.places[0][0] + BODY_AT_V4 + 1
+    world.log[0][at + 1 : at + 1 + len(TOPIC)] = np.frombuffer(b"others", dtype=np.uint8)
+    assert find_k(kind, world) == (1, [*world.places[2]])
+    unmapped = World([1, 2, 3], [b"k"] * 3, set(), mapped=False)
+    assert find_k(kind, unmapped) == (pack_needed(0, False), [])
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_an_entry_that_leads_past_a_file_has_no_time(kind: str) -> None:
+    """A search by time passes over an entry whose record does not fit into its file of the log."""
+    world = World([5, 6, 7], [b"k"] * 3, set())
+    entries = bytearray(world.entries)
+    entries[:ENTRY_SIZE] = ENTRY.struct.pack(FILE_SIZE - MIN_RECORD_SIZE + 1, 91, 0)
+    world.entries = bytes(entries)
+    world.queue_table.put(0, world._queue_file(0))
+    queue = world.queue(0, 3)
+    assert [lookup_kernels(kind).seek_time(address_of(queue), time, 0) for time in (0, 6, 7, 8)] == [0, 0, 2, 3]
 
 
 @pytest.mark.parametrize("name", [*LookupKernels._fields, *ManyKernels._fields])

@@ -248,6 +248,17 @@ def test_a_list_is_what_its_messages_are(twin: str) -> None:
     assert one.put_message(messages[0], 0, 2000) is None
 
 
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.parametrize("properties", ["a\x01b\x02", b"a\x01" + b"b" * MAX_PROPERTIES_SIZE + b"\x02"])
+def test_properties_that_no_record_holds_are_left_to_others(properties: Any, twin: str) -> None:
+    """Further properties that are a text, or too long, leave the log as it is."""
+    log = Log(twin, V4)
+    before = log.state
+    assert log.put(Put(0, 0, 0, None, 2000, b"x", properties=properties)) is None
+    assert log.state == before
+    assert log.put(Put(0, 0, 0, None, 2000, b"x", properties=b"a\x01b\x02")) is not None
+
+
 def test_a_message_without_a_value_is_left_to_others() -> None:
     """A slot whose value was deleted is no reason to read what is not there."""
     log, message = Log("compiled", V4), Message(TOPICS[0], b"x")

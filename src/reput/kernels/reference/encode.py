@@ -158,11 +158,11 @@ def _name(batch: int, row: int) -> bytes:
 
 
 def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
-    for place in _places(batch, _hash_of(topic, queue_id, word(batch, BatchAt.factor))):
-        row = int32_at(word(batch, BatchAt.table_at), place) - 1
-        if row < 0 or (_name(batch, row) == topic and int32_at(word(batch, BatchAt.id_at), row) == queue_id):
-            return row
-    return -1
+    places = _places(batch, _hash_of(topic, queue_id, word(batch, BatchAt.factor)))
+    rows = (int32_at(word(batch, BatchAt.table_at), place) - 1 for place in places)
+    ids_at = word(batch, BatchAt.id_at)
+    # The table always has a free place, whose row is -1.
+    return next(row for row in rows if row < 0 or (_name(batch, row) == topic and int32_at(ids_at, row) == queue_id))
 
 
 def _size(batch: int, row: int, message: _MessageRow) -> int:
@@ -267,10 +267,8 @@ def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int
     value = _hash_of(ctypes.string_at(begin, size), queue_id, word(batch, BatchAt.factor))
     ctypes.c_uint64.from_address(word(batch, BatchAt.hash_at) + WORD_SIZE * row).value = value
     table = word(batch, BatchAt.table_at)
-    for place in _places(batch, value):
-        if not int32_at(table, place):
-            set_int32(table, place, row + 1)
-            return 0
+    free = next(place for place in _places(batch, value) if not int32_at(table, place))
+    set_int32(table, free, row + 1)
     return 0
 
 

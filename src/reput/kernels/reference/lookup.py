@@ -204,11 +204,13 @@ def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterato
             return
         if found_hash == key_hash:
             yield physical
-        # A link that does not lead to an older item is damage, which the general way names.
         if previous >= number:
-            yield None
-            return
+            break
         number = previous
+    else:
+        return
+    # A link that does not lead to an older item is damage, which the general way names.
+    yield None
 
 
 def _has_key(data: memoryview, position: int, physical: int, topic: bytes, key: bytes) -> int:
