@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 from reput.errors import ReputError
@@ -10,16 +11,16 @@ from reput.formats.log.property_names import KEYS, TAGS, UNIQUE_KEY
 from reput.formats.log.record import Record, body_matches_crc, decode_record
 
 
-class RecordView:
+class RecordView(ABC):
     """The values of a message that are those of its record; times in ms, offsets as RocketMQ has them."""
 
     __slots__ = ("__dict__",)
 
     raw: bytes | memoryview
 
+    @abstractmethod
     def _no_record(self, error: ValueError) -> ReputError:
         """Return the error for bytes that are no record: it says where they come from, and what helps."""
-        raise NotImplementedError
 
     @cached_property
     def record(self) -> Record:
