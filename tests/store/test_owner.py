@@ -68,7 +68,7 @@ def test_a_holder_is_named(found: Holder, text: str, layout: StoreLayout, monkey
 
 @pytest.mark.parametrize("has_follower", [False, True])
 def test_a_writer_does_not_wait_for_a_job(layout: StoreLayout, has_follower: bool) -> None:
-    """A store that a job owns is refused at once, and one that another writer has, whoever follows it."""
+    """A store that a job owns is refused at once, and so is one that another writer has, with a follower or without."""
     with own_store(layout) as owned:
         if not has_follower:
             with pytest.raises(StoreLockedError), take_over(layout):
