@@ -125,6 +125,7 @@ coverage: setup  ## branches of formats, of the kernels' specification, of recov
 	mkdir -p build && $(PYTHON) -m coverage erase
 	$(IN_MEMORY) $(WITH_JAVA) $(PYTHON) -m coverage run -m pytest -q $(COVERED)
 	$(PYTHON) -m coverage combine -q && $(PYTHON) -m coverage report
+	@echo "$$($(PYTHON) -m coverage report --format=total) % of the statements and branches are taken"
 
 .PHONY: audit
 audit: setup  ## known vulnerabilities of the pinned packages, and a bill of materials in build/sbom.json

@@ -28,6 +28,7 @@ STEPS = {
     "soak": ("MINUTES=30",),
     "mutations": (),
     "damage": (),
+    "coverage": (),
     "test-clients": (),
     "serve-rounds": ("ROUNDS=100",),
     "peer-rounds": ("ROUNDS=20",),

@@ -32,7 +32,7 @@ def table(rows: Sequence[Row], seconds: int) -> str:
     ]
     return "".join(
         (
-            f"The last run tried {total:,} inputs: {seconds} seconds for each decoder, one after the other.\n\n",
+            f"The last run tried {total:,} inputs: {seconds} seconds for each decoder, one on each core.\n\n",
             "| decoder | what it decodes | executions | edges reached | inputs kept |\n|---|---|--:|--:|--:|\n",
             *lines,
         )
