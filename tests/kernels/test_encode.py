@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -198,6 +199,14 @@ def test_bytes_are_the_encoders(twin: str, batch: list[Given], born: Host, store
     assert written == expected(batch, born, store, append_crc)
     rows = [message.queue for message in batch]
     assert numbers == [FIRST[row] + rows[:n].count(row) for n, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("kind", TWINS)
+@pytest.mark.parametrize("size", [0, 1, 7, 64, 100, 5000])
+def test_the_crc_of_a_body_is_that_of_a_record(kind: str, size: int) -> None:
+    """The CRC that a kernel gives for a body is the one that `encode_record` writes, without its highest bit."""
+    body = bytes(n * 7 & 0xFF for n in range(size))
+    assert kernels.encode_kernels(kind).body_crc(body) == zlib.crc32(body) & 0x7FFFFFFF
 
 
 @pytest.mark.usefixtures("twin")
