@@ -241,6 +241,26 @@ def test_a_batch_holds_normal_messages_alone(broker: reput.RunningBroker, client
     assert stored(remoting, "mixed") == []
 
 
+def test_a_batch_with_bodies_of_two_encodings_is_refused(client: GrpcClient, remoting: Client) -> None:
+    """Its one flag would have consumers decompress a body that is not compressed."""
+    refused = client.send(message(body=b"zipped", body_encoding=Encoding.GZIP), message(body=b"plain"))
+    assert (refused.status.code, len(refused.entries)) == (Code.MESSAGE_CORRUPTED, 0)
+    assert stored(remoting, "orders") == []
+    client.send(*[message(body=b"zipped", body_encoding=Encoding.GZIP) for _ in range(2)])
+    assert [record.sys_flag & FLAG_COMPRESSED for record in stored(remoting, "orders")] == [FLAG_COMPRESSED] * 2
+
+
+def test_a_batch_goes_to_the_queue_of_its_group(client: GrpcClient, remoting: Client) -> None:
+    """It keeps the order with single messages of the group; one of two groups could not, and is refused."""
+    for number in range(3):
+        client.send(message("fifo", b"%d" % (3 * number), T.FIFO, message_group="g"))
+        client.send(*[message("fifo", b"%d" % (3 * number + n), T.FIFO, message_group="g") for n in (1, 2)])
+    queues = [[one.body for one in records(remoting.pull("fifo", queue_id))] for queue_id in range(4)]
+    assert [queue for queue in queues if queue] == [[b"%d" % number for number in range(9)]]
+    refused = client.send(*[message("fifo", b"other", T.FIFO, message_group=group) for group in "gh"])
+    assert (refused.status.code, len(refused.entries)) == (Code.ILLEGAL_MESSAGE_GROUP, 0)
+
+
 def test_sends_of_both_protocols_share_queues(client: GrpcClient, remoting: Client) -> None:
     """Their offsets follow one another."""
     offset = client.send(message("fifo", b"1", T.FIFO, message_group="g")).entries[0].offset

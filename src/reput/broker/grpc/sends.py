@@ -74,6 +74,9 @@ async def send_message(broker: Broker, call: GrpcCall, request: SendMessageReque
     topic = topic_of(first.topic)
     if any(one.topic != first.topic for one in request.messages):
         refuse_call(Code.MESSAGE_CORRUPTED, "topic in message is not same")
+    # A batch has one flag for all its messages: consumers would decompress what is not compressed.
+    if len({_is_compressed(one) for one in request.messages}) > 1:
+        refuse_call(Code.MESSAGE_CORRUPTED, "the body encoding of messages of one call differs: send them one by one")
     config = config_of(broker, topic)
     described = [_described(broker, one, topic, str(call.peer)) for one in request.messages]
     for properties in described:
@@ -198,17 +201,28 @@ def _check_type(properties: Mapping[str, str], accepted: Sequence[MessageType]) 
 
 
 def _queue_of(messages: Sequence[Message], queues: int) -> int:
-    """Return the queue of a send: that of the message group or of the lite topic, or another one each time."""
+    """Return the queue of a send: that of the message group or of the lite topic, or another one each time.
+
+    RocketMQ's proxy looks at the group of a single message alone, so a batch leaves the order of its group there.
+    """
     if queues <= 0:
         refuse_call(Code.FORBIDDEN, "no writable queue")
-    system = messages[0].system_properties
-    key = (system.message_group or system.lite_topic) if len(messages) == 1 else ""
+    group, *others = {one.system_properties.message_group for one in messages}
+    if others:
+        refuse_call(
+            Code.ILLEGAL_MESSAGE_GROUP, "the message group of messages of one call differs: send them one by one"
+        )
+    key = group or (messages[0].system_properties.lite_topic if len(messages) == 1 else "")
     return consistent_bucket(java_string_hash(key), queues) if key else next(_turns) % queues
+
+
+def _is_compressed(message: Message) -> bool:
+    return message.system_properties.body_encoding == Encoding.GZIP
 
 
 def _sys_flag(message: Message) -> int:
     system = message.system_properties
-    flag = FLAG_COMPRESSED if system.body_encoding == Encoding.GZIP else 0
+    flag = FLAG_COMPRESSED if _is_compressed(message) else 0
     return flag | (TRANSACTION_PREPARED if system.message_type == MessageType.TRANSACTION else 0)
 
 
