@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from support.fuzz.compiled.change import MOST_BYTES
 from support.fuzz.compiled.laws import Current
 from support.fuzz.compiled.targets import TARGETS, Target, rooms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROUND = 1 << 15
 """The inputs of a round. After each round the last input is compared with the specification."""
@@ -55,13 +58,17 @@ def seed_of(seed: int, round_number: int) -> int:
     return int(np.random.SeedSequence([seed, round_number]).generate_state(1, np.uint64)[0]) | 1
 
 
+def loop_of(target: Target, note: Note) -> tuple[Callable[[int], int], Current]:
+    """Return the loop, which tries a number of inputs, and what it keeps of the one that it is at."""
+    now = Current(np.zeros(1, dtype=np.uint64), note.words[2:3], note.words[3:5])
+    return target.loop(target.pool(), rooms(note.data), now, note.ends), now
+
+
 def run(target: Target, note: Note, seed: int, rounds: range) -> None:
     """Try rounds; raise AssertionError if an input breaks the law."""
-    chance = np.zeros(1, dtype=np.uint64)
-    now = Current(chance, note.words[2:3], note.words[3:5])
-    loop = target.loop(target.pool(), rooms(note.data), now, note.ends)
+    loop, now = loop_of(target, note)
     for number in rounds:
-        note.words[0], chance[0] = number, seed_of(seed, number)
+        note.words[0], now.chance[0] = number, seed_of(seed, number)
         kept = loop(ROUND)
         note.words[1] += kept
         assert kept == ROUND, "the answer depends on where the bytes are, or does not add up"
