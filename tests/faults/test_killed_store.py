@@ -16,6 +16,7 @@ from reput.formats import paths
 from support import faults, stores
 from support.checked import assert_sound
 from support.opened import bodies, put
+from support.search import IS_LONG
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
@@ -56,9 +57,12 @@ def run(path: Path, function: str, at: int, torn: bool) -> tuple[int, list[int]]
     [("rename", False), ("pwrite", False), ("pwrite", True), ("sync_tree", False), ("remove_tree", False)],
 )
 def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
-    """Every message whose put returned is there once, in order; the indexes come out sound."""
-    step = {"pwrite": 7}.get(function, 1)
-    for at in range(1, 2000, step):
+    """Every message whose put returned is there once, in order; the indexes come out sound.
+
+    A bounded run tries one write in n, a long one each.
+    """
+    stride = {"pwrite": 17}.get(function, 1)
+    for at in range(1, 2000, 1 if IS_LONG else stride):
         path = tmp_path / f"{at}"
         code, acknowledged = run(path, function, at, torn)
         with reput.MessageStore.open(path, CONFIG, create=True) as store:
