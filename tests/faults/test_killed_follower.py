@@ -21,7 +21,7 @@ from reput.pipeline.build.grow import grow
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from support import faults, growing, stores
-from support.search import IS_LONG
+from support.search import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +119,7 @@ def test_killed_at_any_call(ranges: str, function: str, torn: bool, stride: int,
     A bounded run tries one call in n, a long one each call.
     """
     killed_ahead = 0
-    for at in range(1, 2000, 1 if IS_LONG else stride):
+    for at in range(1, 2000, cases(stride, 1)):
         path = tmp_path / f"{at}"
         process = multiprocessing.get_context("fork").Process(target=work, args=(path, ranges, function, at, torn))
         process.start()

@@ -16,7 +16,7 @@ from reput.formats import paths
 from support import faults, stores
 from support.checked import assert_sound
 from support.opened import bodies, put
-from support.search import IS_LONG
+from support.search import cases
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
@@ -62,7 +62,7 @@ def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
     A bounded run tries one write in n, a long one each.
     """
     stride = {"pwrite": 17}.get(function, 1)
-    for at in range(1, 2000, 1 if IS_LONG else stride):
+    for at in range(1, 2000, cases(stride, 1)):
         path = tmp_path / f"{at}"
         code, acknowledged = run(path, function, at, torn)
         with reput.MessageStore.open(path, CONFIG, create=True) as store:
