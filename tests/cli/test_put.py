@@ -267,17 +267,15 @@ def test_lines_come_as_soon_as_they_are_whole() -> None:
         def read1(self, _: int) -> bytes:
             return self.pieces.pop(0)
 
-        read = read1
-
     pipe: Any = Pipe()
-    assert list(lines_of(pipe)) == [[(1, b"a")], [(2, b"bc"), (3, b"")], [(4, b"d")]]
+    assert list(lines_of(pipe.read1)) == [[(1, b"a")], [(2, b"bc"), (3, b"")], [(4, b"d")]]
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream that has no line ends is refused before it fills the memory."""
     monkeypatch.setattr(put_lines, "_LINE_MAX", 1000)
     with Path("/dev/zero").open("rb") as zeros, pytest.raises(ConfigError, match="line 1: over 1000 bytes"):
-        list(lines_of(zeros))
+        list(lines_of(zeros.read))
 
 
 # --- beside others, and on damaged queues ---------------------------------------------------------

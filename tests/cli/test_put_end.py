@@ -390,7 +390,7 @@ def test_skipping(count: int, rest: bytes, pieces: int) -> None:
     """Lines are passed over wherever the reads of a pipe are cut; the last line needs no end."""
     data = io.BytesIO(b"a\n\nb\nlast")
     stream: Any = type("Pipe", (), {"read1": lambda _, size: data.read(min(size, pieces)), "read": None})()
-    found = skip_lines(stream, count)
+    found = skip_lines(stream.read1, count)
     assert found + data.read() == rest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -62,6 +63,50 @@ def test_sigterm_ends_a_block() -> None:
         signal.raise_signal(signal.SIGTERM)
         reached.append("end")
     assert reached == ["begin"]
+
+
+def test_a_signal_ends_a_wait_for_input_that_it_does_not_interrupt() -> None:
+    """A signal ends the wait also where it comes just before it. One that another thread takes comes as early."""
+    reading, writing = os.pipe()
+    ended = threading.Event()
+    taker = threading.Thread(target=ended.wait)
+    taker.start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    # Without the mend the end of the input ends the wait, and the test fails.
+    sender = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+    closer = threading.Timer(20, os.close, [writing])
+    try:
+        sender.start()
+        closer.start()
+        with os.fdopen(reading, "rb") as stream, pytest.raises(StoppedError), EndingSignals() as signals:
+            signals.wait_for_input(stream)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        ended.set()
+        closer.cancel()
+        for thread in (taker, sender, closer):
+            thread.join()
+    os.close(writing)
+
+
+def test_a_signal_of_others_ends_no_wait_for_input() -> None:
+    """A signal that another handler takes lets the wait go on, and input ends it."""
+    reading, writing = os.pipe()
+    taken = []
+
+    def take(number: int, _frame: object) -> None:
+        taken.append(number)
+        os.close(writing)
+
+    before = signal.signal(signal.SIGALRM, take)
+    try:
+        with os.fdopen(reading, "rb") as stream, EndingSignals() as signals:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            signals.wait_for_input(stream)
+            assert stream.read() == b""
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert taken == [signal.SIGALRM]
 
 
 def test_an_error_passes() -> None:

@@ -219,14 +219,13 @@ class _Put:
 
         self._tail_max = store.config.tail_max_entries or TAIL_MAX_ENTRIES
         self._waiting = store.view.queues_table.tail.entries
-        stream = sys.stdin.buffer
         try:
-            begin = skip_lines(stream, self.taken.skipped)
+            begin = skip_lines(self._read, self.taken.skipped)
         except ConfigError:
             # The input is another one than that of the earlier run.
             self.taken.lines = 0
             raise
-        for numbered in lines_of(stream, self.taken.lines + 1, begin):
+        for numbered in lines_of(self._read, self.taken.lines + 1, begin):
             lines, refused = parse_lines(numbered, self.given, self.json_lines)
             for first in range(0, len(lines), _AT_ONCE):
                 self._put_batch(store, lines[first : first + _AT_ONCE])
@@ -236,6 +235,12 @@ class _Put:
             # Empty lines between objects count as taken.
             self.taken.lines = numbered[-1][0]
         self.taken.at_end = True
+
+    def _read(self, size: int) -> bytes:
+        """Read what has come of stdin; a signal ends the wait."""
+        stream = sys.stdin.buffer
+        self.signals.wait_for_input(stream)
+        return getattr(stream, "read1", stream.read)(size)
 
     def _put_batch(self, store: MessageStore, lines: Sequence[Line]) -> None:
         self._make_room(store)

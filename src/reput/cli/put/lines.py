@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import difflib
 import json
-from collections.abc import Iterable, Iterator
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from reput.cli.shared.output import counted
 from reput.errors import ConfigError
@@ -80,15 +80,15 @@ def refuse_topic(topic: str) -> None:
         )
 
 
-def skip_lines(stream: IO[bytes], count: int) -> bytes:
-    """Skip the first `count` lines of a stream; return the bytes that were read after them.
+def skip_lines(read: Callable[[int], bytes], count: int) -> bytes:
+    """Skip the first `count` lines of a stream; return the bytes that were read after them. `read`: see `lines_of`.
 
     Raises:
         ConfigError: There are fewer lines.
     """
     left, rest = count, b""
     while left:
-        chunk = _read(stream)
+        chunk = _chunk(read)
         if not chunk:
             # The last line needs no newline.
             if rest:
@@ -102,21 +102,22 @@ def skip_lines(stream: IO[bytes], count: int) -> bytes:
     return rest
 
 
-def _read(stream: IO[bytes]) -> bytes:
+def _chunk(read: Callable[[int], bytes]) -> bytes:
     with fs.errors_named("stdin", "read lines"):
-        return getattr(stream, "read1", stream.read)(_CHUNK)
+        return read(_CHUNK)
 
 
-def lines_of(stream: IO[bytes], number: int = 1, begin: bytes = b"") -> Iterator[list[tuple[int, bytes]]]:
+def lines_of(read: Callable[[int], bytes], number: int = 1, begin: bytes = b"") -> Iterator[list[tuple[int, bytes]]]:
     """Iterate over the lines of a stream with their numbers, in lists of all lines that have come.
 
-    The first line has this `number`; `begin` was read from the stream before.
+    The first line has this `number`; `begin` was read from the stream before. `read` reads at most that many bytes,
+    and returns what has come, or nothing at the end.
 
     Raises:
         ConfigError: A line is longer than any message.
         ReputError: The system cannot read the stream.
     """
-    rest, chunk = bytearray(), begin or _read(stream)
+    rest, chunk = bytearray(), begin or _chunk(read)
     while chunk:
         first, *more = chunk.split(b"\n")
         rest += first
@@ -127,7 +128,7 @@ def lines_of(stream: IO[bytes], number: int = 1, begin: bytes = b"") -> Iterator
             rest = bytearray(more[-1])
             yield list(enumerate(whole, number))
             number += len(whole)
-        chunk = _read(stream)
+        chunk = _chunk(read)
     if rest:
         yield [(number, bytes(rest))]
 

@@ -8,12 +8,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import os
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Self
+from typing import IO, Self
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit code of a command that Ctrl-C has ended."""
@@ -119,11 +122,33 @@ class EndingSignals:
         self._waiting: int | None = None
 
     def __enter__(self) -> Self:
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._wake_before = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         self._handled.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._handled.__exit__(None, None, None)
+        signal.set_wakeup_fd(self._wake_before)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def wait_for_input(self, stream: IO[bytes]) -> None:
+        """Wait until a read of a stream returns at once; a signal ends the wait.
+
+        A signal that comes just before a read begins does not interrupt it, so its handler would wait for the input.
+        """
+        try:
+            number = stream.fileno()
+        except io.UnsupportedOperation:  # It is in memory.
+            return
+        waiting = select.poll()
+        waiting.register(self._wake_read, select.POLLIN)
+        waiting.register(number, select.POLLIN)
+        while all(ready == self._wake_read for ready, _ in waiting.poll()):
+            # Not one of these signals, or its handler would have raised.
+            os.read(self._wake_read, select.PIPE_BUF)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
