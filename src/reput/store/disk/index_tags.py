@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from reput.formats.index import index_file
 from reput.formats.java.hashing import index_key_hash
 from reput.formats.log import properties
@@ -35,14 +37,14 @@ def _has_tag_items(file: IndexFileOnDisk, log: LogFiles, slots: int) -> bool | N
     if file.header is None:
         return None
     count = min(file.header.index_count - 1, _ITEMS_ASKED)
-    hashes: dict[int, set[int]] = {}
-    for item in read_items(file.path, slots, 1, count):
-        hashes.setdefault(int(item["physical_offset"]), set()).add(int(item["key_hash"]))
+    items = read_items(file.path, slots, 1, count)
+    offsets, hashes = items["physical_offset"], items["key_hash"]
+    _, firsts = np.unique(offsets, return_index=True)
     # The first and last message of a file may have items in the neighbour file.
-    for offset in list(hashes)[1:-1]:
+    for offset in offsets[np.sort(firsts)][1:-1].tolist():
         tag_hash = _tag_hash(log, offset)
         if tag_hash is not None:
-            return tag_hash in hashes[offset]
+            return tag_hash in hashes[offsets == offset]
     return None
 
 
