@@ -478,19 +478,26 @@ def test_bytes_that_begin_no_log_file_are_not_cut(tmp_path: Path, second_file: b
 
 
 @pytest.mark.parametrize("second_file", [False, True])
-@pytest.mark.parametrize("kept", [4, 5, 6, 7])
+@pytest.mark.parametrize("kept", [3, 4, 5, 6, 7])
+@pytest.mark.parametrize("has_more", [False, True])
 def test_a_first_record_that_is_torn_within_its_magic_number_is_cut(
-    tmp_path: Path, second_file: bool, kept: int
+    tmp_path: Path, second_file: bool, kept: int, has_more: bool
 ) -> None:
-    """A power cut left a file's first record's size and a part of its magic number, and the store refused to open."""
+    """A power cut left a file's first record's size and a part of its magic number, and the store refused to open.
+
+    `has_more`: the disk has kept the sectors after it, as a night of power cuts found.
+    """
     log = LogBuilder(1 << 12)
     while second_file and log.end <= 1 << 12:
         log.message("t", body=bytes(500))
     begin = 1 << 12 if second_file else 0
     path = stores.with_log(tmp_path, log)
     torn = LogBuilder(1 << 12)
-    torn.message("t", body=b"one")
-    (path / paths.COMMIT_LOG / paths.offset_name(begin)).write_bytes(bytes(torn)[:kept] + bytes((1 << 12) - kept))
+    while torn.end < 1 << 11:
+        torn.message("t", body=b"one" * 100)
+    more = bytes(torn)[512:] if has_more else b""
+    file = bytes(torn)[:kept].ljust(512, b"\0") + more
+    (path / paths.COMMIT_LOG / paths.offset_name(begin)).write_bytes(file.ljust(1 << 12, b"\0")[: 1 << 12])
     with reput.MessageStore.open(path, create=True) as store:
         assert store.view.confirmed() == begin
         put(store, 3)

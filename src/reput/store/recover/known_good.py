@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.log.record import BLANK_SIZE, CHECK_NONE, Verdict
+from reput.formats.log.record import CHECK_NONE, MAGIC_AT, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Verdict
 from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.log.read.reader import find_record
@@ -25,6 +25,8 @@ from reput.store.disk.layout import StoreLayout
 _FILES_LOOKED_AT = 2
 """Number of files to read: a checkpoint is seconds old, so a record of its time is near the log's end."""
 _PLAIN = checking(CHECK_NONE)
+_SECTOR = 512
+"""Bytes of the smallest sector: a disk keeps each sector as it was after one of the writes."""
 
 
 class KnownGood(NamedTuple):
@@ -75,8 +77,8 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
     known = known_good(layout)
     if end < known.offset:
         return f"{known.source} calls the log durable up to {known.offset}"
-    if log.file_at(end) == end and written >= BLANK_SIZE and log.examined(end, CHECK_NONE) is Verdict.BAD_MAGIC:
-        # A crash leaves a file's first record from its size and magic number on, or a part of these and no more.
+    is_begin = log.file_at(end) == end and log.examined(end, CHECK_NONE) is Verdict.BAD_MAGIC
+    if is_begin and not _is_torn_begin(log.array(end)[:_SECTOR].tobytes()):
         return "no log file begins like this"
     following = find_record(log, end + 1, search_bytes=written - 1)
     time = -1 if following is None else log.store_time(following)
@@ -94,6 +96,15 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
             f"before it {newest})"
         )
     return ""
+
+
+def _is_torn_begin(sector: bytes) -> bool:
+    """Return True if a crash leaves this first sector of a file: a size, a part of a magic number, and zeros.
+
+    Sectors after it may be whole: a disk writes them in any order.
+    """
+    torn = sector[MAGIC_AT:].rstrip(b"\0")
+    return any(magic.to_bytes(4, "big", signed=True).startswith(torn) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
 
 
 def newest_before(log: LogMaps, end: int) -> int:
