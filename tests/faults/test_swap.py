@@ -12,7 +12,9 @@ import pytest
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.own import files as own
+from reput.store.disk.layout import find_store
 from reput.store.owner import swap
+from reput.store.owner.owner import own_store
 from support import stores
 from support.faults import DONE, FAILED
 from support.search import calls
@@ -177,4 +179,14 @@ def test_an_undone_swap_is_durable_before_the_intent_goes(victim: Victim, monkey
     assert last < gone
     assert {".", "reput"} <= {path for name, path in calls.made[last:gone] if name == "sync_path"}
     assert ("sync_path", "reput") in calls.made[gone:]
+    assert stores.indexes(victim.store) == victim.old
+
+
+def test_an_intent_that_a_power_cut_left_in_part_goes_with_the_next_owner(victim: Victim) -> None:
+    """A power cut took the staged indexes, and left the file that was to become the intent: it stayed for ever."""
+    left = victim.store / paths.REPUT / f"{own.INTENT_NAME}.tmp"
+    left.write_bytes(b'{\n "version": 1')
+    with own_store(find_store(victim.store, stores.SMALL)) as owned:
+        assert owned.notes == [f"removed what an earlier job had left: {left.name}"]
+    assert stores.leftovers(victim.store) == []
     assert stores.indexes(victim.store) == victim.old

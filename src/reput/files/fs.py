@@ -474,9 +474,13 @@ def symlink(target: Path | str, name: Path | str) -> None:
         os.symlink(target, name)
 
 
+TEMPORARY = ".tmp"
+"""The end of the name that a file has until `write_whole` has written it; a kill or a power cut may leave it."""
+
+
 def write_whole(path: Path | str, data: bytes | memoryview, owner: Owner | None = None) -> None:
     """Replace a file's content atomically: readers, also after a crash, find the old bytes or the new ones."""
-    temporary = f"{path}.tmp"
+    temporary = f"{path}{TEMPORARY}"
     try:
         _write_new(temporary, data, owner)
         rename(temporary, path)

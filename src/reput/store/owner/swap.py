@@ -17,6 +17,7 @@ from reput.formats.own import files as own
 from reput.store.disk.layout import StoreLayout
 
 _INTENT_LIMIT = 64 << 20
+_INTENT_BEGUN = own.INTENT_NAME + fs.TEMPORARY
 
 
 def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
@@ -79,23 +80,32 @@ def pending_swap(layout: StoreLayout) -> bool:
 
 
 def remove_leftovers(layout: StoreLayout) -> list[str]:
-    """Remove the folders that killed jobs left; returns their names."""
+    """Remove the folders that killed jobs left, and an intent that one has not written whole; returns their names."""
     names = list(leftovers(layout))
     for name in names:
-        fs.remove_tree(layout.reput / name)
+        if name == _INTENT_BEGUN:
+            fs.remove_file(layout.own(name))
+        else:
+            fs.remove_tree(layout.own(name))
     return names
 
 
 def leftovers(layout: StoreLayout) -> Iterator[str]:
-    """Yield the names of the staging and aside folders; without a running job, killed jobs left them."""
+    """Yield the names of what belongs to a job: staging and aside folders, and an intent that is not whole yet.
+
+    Without a running job, killed jobs left them.
+    """
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
-        if not entry.is_file and kind in ("staging", "aside") and epoch.isdecimal():
+        if entry.is_file:
+            if entry.name == _INTENT_BEGUN:
+                yield entry.name
+        elif kind in ("staging", "aside") and epoch.isdecimal():
             yield entry.name
 
 
 def has_leftovers(layout: StoreLayout) -> bool:
-    """Return True if a killed job left a swap or folders."""
+    """Return True if a killed job left a swap, or what belongs to one."""
     return pending_swap(layout) or any(leftovers(layout))
 
 
