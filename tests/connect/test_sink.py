@@ -16,11 +16,13 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 import reput
 from reput.connect.sink import ledger as ledgers
 from reput.connect.sink.columns import ASSIGNED, TYPES, check_schema, message_columns
-from reput.connect.sink.ledger import BEGUN, Ledger, read_ledger
+from reput.connect.sink.ledger import BEGUN, Ledger, read_ledger, write_ledger
 from reput.connect.sink.sink import commit_batch
 from reput.connect.sink.staging import Stager
 from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter, one_spelling
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
+from reput.files.fs import owner_of
+from reput.formats import paths
 from reput.store.message_store import LocalStore
 from support import frames, golden
 from support.checked import assert_sound
@@ -222,6 +224,39 @@ def test_a_killed_process(tmp_path: Path, survive: int) -> None:
         commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 0, 100)))
         commit_batch(store, folder, Ledger("query", 1, BEGUN, staged(store, folder, 100, 5)))
     assert numbers_in(tmp_path) == list(range(105))
+
+
+@pytest.mark.parametrize("lost", [b"KEYS\x01k1 also", b"k1 also", b"1 a"])
+def test_a_message_without_its_properties_is_not_appended_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: bytes
+) -> None:
+    """A power cut took a part of a message's keys, and the batch that came again stored the message twice."""
+    with new_store(tmp_path) as store:
+        folder = store.layout.own("sinks") / "one"
+        names = staged(store, folder, 0, 4)
+        write_ledger(folder, Ledger("query", 0, BEGUN, names, store.view.confirmed()), owner_of(tmp_path))
+        (batch,) = ledgers.staged_messages(folder / "staged", names)
+        store.put_messages(batch.slice(0, 3))
+    with (tmp_path / paths.COMMIT_LOG / paths.offset_name(0)).open("r+b") as log:
+        log.seek(log.read().index(b"KEYS\x01k1 also") + b"KEYS\x01k1 also".index(lost))
+        log.write(bytes(len(lost)))
+    with new_store(tmp_path) as store:
+        assert commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 0, 4))) == 1
+    assert numbers_in(tmp_path) == [0, 1, 2, 3]
+    assert "has taken properties of 1 messages" in caplog.text
+
+
+def test_a_message_with_other_properties_is_another_one(tmp_path: Path) -> None:
+    """A message of somebody else with the same body and other keys is no part of the batch."""
+    with new_store(tmp_path) as store:
+        folder = store.layout.own("sinks") / "one"
+        names = staged(store, folder, 0, 2)
+        write_ledger(folder, Ledger("query", 0, BEGUN, names, store.view.confirmed()), owner_of(tmp_path))
+        (batch,) = ledgers.staged_messages(folder / "staged", names)
+        other = batch.set_column(batch.schema.get_field_index("keys"), "keys", pa.array([["k9", "also"]] * 2))
+        assert store.put_messages(other.slice(0, 1)).status.is_stored
+        assert commit_batch(store, folder, Ledger("query", 0, BEGUN, names)) == 2
+    assert numbers_in(tmp_path) == [0, 0, 1]
 
 
 def test_a_checkpoint_that_was_set_back(tmp_path: Path) -> None:

@@ -19,19 +19,21 @@ Killed before 1: nothing is in the log, and the batch comes again. Killed after 
 shows that it is done. Killed between: the batch comes again, perhaps with its rows in another order. Then the new files
 are removed, and the old ones, which the ledger names, count. The part of them that is in the log is a prefix, and it
 begins at `offset`: only they were appended while the lock was held, and a crash keeps a prefix of the log. The prefix
-is found by a comparison of record after record: topic, queue, body, properties, flag and born time. A process that
-opened the store in between can only have appended after that prefix. One of its messages would count as ours only if
-it were equal to the next one in all of these, born time included. Then the rest is appended.
+is found by a comparison of record after record: topic, queue, body, properties, flag and born time. Properties of which
+a power cut has left zeros count as equal. A process that opened the store in between can only have appended after that
+prefix. One of its messages would count as ours only if it were equal to the next one in all of these, born time
+included. Then the rest is appended.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -51,7 +53,9 @@ BEGUN, DONE = "begun", "done"
 _LEDGER_LIMIT = 16 << 20
 _PIECE_BYTES = 4 << 20
 _PIECES_A_FILE = 4
+_TORN_NAMED = 10
 _OWN = (("tags", props.TAGS), ("unique_key", props.UNIQUE_KEY))
+_log = logging.getLogger("reput.connect")
 
 
 @dataclass(frozen=True)
@@ -136,37 +140,58 @@ def _put(store: LocalStore, batch: pa.RecordBatch) -> None:
 
 
 def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int) -> int:
-    """Return the number of staged messages that are in the log from a boundary on, one after the other."""
+    """Return the number of staged messages that are in the log from a boundary on, one after the other.
+
+    A power cut may take a part of a message's properties, since the CRC covers the body only. Such a message counts, or
+    it would be there twice; a warning names it.
+    """
     log = list_log_files(store.layout.commit_log, store.config.mapped_file_size_commit_log)
     if begin >= store.view.confirmed():
         return 0
-    found = 0
+    found, torn = 0, []
     wanted = chain.from_iterable(map(_messages, staged_messages(folder, names)))
     for read in LogWalk(log, begin):
-        expected = next(wanted, None)
-        record = read.decode()
-        here = (
-            record.topic, record.queue_id, record.body, _comparable(props.decode_properties(record.properties)),
-            record.flag, record.born_timestamp,
-        )  # fmt: skip
-        if expected is None or here != expected:
+        record, expected = read.decode(), next(wanted, None)
+        plain = record.topic, record.queue_id, record.body, record.flag, record.born_timestamp
+        if expected is None or plain != expected.plain:
             break
+        if _comparable(props.decode_properties(record.properties)) != expected.properties:
+            if not _is_torn(record.properties, expected):
+                break
+            torn.append(record.physical_offset)
         found += 1
+    if torn:
+        _log.warning(
+            "%s: a power cut has taken properties of %d messages of this write, at the log offsets %s. They stay in "
+            "the log, without these. The setting enabledAppendPropCRC=true prevents it",
+            store.layout.root, len(torn), ", ".join(map(str, torn[:_TORN_NAMED])),
+        )  # fmt: skip
     return found
 
 
-def _messages(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Yield the values that the records of staged messages will hold."""
+class _Expected(NamedTuple):
+    """The values that the record of a staged message will hold: its properties, sorted, and the rest."""
+
+    plain: tuple[Any, ...]
+    properties: tuple[tuple[bytes, bytes], ...]
+
+
+def _messages(batch: pa.RecordBatch) -> Iterator[_Expected]:
     for row in batch.to_pylist():
         values = {name.encode(): value.encode() for name, value in row.get("properties") or ()}
         values |= {name: row[column].encode() for column, name in _OWN if row.get(column)}
         if row.get("keys"):
             values[props.KEYS] = " ".join(row["keys"]).encode()
         body = row["body"]
-        yield (
-            row["topic"].encode(), row.get("queue_id") or 0, body.encode() if isinstance(body, str) else body,
-            _comparable(values), row.get("flag") or 0, row["born_timestamp"],
-        )  # fmt: skip
+        body = body.encode() if isinstance(body, str) else body
+        plain = row["topic"].encode(), row.get("queue_id") or 0, body, row.get("flag") or 0, row["born_timestamp"]
+        yield _Expected(plain, _comparable(values))
+
+
+def _is_torn(properties: bytes, expected: _Expected) -> bool:
+    """Return True if these are the properties of a message, with zeros in place of a part of them."""
+    size = sum(len(name) + len(value) + 2 for name, value in expected.properties)
+    return len(properties) == size and b"\0" in properties
 
 
 def _comparable(values: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
