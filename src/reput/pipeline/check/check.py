@@ -56,6 +56,7 @@ from reput.store.owner.holders import Holder, Who
 from reput.store.owner.standstill import Standstill, begin_reading, end_reading
 
 _LOOKS_MOST = 4
+_SEEN_NAMED = 3
 
 
 def check_store(
@@ -94,7 +95,7 @@ def check_store(
     report = looks[-1].report
     assert report is not None
     if len(looks) > 1:
-        report.notes.append(f"the store was in use, so findings were looked at again: {len(looks)} looks")
+        report.notes.append(_looked_again(looks))
     report.seconds["total"] = round(time.perf_counter() - begin, 4)
     for one in contradicted:
         if one.is_of_size and not config.force_setting:
@@ -124,6 +125,20 @@ class _Look:
         """The findings that a change meanwhile may explain."""
         findings = self.report.findings if self.report else []
         return {(one.rule, one.file, one.offset) for one in findings if one.severity != NOTE}
+
+    @property
+    def seen(self) -> list[str]:
+        """The error, or the findings that a change meanwhile may explain, as texts."""
+        if self.error is not None:
+            return [str(self.error)]
+        return sorted(f"{rule} in {file}" for rule, file, _ in self.suspects)
+
+
+def _looked_again(looks: Sequence[_Look]) -> str:
+    """Return a note about the looks, with what those before the last one saw."""
+    seen = [text for look in looks[:-1] for text in look.seen]
+    some = "; ".join([*dict.fromkeys(seen)][:_SEEN_NAMED])
+    return f"the store was in use, so findings were looked at again: {len(looks)} looks. The earlier ones saw: {some}"
 
 
 def _keep_what_both_found(before: _Look, now: _Look) -> None:
