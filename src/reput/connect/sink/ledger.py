@@ -163,7 +163,7 @@ def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int
     if torn:
         _log.warning(
             "%s: a power cut has taken properties of %d messages of this write, at the log offsets %s. They stay in "
-            "the log, without these. The setting enabledAppendPropCRC=true prevents it",
+            "the log, without these. enabledAppendPropCRC=true with forceVerifyPropCRC=true prevents it",
             store.layout.root, len(torn), ", ".join(map(str, torn[:_TORN_NAMED])),
         )  # fmt: skip
     return found
