@@ -24,28 +24,26 @@ from support.simulation.together import Together
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEEDS, THREADED = cases(50, 2000), cases(20, 1000)
+    from support.simulation.lives import Lives
+
+SEEDS, THREADED = cases(1000, 2000), cases(100, 1000)
+PARTS = 5
+"""The seeds are run in this many parts, so that processors share them."""
 
 
-def simulate(seeds: int, folder: Path) -> Sometimes:
-    """Run simulations of the seeds from 0 on; return the rare states that they reached."""
+def run_all(lives: type[Lives], seeds: range, folder: Path) -> Sometimes:
+    """Run the lives of some seeds; return the rare states that they reached."""
     sometimes = Sometimes()
-    for seed in range(seeds):
-        Simulation(seed, folder / f"{seed}", sometimes).run()
+    for seed in seeds:
+        lives(seed, folder / f"{seed}", sometimes).run()
     return sometimes
 
 
-def run_together(seeds: int, folder: Path) -> Sometimes:
-    """Run lives with threads, of the seeds from 0 on; return the rare states that they reached."""
-    sometimes = Sometimes()
-    for seed in range(seeds):
-        Together(seed, folder / f"{seed}", sometimes).run()
-    return sometimes
-
-
-def test_any_order_of_steps(tmp_path: Path) -> None:
-    """After each power cut the store keeps what was promised; every rare state is reached by some seed."""
-    assert set(simulate(SEEDS, tmp_path).missing) <= {CONTENDED, CLOSED_AMID, TAIL_FULL}
+@pytest.mark.parametrize("part", range(PARTS))
+def test_any_order_of_steps(part: int, tmp_path: Path) -> None:
+    """After each power cut the store keeps what was promised; every rare state is reached by some seed of a part."""
+    seeds = range(part, SEEDS, PARTS)
+    assert set(run_all(Simulation, seeds, tmp_path).missing) <= {CONTENDED, CLOSED_AMID, TAIL_FULL}
 
 
 def test_a_seed_is_repeated_exactly(tmp_path: Path) -> None:
@@ -64,7 +62,7 @@ def test_seeds_that_broke_a_promise(seed: int, tmp_path: Path) -> None:
 
 def test_any_order_of_threads(tmp_path: Path) -> None:
     """Threads at work together break no promise, whichever goes on where; they meet at locks, and at the end."""
-    assert not {CONTENDED, CLOSED_AMID}.intersection(run_together(THREADED, tmp_path).missing)
+    assert not {CONTENDED, CLOSED_AMID}.intersection(run_all(Together, range(THREADED), tmp_path).missing)
 
 
 def test_an_order_of_threads_is_repeated_exactly(tmp_path: Path) -> None:
@@ -80,7 +78,7 @@ def test_a_message_that_cannot_be_read_yet_is_found(tmp_path: Path, monkeypatch:
     """A store whose readers do not look for what is new breaks the promise of its puts: threads can fail, too."""
     monkeypatch.setattr(StoreView, "catch_up", lambda _: None)
     with pytest.raises(AssertionError, match="make simulate FIRST="):
-        run_together(20, tmp_path)
+        run_all(Together, range(20), tmp_path)
 
 
 def test_a_deadlock_is_found() -> None:
@@ -108,4 +106,4 @@ def test_a_lost_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A program that calls a message durable without a sync breaks its promise: a simulation can fail."""
     monkeypatch.setattr(fs, "sync_data", int)
     with pytest.raises(AssertionError, match="make simulate FIRST="):
-        simulate(100, tmp_path)
+        run_all(Simulation, range(100), tmp_path)

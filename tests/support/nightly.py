@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- made by `make nightly` -->\n", "<!-- end of long runs -->\n"
 STEPS = {
     "nightly-tests": (),
-    "power-cuts": (),
+    "power-cuts": ("STATES=105000",),
     "simulate": (),
     "soak": ("MINUTES=30",),
     "mutations": (),
