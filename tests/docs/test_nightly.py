@@ -36,3 +36,10 @@ def test_each_step_is_a_target() -> None:
     targets = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert set(STEPS) <= set(targets)
     assert nightly.rewrite(PAGE.read_text("utf-8"), {}) == PAGE.read_text("utf-8")
+
+
+def test_a_given_variable_takes_the_place_of_a_steps_own() -> None:
+    """`make nightly STEP=soak MINUTES=1` runs one minute: the step's own value does not win."""
+    own = ("MINUTES=30", "SEED=7")
+    assert nightly.unless_given(own, "s -- STEP=soak MINUTES=1") == ["SEED=7"]
+    assert nightly.unless_given(own, "s") == list(own)

@@ -3,12 +3,14 @@
 PYTHONPATH=tests python -m support.nightly                    every step
 PYTHONPATH=tests python -m support.nightly --only simulate    one step; the rows of the others stay
 
-A step is a target of the Makefile. Variables that `make nightly` was given, as SEEDS=1000, reach it.
+A step is a target of the Makefile. Variables that `make nightly` was given, as SEEDS=1000, reach it instead of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import subprocess
 import sys
 import time
@@ -82,10 +84,17 @@ def commit() -> str:
     return f"`{name.strip()}`{' and changes' if is_changed else ''}"
 
 
+def unless_given(variables: tuple[str, ...], flags: str) -> list[str]:
+    """Return the variables of a step without those that `make` was given; `flags` is its MAKEFLAGS."""
+    given = {word.partition("=")[0] for word in shlex.split(flags.partition("-- ")[2])}
+    return [one for one in variables if one.partition("=")[0] not in given]
+
+
 def run(target: str, variables: tuple[str, ...]) -> Run:
     """Run a target, and pass on what it prints."""
     begun, before, source, last = datetime.now(UTC), time.monotonic(), commit(), ""
-    words = ["make", "--no-print-directory", "-C", str(ROOT), target, *variables]
+    own = unless_given(variables, os.environ.get("MAKEFLAGS", ""))
+    words = ["make", "--no-print-directory", "-C", str(ROOT), target, *own]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         assert process.stdout is not None
         for line in process.stdout:
