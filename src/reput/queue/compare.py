@@ -80,8 +80,8 @@ class Compared:
     """The differences of a queue from its expected content.
 
     Counts, and the number of the first entry of each (-1: none).
-    `missing_from`: the log offset of the first record without an entry; `lacking_to`: that of the last record without
-    its right one (-1: none).
+    `missing_from`: the log offset of the first record without an entry; `wrong_from`: that of the first record with a
+    wrong one; `lacking_to`: that of the last record without its right one (-1: none).
     """
 
     missing: int = 0
@@ -90,6 +90,7 @@ class Compared:
     first_wrong: int = -1
     missing_from: int = -1
     lacking_to: int = -1
+    wrong_from: int = -1
 
     def add(self, number: int, found: Differences, wanted: NDArray[np.void]) -> None:
         """Count the differences of `wanted` entries that begin with entry `number`. They come in ascending order."""
@@ -99,6 +100,7 @@ class Compared:
             self.missing_from = int(records[found.missing[0]])
         if len(found.wrong) and not self.wrong:
             self.first_wrong = number + int(found.wrong[0])
+            self.wrong_from = int(records[found.wrong[0]])
         self.missing += len(found.missing)
         self.wrong += len(found.wrong)
         for rows in found:
@@ -107,14 +109,15 @@ class Compared:
 
     def followed_by(self, later: Compared) -> Compared:
         """Return these differences with those of later entries of the queue."""
-        first = self if self.missing else later
+        first, first_wrong = self if self.missing else later, self if self.wrong else later
         return Compared(
             self.missing + later.missing,
             first.first_missing,
             self.wrong + later.wrong,
-            (self if self.wrong else later).first_wrong,
+            first_wrong.first_wrong,
             first.missing_from,
             max(self.lacking_to, later.lacking_to),
+            first_wrong.wrong_from,
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden, stores
 from support.checked import assert_sound
+from support.opened import put
 from support.out_of_order import CASES, written
 from support.switches import config_of
 
@@ -117,6 +119,37 @@ def test_queues_that_a_killed_broker_had_not_written_out_were_damage(tmp_path: P
         pass
     assert_sound(store, stores.GOLDEN)
     assert databases.entries(databases.rocksdb(store)) == databases.entries(databases.rocksdb(golden.shared("rocksdb")))
+
+
+@pytest.mark.parametrize("begins_late", [False, True])
+def test_a_deletion_that_a_killed_broker_had_not_written_out_was_damage(begins_late: bool, tmp_path: Path) -> None:
+    """A queue that began again has its old entries still: no damage after a kill, unless it is said to be complete."""
+    store, config = tmp_path / "s", config_of("rocksdb", stores.SMALL)
+    with reput.MessageStore.open(store, config, create=True) as opened:
+        put(opened, 9)
+        opened.reput(spark=False)
+    before = stores.copy(store / paths.CONSUME_QUEUE, tmp_path / "before")
+    with reput.MessageStore.open(store, config) as opened:
+        opened.delete_topic("t")
+        put(opened, 2)
+        end = opened.view.confirmed()
+        opened.close(reput=False)
+    shutil.rmtree(store / paths.CONSUME_QUEUE)
+    stores.copy(before, store / paths.CONSUME_QUEUE)
+    if begins_late:
+        with databases.rocksdb(store).open_to_write(fs.owner_of(store)) as database:
+            batch = database.batch()
+            batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(end))
+            database.write(batch)
+    (store / paths.ABORT).touch()
+    report = reput.check(store, spark=False, config=config)
+    assert report.sound != begins_late
+    found = {finding.rule for finding in report.findings if finding.severity != "note"}
+    assert found == ({"queue-entry-wrong", "queue-end-wrong"} if begins_late else {"queue-out-of-date"})
+    if not begins_late:
+        with reput.MessageStore.open(store, config):
+            pass
+        assert_sound(store, config)
 
 
 @pytest.mark.golden

@@ -22,6 +22,7 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.rocksdb_parts import save_values
 from reput.pipeline.split.stitch import Stitched
+from reput.queue.compare import Compared
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 
@@ -113,11 +114,26 @@ def _findings(check: Check, found: list[Different], restart: int) -> None:
     """Report the queues that differ."""
     judge = _DatabaseJudge(check, restart)
     for one in found:
+        if one.entries.wrong and _is_of_before(judge, one.entries):
+            count, begin = one.entries.wrong + one.entries.missing, one.entries.first_wrong
+            detail = f"{one.key}: the queue began again, and its records from queue offset {begin} on wait for entries"
+            check.out_of_date("queue-out-of-date", str(judge.folder), None, count, detail)
+            continue
         judge.take(LackingQueue(one.key, one.offsets, one.entries, one.is_there))
         if one.ends and not one.entries.missing:
             detail = f"{one.key} ends at {one.offsets.max_offset}: {one.ends}"
             check.report.damage("queue-end-wrong", str(judge.folder), None, 1, detail)
     judge.end()
+
+
+def _is_of_before(judge: QueueJudge, entries: Compared) -> bool:
+    """Return True if all entries that differ are of records that wait for theirs.
+
+    Such a queue began again at 0, and the database has it as it was before: a broker deleted the topic, and was killed
+    before RocksDB wrote the deletion out. RocketMQ and reput replace these entries when they open the store.
+    """
+    places = (entries.wrong_from, entries.missing_from) if entries.missing else (entries.wrong_from,)
+    return all(judge.waits(place) for place in places)
 
 
 def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_end: int) -> None:
