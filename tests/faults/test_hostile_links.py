@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import reput
+from reput.connect.writer import RocketmqWriter, Staged
 from reput.errors import AccessError, ReputError, UnsupportedStoreError
 from reput.formats import paths
 from support import databases, golden, stores
 from support.users import NOBODY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes in stores of others")
 
@@ -105,3 +105,29 @@ def test_root_does_not_follow_links_of_others(tmp_path: Path, part: str) -> None
     os.lchown(store / part, 0, 0)
     with reput.MessageStore.open(store, stores.GOLDEN, create=True) as opened:
         opened.put_message(reput.Message("orders", b"body"))
+
+
+@pytest.mark.parametrize("inside", ["", "/{folder}", "/{folder}/staged"])
+def test_a_sink_behind_a_link_is_not_written(tmp_path: Path, inside: str) -> None:
+    """Tasks stage nothing through a link among a sink's folders, and neither a commit nor an abort removes anything."""
+    store = tmp_path / "store"
+    with reput.MessageStore.open(store, create=True) as opened:
+        opened.put_message(reput.Message("orders", b"body"))
+    schema = StructType([StructField("topic", StringType()), StructField("body", BinaryType())])
+    writer = RocketmqWriter({"path": str(store), "writeId": "job"}, schema)
+    target = tmp_path / "target"
+    (target / "staged").mkdir(parents=True)
+    (target / "staged" / "precious").write_bytes(b"precious")
+    link = Path(f"{store}/reput/sinks{inside.format(folder=writer.target.sink)}")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    before = content(target)
+    row = pa.record_batch({"topic": ["orders"], "body": [b"new"]})
+    for act in (
+        lambda: writer.write(iter([row])),
+        lambda: writer.commit([Staged(["x.arrow"])]),
+        lambda: writer.abort([Staged(["precious"])]),
+    ):
+        with pytest.raises(AccessError, match="a link to"):
+            act()
+    assert content(target) == before

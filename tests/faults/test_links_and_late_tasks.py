@@ -29,12 +29,15 @@ def is_free(lock: Path) -> bool:
     return subprocess.run([sys.executable, "-c", PROBE, str(lock)], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["lock", "reput/lock", "reput/watermarks", "reput"])
+@pytest.mark.parametrize(
+    "name",
+    ["lock", "reput/lock", "reput/watermarks", "reput", "reput/staging-2", "reput/aside-2", "reput/sinks", "reput/any"],
+)
 def test_links_are_not_followed(tmp_path: Path, name: str) -> None:
-    """A link in the place of a file of ours is refused, and what it leads to stays as it is."""
+    """A link in the place of a file or a folder of ours is refused, and what it leads to stays as it is."""
     store = golden.unpack("basic", tmp_path)
     target = tmp_path / "precious"
-    if name == "reput":
+    if name not in ("lock", "reput/lock", "reput/watermarks"):
         target.mkdir()
     else:
         target.write_bytes(b"precious")

@@ -22,8 +22,8 @@ def refuse_links(*folders: Path | str) -> None:
         with errors_named(folder, "look at"):
             if os.path.islink(folder):
                 raise AccessError(
-                    f"{folder}: a link to {os.readlink(folder)}. reput does not write through links among queues, and "
-                    "makes none. Remove the link, or put the folder itself in its place"
+                    f"{folder}: a link to {os.readlink(folder)}. reput writes through no link here, and makes "
+                    "none. Remove the link, or put the folder itself in its place"
                 )
 
 

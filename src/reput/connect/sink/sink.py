@@ -31,7 +31,7 @@ from reput.connect.sink.columns import check_schema, message_columns
 from reput.connect.sink.ledger import BEGUN, DONE, Ledger, append_staged, read_ledger, write_ledger
 from reput.connect.sink.staging import Stager, staged_messages
 from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
-from reput.files import fs
+from reput.files import fs, links
 from reput.files.folders import make_durable_dir
 from reput.formats.own import files as own
 from reput.pipeline.follow.catch_up import SparkIndexer
@@ -75,13 +75,20 @@ class Target:
 
     @property
     def folder(self) -> Path:
-        """The folder of this sink's ledger, with the folder of staged files."""
-        return self.layout().own(own.SINKS_NAME) / self.sink
+        """The folder of this sink's ledger, with the folder of staged files.
+
+        Raises:
+            AccessError: it or a folder above it is a link, so it may be outside of the store.
+        """
+        layout = self.layout()
+        folder = layout.own(own.SINKS_NAME) / self.sink
+        links.refuse_links(layout.reput, folder.parent, folder, folder / own.STAGED_NAME)
+        return folder
 
     @property
     def staged(self) -> Path:
-        """The folder of staged files."""
-        return self.folder / "staged"
+        """The folder of staged files; errors as with `folder`."""
+        return self.folder / own.STAGED_NAME
 
     def stage(self, batches: Iterator[Any]) -> list[str]:
         """Stage a task's messages, and return the files' names."""
@@ -164,7 +171,7 @@ def warn_of_unfinished(sinks: Path, sink: str) -> None:
                 "without, its first messages are there twice: remove this folder", folder, ledger.offset, entry.name,
             )  # fmt: skip
         elif ledger is not None:
-            fs.remove_tree(folder / "staged")
+            fs.remove_tree(folder / own.STAGED_NAME)
 
 
 def remove_staged(target: Target, names: Sequence[str]) -> None:
@@ -187,7 +194,7 @@ def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
         # Another query at the same place: a checkpoint that was removed and begun anew. A batch that the old query
         # began is finished, since its messages were on their way.
         if known.state == BEGUN:
-            append_staged(store, folder / "staged", known.files, known.offset)
+            append_staged(store, folder / own.STAGED_NAME, known.files, known.offset)
         known = None
     if known is not None and known.batch > batch.batch:
         raise ConfigError(
@@ -196,16 +203,16 @@ def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
         )
     appended = 0
     if known is not None and known.state == BEGUN:
-        appended = append_staged(store, folder / "staged", known.files, known.offset)
+        appended = append_staged(store, folder / own.STAGED_NAME, known.files, known.offset)
         _end_batch(folder, known, owner)
         known = replace(known, state=DONE)
     if known is not None and known.batch == batch.batch:
         return appended
-    for above in (folder.parent, folder, folder / "staged"):
+    for above in (folder.parent, folder, folder / own.STAGED_NAME):
         # A ledger whose folder a power cut takes away, or whose files it does, would let the batch come twice or never.
         make_durable_dir(above, owner)
     write_ledger(folder, replace(batch, offset=store.view.confirmed()), owner)
-    appended += append_staged(store, folder / "staged", batch.files)
+    appended += append_staged(store, folder / own.STAGED_NAME, batch.files)
     _end_batch(folder, batch, owner)
     return appended
 
@@ -215,6 +222,6 @@ def _end_batch(folder: Path, batch: Ledger, owner: fs.Owner) -> None:
     try:
         write_ledger(folder, Ledger(batch.query, batch.batch, DONE), owner)
     except ReputError as error:
-        messages = sum(rows.num_rows for rows in staged_messages(folder / "staged", batch.files))
+        messages = sum(rows.num_rows for rows in staged_messages(folder / own.STAGED_NAME, batch.files))
         error.details = {"in_log": messages, "messages": messages}
         raise

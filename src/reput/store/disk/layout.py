@@ -219,6 +219,16 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
                 raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
 
 
+def refuse_own_links(layout: StoreLayout) -> None:
+    """Refuse links in the place of reput's own files and folders: what it builds and removes there would be elsewhere.
+
+    Raises:
+        AccessError: the folder `reput` is a link, or one of its files or folders is.
+    """
+    entries = fs.list_dir(layout.reput)
+    links.refuse_links(layout.reput, *(layout.own(entry.name) for entry in entries if entry.is_link))
+
+
 def refuse_others_links(layout: StoreLayout) -> None:
     """Refuse, as root, a store whose parts are links that another user has made; see `links.refuse_others_links`.
 

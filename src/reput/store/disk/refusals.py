@@ -18,6 +18,7 @@ from reput.store.disk.facts import StoreFacts
 from reput.store.disk.layout import (
     refuse_linked_indexes,
     refuse_others_links,
+    refuse_own_links,
     refuse_several_log_paths,
 )
 from reput.store.disk.log_paths import refuse_missing_folders
@@ -77,6 +78,7 @@ _READS_OR_EXTENDS = frozenset({Purpose.READ, Purpose.WRITE, Purpose.FOLLOW})
 
 _EARLY = (
     _Refusal(CHANGES, lambda store: refuse_wrong_types(store.layout)),
+    _Refusal(CHANGES, lambda store: refuse_own_links(store.layout)),
     _Refusal(CHANGES, lambda store: refuse_others_links(store.layout)),
     _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_several_log_paths(store.layout)),
     _Refusal(CHANGES, lambda store: refuse_missing_folders(store.config)),

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from reput.errors import AccessError, StaleEpochError, StoreLockedError
+from reput.errors import StaleEpochError, StoreLockedError
 from reput.files import disk_space, fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats.own import files as own
 from reput.store.disk.frontier import Frontiers, read_frontier
-from reput.store.disk.layout import StoreLayout
+from reput.store.disk.layout import StoreLayout, refuse_own_links
 from reput.store.owner import swap
 from reput.store.owner.holders import Who, holder_of
 from reput.store.owner.unsynced import write_again
@@ -109,7 +109,7 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
         AccessError: this user may not write here.
     """
     owner = fs.owner_of(layout.root)
-    _refuse_link(layout)
+    refuse_own_links(layout)
     fs.refuse_strangers(layout.root)
     lock, named = layout.own(own.LOCK_NAME), partial(_holder, layout)
     # Beside a live broker nothing is made, and nothing is held.
@@ -145,7 +145,7 @@ def refuse_owned(layout: StoreLayout) -> None:
         StoreLockedError: a live broker or another reput process has the store.
         AccessError: this user may not write here.
     """
-    _refuse_link(layout)
+    refuse_own_links(layout)
     disk_space.refuse_unwritable(layout.root)
     locks.refuse_held(layout.broker_lock, layout.own(own.LOCK_NAME), partial(_holder, layout))
 
@@ -156,11 +156,6 @@ def _holder(layout: StoreLayout) -> str:
     if found.who in (Who.NOBODY, Who.BROKER):
         return "another reput process"
     return f"{found.text}," if found.pid else found.text
-
-
-def _refuse_link(layout: StoreLayout) -> None:
-    if layout.reput.is_symlink():
-        raise AccessError(f"{layout.reput}: a link, which reput does not follow. Make it a folder of this file system")
 
 
 @contextlib.contextmanager
