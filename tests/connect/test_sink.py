@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -289,12 +290,36 @@ def test_a_checkpoint_by_another_spelling(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_ledger_that_is_none(tmp_path: Path) -> None:
     """Bytes that are no ledger are an error, and names in one do not lead out of the folder."""
-    for data in (b"", b"[]", b"{}", b'{"state": "begun", "batch": "x", "files": [], "offset": 0, "query": ""}'):
+    other = b'{"state": "begun", "batch": "x", "files": [], "offset": 0, "query": ""}'
+    for data in (b"", b"[]", b"{}", other, b"[" * 100_000):
         (tmp_path / "ledger").write_bytes(data)
         with pytest.raises(DamagedStoreError, match="not the ledger"):
             read_ledger(tmp_path)
     with pytest.raises(DamagedStoreError, match="staged messages are gone"):
         list(ledgers.staged_messages(tmp_path, ["../ledger"]))
+
+
+def test_staged_messages_that_the_disk_has_changed_are_not_appended(tmp_path: Path) -> None:
+    """A staged file that is cut anywhere, or has another byte, is refused by its name, and nothing of it is stored."""
+    with new_store(tmp_path / "store") as store:
+        folder = store.layout.own("sinks") / "one"
+        (name,) = staged(store, folder, 0, 20)
+        path = folder / "staged" / name
+        data = path.read_bytes()
+        changed = bytearray(data)
+        changed[data.index(b"00007")] ^= 1
+        for found in (bytes(changed), *(data[:size] for size in range(0, len(data), 97))):
+            path.write_bytes(found)
+            with pytest.raises(DamagedStoreError, match=f"{name}: staged messages are not what was staged"):
+                list(ledgers.staged_messages(folder / "staged", [name]))
+        # Whoever changes the name, too, leaves no Arrow stream.
+        short = path.with_name(f"x-{zlib.crc32(data[:-100]):08x}.arrow")
+        short.write_bytes(data[:-100])
+        with pytest.raises(DamagedStoreError, match="no staged messages"):
+            list(ledgers.staged_messages(folder / "staged", [short.name]))
+        with pytest.raises(DamagedStoreError):
+            commit_batch(store, folder, Ledger("query", 0, BEGUN, [name]))
+    assert numbers_in(tmp_path / "store") == []
 
 
 @pytest.mark.spark

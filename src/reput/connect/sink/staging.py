@@ -1,12 +1,14 @@
 """Staged messages, which tasks leave in the store's folder for the driver to append.
 
 Each file is a whole Arrow stream of bounded size, written under a name of its own and put in place by a rename, so a
-file that is there is whole. Only files that a commit names are read; files of failed attempts are removed with them.
+file that is there is whole. Its name ends with the CRC-32 of its bytes: a file that the disk has damaged is not
+appended. Only files that a commit names are read; files of failed attempts are removed with them.
 """
 
 from __future__ import annotations
 
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from reput.store.disk.layout import StoreLayout
 
 STAGED_BYTES = 32 << 20
 _FILE_LIMIT = 1 << 30
+_SUFFIX = ".arrow"
+_AGAIN = "Run the query again from its last batch"
 
 
 class Stager:
@@ -66,8 +70,9 @@ class Stager:
             for table in self._tables:
                 stream.write_table(table)
         fs.make_dirs(self.folder, self.owner)
-        path = self.folder / f"{uuid.uuid4().hex}.arrow"
-        fs.write_whole(path, sink.getvalue().to_pybytes(), self.owner)
+        data = sink.getvalue().to_pybytes()
+        path = self.folder / f"{uuid.uuid4().hex}-{zlib.crc32(data):08x}{_SUFFIX}"
+        fs.write_whole(path, data, self.owner)
         self.files.append(path.name)
         self._tables, self._bytes = [], 0
 
@@ -83,12 +88,15 @@ def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBat
         # A name comes from a ledger or a task: it must not lead out of the folder.
         data = fs.read_bytes(path, _FILE_LIMIT) if path.parent == folder and name == Path(name).name else None
         if data is None:
-            raise DamagedStoreError(f"{path}: staged messages are gone. Run the query again from its last batch")
+            raise DamagedStoreError(f"{path}: staged messages are gone. {_AGAIN}")
+        if not name.endswith(f"-{zlib.crc32(data):08x}{_SUFFIX}"):
+            raise DamagedStoreError(f"{path}: staged messages are not what was staged: their CRC differs. {_AGAIN}")
         try:
             with pa.ipc.open_stream(data) as stream:
                 yield from stream
-        except pa.ArrowInvalid as error:
-            raise DamagedStoreError(f"{path}: no staged messages: {error}") from error
+        except (pa.ArrowException, OSError) as error:
+            # Somebody else wrote it; Arrow calls a stream that is cut an OSError.
+            raise DamagedStoreError(f"{path}: no staged messages: {error}. {_AGAIN}") from error
 
 
 def pieces(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
