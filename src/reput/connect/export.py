@@ -45,6 +45,7 @@ from reput.connect.options.selection import selection_of
 from reput.connect.scan.log_scan import ScanJob
 from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
 from reput.files import fs
+from reput.files.folders import make_durable_dir
 from reput.formats import paths
 from reput.log.read.reader import record_crc
 from reput.pipeline.build.rebuild_report import LogGap
@@ -331,7 +332,7 @@ def _read_plan(path: Path, data: bytes) -> _PlanFile:
         ranges = [(int(begin), int(end), int(start), int(size)) for begin, end, start, size in found["ranges"]]
         columns, topics = [*map(str, found["columns"])], [*map(str, found["topics"])]
         return _PlanFile(columns, topics, mark, ranges, BodyForm(found.get("body", BodyForm.RAW)))
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: this is not the plan of an export. Export to another folder") from error
 
 
@@ -415,8 +416,8 @@ class _Plan:
             "mark": self.mark,
             "ranges": [(cut.begin, cut.end, cut.file_start, cut.file_size) for cut in self.cuts],
         }
-        fs.make_dirs(self.target)
-        fs.make_dirs(self.path.parent)
+        make_durable_dir(self.target)
+        make_durable_dir(self.path.parent)
         fs.write_whole(self.path, json.dumps(value).encode())
 
     def split(self) -> tuple[list[RangeDone], list[LogCut]]:

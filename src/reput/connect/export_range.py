@@ -22,6 +22,7 @@ from reput.connect.scan.log_scan import ScanJob, read_log
 from reput.connect.scan.read_report import Seen
 from reput.errors import ConfigError
 from reput.files import fs
+from reput.files.folders import make_durable_dir
 from reput.formats.stored_text import stored_bytes
 
 TOPIC_PREFIX = "topic="
@@ -86,7 +87,7 @@ def read_marker(target: Path, begin: int) -> RangeDone | None:
             return None
         gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in marker.gaps)
         return replace(marker, end=int(marker.end), messages=int(marker.messages), files=tuple(marker.files), gaps=gaps)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
@@ -186,6 +187,7 @@ class _Files:
         self._held: dict[tuple[str, str], list[pa.RecordBatch]] = {}
         self._held_bytes = 0
         self._round = 0
+        self._made: set[Path] = set()
 
     def add(self, topic: str, day: str, rows: pa.RecordBatch) -> None:
         """Add rows of one topic and day."""
@@ -203,9 +205,16 @@ class _Files:
             sink = pa.BufferOutputStream()
             pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd", **_encoding(rows[0].schema))
             data = sink.getvalue()
-            fs.make_dirs(self.target / folder)
-            fs.write_whole(self.target / name, memoryview(data))
+            self._make_folder(folder)
+            fs.write_whole(self.target / name, memoryview(data), is_hidden=True)
             self.names.append(str(name))
             self.bytes += len(data)
         self._held, self._held_bytes = {}, 0
         self._round += 1
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make the folders of a topic and a day; a marker must not outlive the name of a file that it counts."""
+        for one in (folder.parent, folder):
+            if one not in self._made:
+                make_durable_dir(self.target / one)
+                self._made.add(one)

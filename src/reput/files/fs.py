@@ -478,9 +478,16 @@ TEMPORARY = ".tmp"
 """The end of the name that a file has until `write_whole` has written it; a kill or a power cut may leave it."""
 
 
-def write_whole(path: Path | str, data: bytes | memoryview, owner: Owner | None = None) -> None:
-    """Replace a file's content atomically: readers, also after a crash, find the old bytes or the new ones."""
-    temporary = f"{path}{TEMPORARY}"
+def write_whole(
+    path: Path | str, data: bytes | memoryview, owner: Owner | None = None, *, is_hidden: bool = False
+) -> None:
+    """Replace a file's content atomically: readers, also after a crash, find the old bytes or the new ones.
+
+    The new bytes are first in a file beside it, with the suffix `TEMPORARY`. With `is_hidden` its name begins with a
+    dot: readers of whole folders of Parquet files pass over such names.
+    """
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f"{'.' if is_hidden else ''}{name}{TEMPORARY}")
     try:
         _write_new(temporary, data, owner)
         rename(temporary, path)
@@ -488,7 +495,7 @@ def write_whole(path: Path | str, data: bytes | memoryview, owner: Owner | None 
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_path(os.path.dirname(path))
+    sync_path(folder)
 
 
 def _write_new(path: str, data: bytes | memoryview, owner: Owner | None) -> None:

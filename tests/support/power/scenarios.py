@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import reput
 from reput.config import StoreConfig
@@ -258,6 +259,16 @@ def export(path: Path, note: Callable[[str, int], None]) -> None:
     note("exported", 24)
 
 
+def export_again(store: reput.MessageStore, durable: int) -> int:
+    """Export what came since: the Parquet files have each message once, and no other file is among them."""
+    lake = store.layout.root.parent / "lake"
+    reput.export(store.layout.root, lake, spark=False, config=ASYNC)
+    numbers = sorted(int(body.split()[0]) for body in pq.read_table(lake, columns=["body"])["body"].to_pylist())
+    assert numbers == list(range(len(numbers))), f"the export has messages {numbers}"
+    assert len(numbers) >= durable, f"the export has {len(numbers)} messages, and {durable} are durable"
+    return len(numbers)
+
+
 def sink(path: Path, note: Callable[[str, int], None]) -> None:
     """Append the batches of a stream, as Spark's driver does."""
     with reput.MessageStore.open(path, SYNC, create=True) as store:
@@ -314,7 +325,7 @@ SCENARIOS = {
     # A rebuild of the log alone does not know that a topic was deleted.
     "delete topic": Scenario(delete_topic, _filled, ASYNC, is_as_rebuilt=False),
     "recovery": Scenario(recovery, _torn),
-    "export": Scenario(export, _filled, ASYNC),
+    "export": Scenario(export, _filled, ASYNC, again=export_again),
     "sink": Scenario(sink, again=sink_again),
     # A rebuild of the log alone builds files, not a database.
     "to rocksdb": Scenario(to_rocksdb, _filled, ASYNC, is_as_rebuilt=False),
