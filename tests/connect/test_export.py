@@ -164,11 +164,11 @@ def test_a_plan_or_a_marker_that_is_none(tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = reput.export(store, out, **LOOP)
     begin = min(path.name for path in own_folder(out).iterdir())
-    for data in ("", "[]", "{}", '{"begin": 0, "end": 1, "messages": 1, "bytes": 1, "files": 3}'):
+    for data in ("", "[]", "{}", '{"begin": 0, "end": 1, "messages": 1, "bytes": 1, "files": 3}', "[" * 100_000):
         (own_folder(out) / begin).write_text(data)
         again = reput.export(store, out, **LOOP)
         assert (again.ranges, again.messages + again.messages_before) == (1, first.messages) == (1, len(exported(out)))
-    for data in ("", "[]", "{}", '{"columns": [], "topics": [], "mark": [1], "ranges": []}'):
+    for data in ("", "[]", "{}", '{"columns": [], "topics": [], "mark": [1], "ranges": []}', "[" * 100_000):
         (own_folder(out) / "plan.json").write_text(data)
         with pytest.raises(ConfigError, match=r"plan\.json: this is not the plan of an export"):
             reput.export(store, out, **LOOP)

@@ -40,9 +40,10 @@ def test_bytes_really_read(tmp_path: Path) -> None:
     assert len(frames.table(basic(), keys="k44", readReport=key))
     assert 0 < reput.read_report(key).bytes < reported.bytes * 100
     assert reput.read_report(tmp_path / "nothing").tasks == 0
-    (tmp_path / "few" / "other.json").write_text("[]")
-    with pytest.raises(ConfigError, match="folder of its own"):
-        reput.read_report(few)
+    for other in ("[]", "[" * 100_000):
+        (tmp_path / "few" / "other.json").write_text(other)
+        with pytest.raises(ConfigError, match="folder of its own"):
+            reput.read_report(few)
 
 
 @pytest.mark.spark

@@ -123,7 +123,7 @@ def query_id(checkpoint: str) -> str:
     data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if checkpoint.startswith("/") else None
     try:
         return str(json.loads(data)["id"]) if data else ""
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return ""
 
 

@@ -82,7 +82,7 @@ def read_report(folder: str | Path) -> ReadReport:
         try:
             found = json.loads(fs.read_bytes(path, _LIMIT) or b"")
             values = [int(found[name]) for name in _COUNTS]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"{path}: not what a task of a read left. Give a folder of its own") from error
         report.tasks += 1
         for name, value in zip(_COUNTS, values, strict=True):

@@ -84,7 +84,7 @@ def read_ledger(folder: Path) -> Ledger | None:
         sound = values["state"] in (BEGUN, DONE) and all(isinstance(values[name], int) for name in ("batch", "offset"))
         if sound and all(isinstance(name, str) for name in values["files"]):
             return Ledger(**values)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         pass
     raise DamagedStoreError(f"{path}: this is not the ledger of a sink. Remove it, and begin with a new checkpoint")
 
