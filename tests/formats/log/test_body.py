@@ -111,6 +111,20 @@ def test_a_bomb_is_refused_before_it_takes_the_memory(flag: int) -> None:
 
 
 @pytest.mark.parametrize("flag", CODECS, ids=hex)
+def test_a_damaged_body_kept_memory_for_good(flag: int) -> None:
+    """A body that is refused leaves nothing in memory: hundreds of them take no more than one."""
+    cut = compressed(MESSAGE, flag)[:-3]
+    tracemalloc.start()
+    for number in range(300):
+        with pytest.raises(BodyError):
+            decode_body(cut, flag)
+        if number == 20:
+            before = tracemalloc.get_traced_memory()[0]
+    assert tracemalloc.get_traced_memory()[0] - before < 1 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("flag", CODECS, ids=hex)
 def test_the_bound_is_exact(flag: int) -> None:
     """A body of as many bytes as are allowed is decoded, one byte more is refused."""
     stored = compressed(MESSAGE, flag)

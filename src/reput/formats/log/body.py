@@ -77,11 +77,12 @@ def _of_frames(stored: bytes | memoryview, name: str, max_size: int) -> bytes:
     pieces, left, size = [], max_size + 1, _PIECE_BYTES
     try:
         with pa.CompressedInputStream(pa.BufferReader(stored), name) as stream:
-            while left and (piece := stream.read(min(size, left))):
+            # `stream.read` never frees its piece when it fails: a damaged body would cost 64 KiB for good.
+            while left and len(piece := stream.read_buffer(min(size, left))):
                 pieces.append(piece)
                 left -= len(piece)
                 size *= 2
     except OSError as error:
         # The library calls bytes after the last frame a frame that is cut off.
         raise BodyError(f"{name}: the stream is damaged or cut off, or bytes follow it ({error})") from None
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return b"".join(pieces)
