@@ -55,6 +55,10 @@ class AppendFile:
         self.room_end = 0
         self.descriptor = fs.open_sized(str(self.path), size, owner)
         try:
+            if position == 0:
+                # A later file must not be on the disk while this one has no length there: no log is like that.
+                with fs.errors_named(self.path, "sync"):
+                    fs.sync(self.descriptor)
             with fs.errors_named(self.path, "map"):
                 self.memory = fs.memory(size) if write_buffered else fs.map_to_write(self.descriptor, size)
         except BaseException:
