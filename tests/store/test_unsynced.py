@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import FlushError
+from reput.errors import FlushError, ReputError
+from reput.files import fs
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.frontier import read_frontier
@@ -68,3 +69,57 @@ def test_a_follower_calls_nothing_durable_that_its_writer_could_not_sync(tmp_pat
         with pytest.raises(FlushError):
             store.close(reput=False)
     assert bodies_after_a_power_cut(recorder, tmp_path / "after") == []
+
+
+@pytest.mark.parametrize("told_once", [True, False])
+def test_a_follower_that_could_not_sync_the_log_lets_nobody_call_it_durable(told_once: bool, tmp_path: Path) -> None:
+    """After a follower's sync has failed, neither a later one of its own nor one of the writer makes anything durable.
+
+    A simulation found it: the follower's next sync succeeded, and the frontier named messages that a power cut took.
+    """
+    (tmp_path / "disk").mkdir()
+    path = tmp_path / "disk" / "store"
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        store = reput.MessageStore.open(path, ASYNC, create=True)
+        for number in range(6):
+            store.put_message(message(2 * number))
+        follower = Follow(path, LoopEngine(), ASYNC)
+        while follower.step():
+            pass
+        recorder.fail_next_sync(told_once=told_once)
+        with pytest.raises(ReputError):
+            follower.make_durable()
+        follower.close()
+        assert read_frontier(store.layout) is None
+        for call in (store.flush, lambda: store.put_message(message(12)), lambda: store.close(reput=False)):
+            with pytest.raises(FlushError, match="an earlier sync has failed" if told_once else "cannot sync"):
+                call()
+        with reput.MessageStore.open(path, ASYNC) as again:
+            again.flush()
+    assert len(bodies_after_a_power_cut(recorder, tmp_path / "after")) == 6
+
+
+def test_a_catch_up_that_could_not_sync_the_log_stops_its_writer(tmp_path: Path) -> None:
+    """A writer whose own catch-up has failed to sync takes no more puts, though its next sync would succeed."""
+    (tmp_path / "disk").mkdir()
+    with determined(), Recorder(tmp_path / "disk") as recorder, pytest.MonkeyPatch.context() as patch:
+        store = reput.MessageStore.open(tmp_path / "disk" / "store", ASYNC, create=True)
+        store.put_message(message(0))
+        layout, sync = store.layout, fs.sync_tree
+
+        def fail(path: Path) -> None:
+            recorder.fail_next_sync(told_once=True)
+            patch.setattr(fs, "sync_tree", sync)
+            sync(path)
+
+        patch.setattr(fs, "sync_tree", fail)
+        with pytest.raises(ReputError, match="cannot sync"):
+            store.reput(spark=False)
+        assert read_frontier(layout) is None
+        store.put_message(message(2))
+        for call in (store.flush, lambda: store.put_message(message(4)), lambda: store.close(reput=False)):
+            with pytest.raises(FlushError, match="an earlier sync has failed"):
+                call()
+        with reput.MessageStore.open(tmp_path / "disk" / "store", ASYNC) as again:
+            again.flush()
+    assert len(bodies_after_a_power_cut(recorder, tmp_path / "after")) == 2

@@ -55,6 +55,9 @@ class Recorder:
             self._numbers[path]: bytearray(found) for path, found in self.before.items() if isinstance(found, bytes)
         }
         self._open: dict[int, int] = {}
+        self._told_once = False
+        self._to_learn: set[int] = set()
+        """The open descriptors of files that another one has failed to sync."""
         self._mapped: dict[int, int] = {}
         self._databases: set[str] = set()
         self._lock = threading.RLock()
@@ -199,9 +202,9 @@ class Recorder:
             logs = [path for path in self._numbers if path.rpartition("/")[0] == inside and path.endswith(".log")]
             self.journal.extend(Sync(self._numbers[path]) for path in logs)
 
-    def fail_next_sync(self) -> None:
-        """Have the disk refuse the next sync, and say nothing of it at later ones."""
-        self._failing_sync = self.syncs + 1
+    def fail_next_sync(self, *, told_once: bool = False) -> None:
+        """Have the disk refuse the next sync, and tell it to those that have the file open, or with `told_once` not."""
+        self._failing_sync, self._told_once = self.syncs + 1, told_once
 
     def take_room(self) -> None:
         """Note a call that takes room; fail it if the disk is full by now."""
@@ -209,12 +212,26 @@ class Recorder:
         if self._full_from and self.takes >= self._full_from:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def room_for(self, size: int) -> int:
+        """Return how many of some bytes the disk takes: all of them, or half where it becomes full."""
+        if size > 1 and self.takes + 1 == self._full_from:
+            self.takes += 1
+            return size // 2
+        self.take_room()
+        return size
+
+    def not_synced(self, numbers: set[int]) -> None:
+        """Note that files could not be synced; others that have them open learn it at a sync of theirs."""
+        self.journal.extend(Sync(number, failed=True) for number in sorted(numbers))
+        if not self._told_once:
+            self._to_learn.update(descriptor for descriptor, number in self._open.items() if number in numbers)
+
     def synced(self, number: int, call: Any) -> None:
         """Pass a sync on; its file is on the disk as it was when the call began."""
         self._observe()
         self.syncs += 1
         if self.syncs == self._failing_sync:
-            self.journal.append(Sync(number, failed=True))
+            self.not_synced({number})
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         call()
         self.journal.append(Sync(number))
@@ -249,6 +266,7 @@ class _System:
         recorder = self._recorder
         with recorder._lock:
             recorder._open.pop(descriptor, None)
+            recorder._to_learn.discard(descriptor)
             os.close(descriptor)
 
     def pwrite(self, descriptor: int, data: Any, offset: int) -> int:
@@ -258,9 +276,9 @@ class _System:
             if number is None:
                 return os.pwrite(descriptor, data, offset)
             recorder._observe()
-            recorder.take_room()
             piece = bytes(data)
-            count = os.pwrite(descriptor, piece, offset)
+            # A disk takes what fits of the first write that does not, and nothing of the next.
+            count = os.pwrite(descriptor, piece[: recorder.room_for(len(piece))], offset)
             recorder.journal.append(Write(number, offset, piece[:count]))
             image = recorder._images[number]
             if offset + count > len(image):
@@ -272,6 +290,8 @@ class _System:
         recorder = self._recorder
         with recorder._lock:
             recorder._observe()
+            if size > os.fstat(descriptor).st_size:
+                recorder.take_room()
             os.ftruncate(descriptor, size)
             self._resized(descriptor, size)
 
@@ -308,8 +328,16 @@ class _System:
             number = recorder._open.get(descriptor)
             if number is None:
                 call(descriptor)
-            else:
+                return
+            if descriptor in recorder._to_learn:
+                # Linux reports a failed sync once to each that had the file open then.
+                recorder._to_learn.remove(descriptor)
+                recorder._observe()
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            try:
                 recorder.synced(number, lambda: call(descriptor))
+            finally:
+                recorder._to_learn.discard(descriptor)
 
     def mkdir(self, path: Any, *arguments: Any, **named: Any) -> None:
         recorder = self._recorder
@@ -327,6 +355,7 @@ class _System:
         inside, to = recorder._inside(source), recorder._inside(target)
         with recorder._lock:
             recorder._observe()
+            recorder.take_room()
             os.rename(source, target)
             if inside is None or to is None:
                 assert inside is to, "nothing moves between disks"
@@ -351,6 +380,7 @@ class _System:
         inside = recorder._inside(name)
         with recorder._lock:
             recorder._observe()
+            recorder.take_room()
             os.symlink(target, name, **named)
             if inside is not None:
                 recorder._add(inside, f"->{os.fspath(target)}")
@@ -440,8 +470,7 @@ class _Library:
             if recorder.syncs == recorder._failing_sync:
                 import ctypes
 
-                for number in {entry.number for entry in recorder.journal if isinstance(entry, Write | Resize)}:
-                    recorder.journal.append(Sync(number, failed=True))
+                recorder.not_synced({entry.number for entry in recorder.journal if isinstance(entry, Write | Resize)})
                 ctypes.set_errno(errno.EIO)
                 return -1
             # All of this disk is in this recorder's folder. The true call would wait for other disks' programs.

@@ -95,6 +95,8 @@ class LogAppender(Closing):
         """Returns the text that a put adds to its reason if the disk is full."""
         self.when_sync_failed: Callable[[], object] = str
         """Called when the disk has refused a sync, before any caller learns it."""
+        self.refuse_unsynced: Callable[[], object] = str
+        """Raises an error if a sync of the log has failed in another program: one that succeeds here proves nothing."""
         if not fs.exists(folder):
             # The folder's name must be as durable as its files.
             make_durable_dir(folder, owner)
@@ -528,6 +530,7 @@ class LogAppender(Closing):
                     current.sync()
                 if names_changed:
                     fs.sync_path(self.folder)
+                self.refuse_unsynced()
             except BaseException as error:
                 # After an interrupt, too, the next flush does it.
                 files.names_changed = files.names_changed or names_changed

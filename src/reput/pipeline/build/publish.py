@@ -61,7 +61,8 @@ def publish(build: Build, log: LogFiles, report: RebuildReport, compose: Callabl
     fs.remove_tree(build.job.parts_folder)
     with build.stage("publish"):
         # The checkpoint calls the log durable, which may be on another disk than the rest.
-        sync_log(log)
+        with build.owned.syncing():
+            sync_log(log)
         new, layout, epoch = compose(), build.layout, build.owned.epoch
         parts = [*new.parts, paths.CHECKPOINT]
         stage_checkpoint(layout, epoch, new.checkpoint, build.job.owner)
@@ -76,7 +77,8 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
     owned.verify()
     if kept := carry_over_strays(owned.layout, owned.epoch, parts):
         report.notes.append(f"kept {strays_text(kept)}")
-    swap.swap_in(owned.layout, owned.epoch, tuple(parts))
+    with owned.syncing():
+        swap.swap_in(owned.layout, owned.epoch, tuple(parts))
     with swap.new_indexes_live():
         owned.indexes_replaced()
         if is_empty_dir(vacated := owned.layout.own_queue_database):
@@ -111,14 +113,14 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> bo
     `log_is_ours`: no other process writes into the checkpoint how far the log is durable.
 
     Raises:
+        FlushError: an earlier sync of the log has failed, and the log is ours.
         StaleEpochError: another process has taken the store over; nothing was written then.
     """
     layout, owner = owned.layout, fs.owner_of(owned.layout.root)
-    # The log first, in case it is on another disk: an index is never durable before what it points to.
-    layout.sync_log()
-    fs.sync_tree(layout.root)
-    if not log_is_ours and owned.watermarks["holder"] == own.HOLDER_FAILED:
+    owned.sync()
+    if not log_is_ours and owned.is_unsynced():
         return False
+    owned.refuse_unsynced()
     last = reached.last
     fields: dict[str, int] = {}
     if last is not None:
@@ -164,8 +166,7 @@ def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexE
     fingerprint = fingerprint_before(log, offset)
     if fingerprint is None:
         return False
-    layout.sync_log()
-    fs.sync_tree(layout.root)
+    owned.sync()
     frontier = own.Frontier(
         owned.watermarks.store_id,
         owned.epoch,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from reput.errors import StaleEpochError, StoreLockedError
+from reput.errors import FlushError, ReputError, StaleEpochError, StoreLockedError
 from reput.files import disk_space, fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats.own import files as own
@@ -87,8 +87,45 @@ class Ownership:
         self.watermarks.sync()
 
     def leave_unsynced(self) -> None:
-        """Let followers, and the next owner, know that a sync of the log has failed."""
+        """Let the writer, followers, and the next owner know that a sync of the log has failed."""
         self.watermarks["holder"] = own.HOLDER_FAILED
+
+    def is_unsynced(self) -> bool:
+        """Return True if a sync of the log has failed, here or in another process: a later one proves nothing."""
+        return self.watermarks["holder"] == own.HOLDER_FAILED
+
+    def refuse_unsynced(self) -> None:
+        """Refuse to call the log durable after a sync of it has failed.
+
+        Raises:
+            FlushError: One has, here or in another process, and nobody has written the bytes again.
+        """
+        if self.is_unsynced():
+            raise FlushError(
+                f"{self.layout.commit_log}: an earlier sync has failed, so a later one proves nothing. Open the store "
+                "again: that writes to the disk again what it may lack"
+            )
+
+    @contextlib.contextmanager
+    def syncing(self) -> Iterator[None]:
+        """Leave a note if the block fails to sync files of the log, or the file system that has them."""
+        try:
+            yield
+        except ReputError:
+            self.leave_unsynced()
+            raise
+
+    def sync(self) -> None:
+        """Make the log durable, then all of the store.
+
+        The log is first, in case it is on another disk: an index is never durable before what it points to.
+
+        Raises:
+            ReputError: The disk refuses it.
+        """
+        with self.syncing():
+            self.layout.sync_log()
+            fs.sync_tree(self.layout.root)
 
     def verify(self) -> None:
         """Raise StaleEpochError if another job has taken the store over."""

@@ -116,7 +116,7 @@ class StoreWriter:
             owner=owner,
             batch_topics=view.settings.types.batch,
         )
-        appender.when_sync_failed = self._owned.leave_unsynced
+        appender.when_sync_failed, appender.refuse_unsynced = self._owned.leave_unsynced, self._owned.refuse_unsynced
         return appender
 
     def _flushed_to(self) -> int:
