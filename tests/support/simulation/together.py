@@ -273,9 +273,11 @@ class Together(Lives):
         kept = disk.state(choice)
         shutil.rmtree(folder)
         self._done.append(f"{'closed' if is_closed else 'power cut'} after call {call}, choice {choice}")
-        has_durable = any(promises.last(f"durable {writer}") for writer in range(_WRITERS))
+        durable = sum(promises.last(f"durable {writer}") for writer in range(_WRITERS))
+        has_durable = durable > 0
         write_tree(kept, folder)
-        is_torn = has_torn_head(folder / "store")
+        # A store that was closed is whole: nothing in it is torn.
+        is_torn = not is_closed and has_torn_head(folder / "store", durable)
         self._sometimes.reached(TORN_HEAD, is_torn)
         # Two files of the log without a flush: the store is refused, and nothing in it was durable.
         if is_torn or (not has_durable and self._has_lost_a_length(kept)):

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def has_torn_head(store: Path) -> bool:
-    """Return True if a record of a log whose queues never began again does not follow the one before in its queue."""
+def has_torn_head(store: Path, durable: int) -> bool:
+    """Return True if a record of a log whose queues never began again does not follow the one before in its queue.
+
+    The first `durable` records are no excuse: their disk has kept them, so a wrong number there is reput's own.
+    """
     folder = store / paths.COMMIT_LOG
     if not folder.exists():
         return False
     following: dict[tuple[bytes, int], int] = {}
-    for found in LogWalk(list_log_files(folder, tolerant=True), 0):
+    for number, found in enumerate(LogWalk(list_log_files(folder, tolerant=True), 0)):
         record = found.decode()
         queue = record.topic, record.queue_id
         if record.queue_offset != following.get(queue, 0):
-            return True
+            return number >= durable
         following[queue] = record.queue_offset + 1
     return False
