@@ -60,6 +60,8 @@ _FILE_OF = {
     places.UNIT: places.EXT,
     **dict.fromkeys((places.HEADER, places.SLOT, places.ITEM), places.INDEX),
 }
+_PROGRESS = ("config/consumerOffset.json", "config/lmqConsumerOffset.json")
+"""Files that alone have the committed offsets, without a checksum."""
 _BYTES_CHANGED = 8
 SECTOR_READ = "a wrong sector is read"
 _OTHER_SECTORS = 8
@@ -177,7 +179,7 @@ class Judge:
             return _without(place, before) == _without(place, after)
         if isinstance(before, list) and isinstance(after, list) and question[0] in {"key", "tag"}:
             return [_without(place, one) for one in before] == [_without(place, one) for one in after]
-        return place.kind.startswith("config/consumerOffset.json") and question[0] in {"offset", "progress"}
+        return place.kind.startswith(_PROGRESS) and question[0] in {"offset", "progress"}
 
 
 def _without(place: Place, record: Record) -> Record:

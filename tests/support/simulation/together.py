@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import reput
-from reput.errors import ClosedError, ReputError, StoreLockedError, TailFullError
+from reput.errors import ClosedError, DamagedLogError, ReputError, StoreLockedError, TailFullError
 from reput.formats import paths
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.follow.follow import Follow
@@ -84,9 +84,13 @@ class _Shared:
             has_durable = any(self._begun)
             return self._open_now() if has_durable else open_empty(self._path, self._config)
         except TailFullError:
-            with contextlib.closing(Follow(self._path, LoopEngine(), ASYNC)) as follower:
-                while follower.step():
-                    pass
+            # The two remedies that the error names. A follower does not cut what a power cut has torn.
+            try:
+                with contextlib.closing(Follow(self._path, LoopEngine(), ASYNC)) as follower:
+                    while follower.step():
+                        pass
+            except DamagedLogError:
+                self._config = replace(self._config, tail_max_entries=None)
             return self._open_now()
 
     def _open_now(self) -> reput.MessageStore:

@@ -314,7 +314,7 @@ class Grower:
             return damage
         raise DamagedLogError(
             f"{place(self._log(), damage)}: {confirmed_damage(damage, verdict, confirmed)}. The indexes stay where "
-            "they are; look with `reput check`"
+            "they are; look with `reput check`. After a power cut open the store to put messages: that cuts a torn end"
         )
 
     def _finish_queues(
