@@ -19,6 +19,7 @@ from reput.formats import paths
 from reput.formats.config.consumer_offset import FILE_NAME
 from reput.store.disk.layout import find_store
 from reput.store.recover.known_good import known_good
+from support.power import others
 from support.power.disk import SECTOR
 from support.power.verdict import assert_kept
 
@@ -62,8 +63,9 @@ def other_sector(path: Path, others: Sequence[Path], chance: random.Random) -> t
 
 
 def draw(folder: Path, chance: random.Random) -> Misread | None:
-    """Draw a sector below a folder that is read wrong; None if all files are empty."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    """Draw a sector of a store's files below a folder that is read wrong; None if all are empty."""
+    every = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    files = sorted(path for path in every if path.name != others.NAME)
     for path in chance.sample(files, len(files)):
         if (found := other_sector(path, files, chance)) is not None:
             return Misread(str(path.relative_to(folder)), *found)

@@ -16,6 +16,7 @@ from reput.connect.sink import staging
 from reput.errors import ReputError
 from reput.store import message_store
 from support.determined import determined
+from support.power import others
 from support.power.disk import EVERYTHING, NOTHING, Disk, write_tree
 from support.power.journal import Known
 from support.power.misread import assert_not_silent, draw
@@ -78,7 +79,7 @@ class Recorded(NamedTuple):
 class Swept(NamedTuple):
     """The numbers of a sweep: entries of the journal or faults, states drawn, those tried, those that broke a promise.
 
-    All that are tried differ.
+    All that are tried differ, but for wrong sectors, of which one may be drawn twice.
     """
 
     calls: int
@@ -98,6 +99,7 @@ def record(name: str, folder: Path, fault: Fault | None = None) -> Recorded:
         patch.setattr(message_store, "_TICK_S", 1000.0)
         if scenario.prepare is not None:
             scenario.prepare(disk / "store", lambda what, value: known.append(Known(what, value)))
+        others.add(disk)
         # The names of staged files, too, are the same in each run.
         names = (uuid.UUID(int=number) for number in itertools.count())
         patch.setattr(staging.uuid, "uuid4", lambda: next(names))
@@ -275,6 +277,7 @@ def try_state(name: str, recorded: Recorded, one: State, folder: Path, *, with_r
                 assert_not_silent(folder / "cut", wrong, promises, SCENARIOS[name])
             else:
                 assert_kept(folder / "cut" / "store", promises, SCENARIOS[name])
+                others.assert_kept(recorded.before, folder / "cut")
                 if with_rebuild:
                     assert_built_as_by_rebuild(folder / "cut" / "store", SCENARIOS[name])
     except Exception as error:
