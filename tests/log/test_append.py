@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -540,3 +541,21 @@ def test_times_are_those_of_the_put(tmp_path: Path) -> None:
 
     assert begin <= first.born_timestamp == first.store_timestamp == result.store_timestamp
     assert second.born_timestamp == 17
+
+
+def test_a_batch_is_confirmed_after_its_bytes_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a batch is written readers are told of nothing: what they are told of is whole."""
+    true, seen = append_file.AppendFile.write, []
+
+    def write(file: append_file.AppendFile, position: int, data: bytes | memoryview) -> None:
+        seen.append(log.confirmed)
+        true(file, position, data)
+        seen.append(log.confirmed)
+
+    monkeypatch.setattr(append_file.AppendFile, "write", write)
+    with open_log(tmp_path / "log") as log:
+        first = log.append(one()).size
+        assert log.append_columns(pa.table({"topic": ["a", "b"], "body": [b"1", b"2"]})).status is OK
+        assert seen
+        assert set(seen) == {first}
+        assert log.confirmed > first

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import reput
 from reput.errors import ClosedError, DamagedLogError, ReputError, StoreLockedError, TailFullError
-from reput.formats import paths
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
@@ -283,19 +282,12 @@ class Together(Lives):
         # A store that was closed is whole: nothing in it is torn.
         is_torn = not is_closed and has_torn_head(folder / "store", durable)
         self._sometimes.reached(TORN_HEAD, is_torn)
-        # Two files of the log without a flush: the store is refused, and nothing in it was durable.
-        if is_torn or (not has_durable and self._has_lost_a_length(kept)):
+        if is_torn:
             self._found, self._offset, kept = [0] * _WRITERS, 0, {}
         else:
             self._judge(folder, promises, has_durable=has_durable)
         shutil.rmtree(folder)
         return kept
-
-    @staticmethod
-    def _has_lost_a_length(tree: Tree) -> bool:
-        """Return True if a file of the log is empty, and a later one is not."""
-        logs = [data for path, data in sorted(tree.items()) if f"/{paths.COMMIT_LOG}/" in path]
-        return any(not data and any(logs[number:]) for number, data in enumerate(logs, 1))
 
     def _work(self, path: Path, recorder: Recorder, conductor: Conductor, fault: dict[str, int]) -> bool:
         """Have threads work with the store; return True if it is closed, False if the power may be cut."""

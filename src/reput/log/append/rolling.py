@@ -56,6 +56,8 @@ class RollingFiles:
             if position == file.reserved:
                 # A file that is opened again at its very end: the blank record needs a block.
                 file.make_room(position, position)
+            # A later file must not be on the disk while this one has no name there: no log has such a hole.
+            fs.sync_path(self._folder)
             following = self._open(file.end, 0)
             try:
                 following.make_room(0, size, by_write)
