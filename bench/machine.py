@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +25,15 @@ def environment(target: str, settings: Iterable[str], rounds: int) -> dict[str, 
     given = [f'{name}="{os.environ[name]}"' for name in settings if name in os.environ]
     return {
         "command": " ".join([f"make {target}", *given, f"ROUNDS={rounds}"]),
+        "begun": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "cores": cores(),
+        "processor": processor(),
+        "kernel": platform.release(),
+        "file_system": file_system(Path(os.environ.get("BENCH_DIR", REPOSITORY))),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "peer_heap": peer_heap(),
-        "rocketmq": "5.5.1",
+        "rocketmq": rocketmq("pom.xml"),
+        "rocketmq_broker": rocketmq("pom-broker.xml"),
         "java": java_version(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("reput", "pyspark", "numba", "numpy", "pyarrow")},
@@ -38,6 +45,25 @@ def peer_heap() -> str:
     """PEER_HEAP; else 6 GiB as the design's numbers have it, or half the memory where that is less."""
     default = f"{min(6 * 1024, psutil.virtual_memory().total // 2 // 2**20)}m"
     return os.environ.get("PEER_HEAP", default)
+
+
+def processor() -> str:
+    """Return the model of the processor; "unknown" where the system does not say it."""
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else "unknown"
+
+
+def file_system(path: Path) -> str:
+    """Return the type of the file system that has a path."""
+    places = [one for one in psutil.disk_partitions(all=True) if path.resolve().is_relative_to(one.mountpoint)]
+    return max(places, key=lambda one: len(one.mountpoint)).fstype
+
+
+def rocketmq(pom: str) -> str:
+    """Return the version of RocketMQ that a Maven project of the peer names."""
+    found = re.search("<rocketmq.version>(.*)</", (REPOSITORY / "tests" / "peer" / "java" / pom).read_text("utf-8"))
+    assert found is not None, pom
+    return found[1]
 
 
 def java_version() -> str:

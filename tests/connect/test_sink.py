@@ -312,7 +312,7 @@ def test_staged_messages_that_the_disk_has_changed_are_not_appended(tmp_path: Pa
             path.write_bytes(found)
             with pytest.raises(DamagedStoreError, match=f"{name}: staged messages are not what was staged"):
                 list(ledgers.staged_messages(folder / "staged", [name]))
-        # Whoever changes the name, too, leaves no Arrow stream.
+        # Somebody who changes the name, too, leaves no Arrow stream.
         short = path.with_name(f"x-{zlib.crc32(data[:-100]):08x}.arrow")
         short.write_bytes(data[:-100])
         with pytest.raises(DamagedStoreError, match="no staged messages"):

@@ -22,6 +22,13 @@ def test_a_decoder_keeps_its_law(target: Target) -> None:
     _run_all(target)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=[one.name for one in TARGETS])
+def test_depth_ends_no_decoder(target: Target) -> None:
+    """A text of a hundred thousand levels is an error that the docstring of the decoder names, or a value."""
+    for opening in (b"[", b'{"a":', b"(", b"NOT "):
+        target.run(opening * 100_000)
+
+
 def test_a_broken_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decoder whose twin says something else fails on its corpus: the law can be broken."""
     monkeypatch.setattr(record, "crc32", lambda _: 0)

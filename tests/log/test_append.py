@@ -544,7 +544,7 @@ def test_times_are_those_of_the_put(tmp_path: Path) -> None:
 
 
 def test_a_batch_is_confirmed_after_its_bytes_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a batch is written readers are told of nothing: what they are told of is whole."""
+    """While a batch is written readers do not look at it: what they look at is whole."""
     true, seen = append_file.AppendFile.write, []
 
     def write(file: append_file.AppendFile, position: int, data: bytes | memoryview) -> None:

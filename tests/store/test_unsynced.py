@@ -71,8 +71,8 @@ def test_a_follower_calls_nothing_durable_that_its_writer_could_not_sync(tmp_pat
     assert bodies_after_a_power_cut(recorder, tmp_path / "after") == []
 
 
-@pytest.mark.parametrize("told_once", [True, False])
-def test_a_follower_that_could_not_sync_the_log_lets_nobody_call_it_durable(told_once: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reported_once", [True, False])
+def test_after_a_failed_sync_of_a_follower_nobody_calls_the_log_durable(reported_once: bool, tmp_path: Path) -> None:
     """After a follower's sync has failed, neither a later one of its own nor one of the writer makes anything durable.
 
     A simulation found it: the follower's next sync succeeded, and the frontier named messages that a power cut took.
@@ -86,13 +86,13 @@ def test_a_follower_that_could_not_sync_the_log_lets_nobody_call_it_durable(told
         follower = Follow(path, LoopEngine(), ASYNC)
         while follower.step():
             pass
-        recorder.fail_next_sync(told_once=told_once)
+        recorder.fail_next_sync(reported_once=reported_once)
         with pytest.raises(ReputError):
             follower.make_durable()
         follower.close()
         assert read_frontier(store.layout) is None
         for call in (store.flush, lambda: store.put_message(message(12)), lambda: store.close(reput=False)):
-            with pytest.raises(FlushError, match="an earlier sync has failed" if told_once else "cannot sync"):
+            with pytest.raises(FlushError, match="an earlier sync has failed" if reported_once else "cannot sync"):
                 call()
         with reput.MessageStore.open(path, ASYNC) as again:
             again.flush()
@@ -108,7 +108,7 @@ def test_a_catch_up_that_could_not_sync_the_log_stops_its_writer(tmp_path: Path)
         layout, sync = store.layout, fs.sync_tree
 
         def fail(path: Path) -> None:
-            recorder.fail_next_sync(told_once=True)
+            recorder.fail_next_sync(reported_once=True)
             patch.setattr(fs, "sync_tree", sync)
             sync(path)
 

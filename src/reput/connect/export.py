@@ -184,7 +184,7 @@ def refuse_early(
 
 def _asked_for(
     root: str | Path, folder: str | Path, topics: Sequence[str], columns: Sequence[str], body: str | None, salvage: bool
-) -> tuple[Path, ReadOptions, _PlanFile | None]:
+) -> tuple[Path, ReadOptions, PlanFile | None]:
     """Return the folder of an export, the options with which it reads, and the plan of the export that is there."""
     target = Path(local_path(str(folder), "folder")).absolute()
     if not target.name:
@@ -198,7 +198,7 @@ def _asked_for(
     return target, options, saved
 
 
-def _refuse_another(path: Path, saved: _PlanFile, options: ReadOptions) -> None:
+def _refuse_another(path: Path, saved: PlanFile, options: ReadOptions) -> None:
     """Refuse options that are not those of the export that is there."""
     if saved.body != options.body:
         raise ConfigError(
@@ -314,7 +314,7 @@ def _options(root: str, topics: Sequence[str], columns: Sequence[str], salvage: 
     return read_options(given)
 
 
-class _PlanFile(NamedTuple):
+class PlanFile(NamedTuple):
     """The contents of plan.json; see `_Plan.extend`."""
 
     columns: list[str]
@@ -325,18 +325,23 @@ class _PlanFile(NamedTuple):
     """Earlier versions wrote bodies as they are stored, and no such member."""
 
 
-def _read_plan(path: Path, data: bytes) -> _PlanFile:
+def decode_plan(path: Path, data: bytes) -> PlanFile:
+    """Decode the plan of an export; `path` is named in errors.
+
+    Raises:
+        ConfigError: the bytes are no plan.
+    """
     try:
         found = json.loads(data)
         mark = None if found["mark"] is None else (int(found["mark"][0]), int(found["mark"][1]))
         ranges = [(int(begin), int(end), int(start), int(size)) for begin, end, start, size in found["ranges"]]
         columns, topics = [*map(str, found["columns"])], [*map(str, found["topics"])]
-        return _PlanFile(columns, topics, mark, ranges, BodyForm(found.get("body", BodyForm.RAW)))
+        return PlanFile(columns, topics, mark, ranges, BodyForm(found.get("body", BodyForm.RAW)))
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: this is not the plan of an export. Export to another folder") from error
 
 
-def _saved_plan(target: Path) -> _PlanFile | None:
+def _saved_plan(target: Path) -> PlanFile | None:
     """Return the plan of the export in a folder; None if there is none.
 
     Raises:
@@ -345,14 +350,14 @@ def _saved_plan(target: Path) -> _PlanFile | None:
     for path in (own_folder(target) / _PLAN, target / _OWN_BEFORE / _PLAN):
         data = fs.read_bytes(path, JSON_LIMIT)
         if data is not None:
-            return _read_plan(path, data)
+            return decode_plan(path, data)
     return None
 
 
 class _Plan:
     """The ranges of an export, kept from run to run."""
 
-    def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions, saved: _PlanFile | None) -> None:
+    def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions, saved: PlanFile | None) -> None:
         self.target = target
         self.path = own_folder(target) / _PLAN
         self.columns, self.topics = _column_names(options), _topic_names(options)
@@ -367,7 +372,7 @@ class _Plan:
                 "export was moved, move the plan's folder as well, under the export's new name"
             )
 
-    def _take_over(self, saved: _PlanFile, snapshot: Snapshot) -> None:
+    def _take_over(self, saved: PlanFile, snapshot: Snapshot) -> None:
         self.mark = saved.mark
         if (
             self.mark is not None

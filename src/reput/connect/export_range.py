@@ -81,10 +81,13 @@ def marker_path(target: Path, begin: int) -> Path:
 def read_marker(target: Path, begin: int) -> RangeDone | None:
     """Return the marker of the range that begins at a log offset; None if there is none, or it is damaged."""
     data = fs.read_bytes(marker_path(target, begin), JSON_LIMIT)
+    return None if data is None else decode_marker(data)
+
+
+def decode_marker(data: bytes) -> RangeDone | None:
+    """Decode the marker of a range; None if it is damaged."""
     try:
-        marker = RangeDone(**json.loads(data)) if data is not None else None
-        if marker is None:
-            return None
+        marker = RangeDone(**json.loads(data))
         gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in marker.gaps)
         return replace(marker, end=int(marker.end), messages=int(marker.messages), files=tuple(marker.files), gaps=gaps)
     except (TypeError, ValueError, RecursionError):

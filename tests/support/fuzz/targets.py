@@ -5,13 +5,20 @@ A value that can be written is the same when it is read again. A decoder of the 
 
 from __future__ import annotations
 
+import json
 import struct
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from reput.client.routes import parse_route
 from reput.config import StoreConfig, parse_delay_levels, parse_properties
+from reput.connect.export import decode_plan
+from reput.connect.export_range import decode_marker
+from reput.connect.sink.ledger import decode_ledger
 from reput.dispatch import sql
 from reput.errors import ConfigError, DamagedStoreError
+from reput.formats.checkpoint import decode_checkpoint
 from reput.formats.config import (
     consumer_filter,
     consumer_offset,
@@ -197,6 +204,16 @@ def _own(data: bytes) -> None:
     _rewritten(own.decode_frontier, own.encode_frontier, data)
 
 
+def _connect(data: bytes) -> None:
+    """Files of sinks and exports in JSON, and RocketMQ's checkpoint."""
+    ledger = _allowing(DamagedStoreError, decode_ledger, data, _WHERE)
+    assert ledger is None or decode_ledger(json.dumps(asdict(ledger)).encode(), _WHERE) == ledger
+    _allowing(ConfigError, decode_plan, Path(_WHERE), data)
+    marker = decode_marker(data)
+    assert marker is None or decode_marker(json.dumps(asdict(marker)).encode()) == marker
+    _allowing(struct.error, decode_checkpoint, data)
+
+
 def _pending(data: bytes) -> None:
     """Pops, timers and transactions. The first byte says where a key ends and its value begins."""
     size, data = (data[0] if data else 0), data[1:]
@@ -291,5 +308,6 @@ TARGETS = (
     Target("pending", "pops, timers and transactions", _pending),
     Target("frame", "frames of the remoting protocol", _frame),
     Target("sql92", "SQL92 filters", _sql92, 256),
+    Target("connect", "ledgers of sinks, plans and markers of exports, the checkpoint", _connect),
     Target("subscription", "subscriptions, handles, ids and routes", _subscription),
 )

@@ -96,7 +96,7 @@ MUTATIONS = (
     ),
     Mutation(
         "confirm a batch before its bytes are there",
-        "A reader that is told of a message finds its record.",
+        "A reader that sees a message finds its record.",
         "log/append/append.py",
         "                result = batch.encode(",
         "                self._confirmed[0] = end\n                result = batch.encode(",

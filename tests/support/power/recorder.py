@@ -55,7 +55,7 @@ class Recorder:
             self._numbers[path]: bytearray(found) for path, found in self.before.items() if isinstance(found, bytes)
         }
         self._open: dict[int, int] = {}
-        self._told_once = False
+        self._reported_once = False
         self._to_learn: set[int] = set()
         """The open descriptors of files that another one has failed to sync."""
         self._mapped: dict[int, int] = {}
@@ -202,9 +202,9 @@ class Recorder:
             logs = [path for path in self._numbers if path.rpartition("/")[0] == inside and path.endswith(".log")]
             self.journal.extend(Sync(self._numbers[path]) for path in logs)
 
-    def fail_next_sync(self, *, told_once: bool = False) -> None:
-        """Have the disk refuse the next sync, and tell it to those that have the file open, or with `told_once` not."""
-        self._failing_sync, self._told_once = self.syncs + 1, told_once
+    def fail_next_sync(self, *, reported_once: bool = False) -> None:
+        """Have the disk refuse the next sync, and report it to all that have the file open, or to one."""
+        self._failing_sync, self._reported_once = self.syncs + 1, reported_once
 
     def take_room(self) -> None:
         """Note a call that takes room; fail it if the disk is full by now."""
@@ -223,7 +223,7 @@ class Recorder:
     def not_synced(self, numbers: set[int]) -> None:
         """Note that files could not be synced; others that have them open learn it at a sync of theirs."""
         self.journal.extend(Sync(number, failed=True) for number in sorted(numbers))
-        if not self._told_once:
+        if not self._reported_once:
             self._to_learn.update(descriptor for descriptor, number in self._open.items() if number in numbers)
 
     def synced(self, number: int, call: Any) -> None:

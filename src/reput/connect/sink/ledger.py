@@ -77,8 +77,15 @@ def read_ledger(folder: Path) -> Ledger | None:
     """
     path = folder / LEDGER_NAME
     data = fs.read_bytes(path, _LEDGER_LIMIT)
-    if data is None:
-        return None
+    return None if data is None else decode_ledger(data, str(path))
+
+
+def decode_ledger(data: bytes, path: str) -> Ledger:
+    """Decode a ledger; `path` is named in errors.
+
+    Raises:
+        DamagedStoreError: it is damaged.
+    """
     try:
         values: dict[str, Any] = json.loads(data)
         sound = values["state"] in (BEGUN, DONE) and all(isinstance(values[name], int) for name in ("batch", "offset"))

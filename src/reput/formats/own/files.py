@@ -97,8 +97,8 @@ HOLDER_JOB, HOLDER_FOLLOWER, HOLDER_WRITER, HOLDER_SERVER, HOLDER_FAILED = range
 """Values of the watermark `holder`. A job may replace indexes, the others only append to them.
 
 After a failed sync of the log a later one may say that nothing is wrong, also in another process, though the system has
-dropped what it could not write. So whoever learns it, a writer, a follower or a job, leaves HOLDER_FAILED, until the
-next owner has written that again; a writer that finds it there takes no more puts.
+dropped what it could not write. So the writer, follower or job that learns it leaves HOLDER_FAILED, until the next
+owner has written that again; a writer that finds it there takes no more puts.
 """
 
 LAYOUTS = (WATERMARKS,)

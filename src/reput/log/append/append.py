@@ -130,8 +130,7 @@ class LogAppender(Closing):
         self._confirm_writes = not settings.sync_flush and not buffered
         names = ("wrote_offset", "flushed_offset", "confirmed_offset")
         self._take_cells([watermarks.cell(name) if watermarks else WatermarkCell.own() for name in names])
-        for cell in (self._wrote, self._flushed, self._confirmed):
-            cell[0] = end_offset
+        self._wrote[0] = self._flushed[0] = self._confirmed[0] = end_offset
         durable = end_offset if start.flushed_offset is None else min(start.flushed_offset, end_offset)
         self._recovered = range(durable, end_offset)
         self._flushed[0] = self._recovered.start
@@ -524,10 +523,8 @@ class LogAppender(Closing):
                 names_changed, files.names_changed = files.names_changed, False
             try:
                 files.sync_range(recovered)
-                for file in retired:
+                for file in retired if current is None else [*retired, current]:
                     file.sync()
-                if current is not None:
-                    current.sync()
                 if names_changed:
                     fs.sync_path(self.folder)
                 self.refuse_unsynced()
