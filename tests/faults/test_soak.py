@@ -74,6 +74,13 @@ def test_what_grows_is_said(last: Sample, disk: int, said: list[str]) -> None:
     assert [one[: len(begin)] for one, begin in zip(found, said, strict=True)] == said
 
 
+def test_indexes_that_fall_back_are_said() -> None:
+    """A follower that is further and further from the end of the log is named."""
+    moments = [Moment({}, 1, lag) for lag in [0] * 40 + [10 * MIB] * 40 + [200 * MIB] * 40]
+    assert [one.partition(":")[0] for one in verdict.grown(moments)] == ["the follower"]
+    assert "209,715,200 in the last one" in verdict.grown(moments)[0]
+
+
 def test_histograms_know_the_time_within_a_quarter(tmp_path: Path) -> None:
     """A quantile is that of the times counted, rounded up by a quarter at most."""
     board = Board(tmp_path / "board", new=True)

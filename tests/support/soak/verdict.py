@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 _MEMORY_SHARE, _MEMORY_BYTES = 1.10, 24 << 20
 _HANDLES, _THREADS = 8, 2
 _DISK_SHARE, _DISK_BYTES = 1.15, 64 << 20
+_LAG_SHARE, _LAG_BYTES = 1.5, 64 << 20
 _FEWEST = 90
 """Samples of a program below which nothing is said of growth."""
 
 
 class Moment(NamedTuple):
-    """A look at one time: each program's sample, and the store's bytes on the disk."""
+    """A look at one time: each program's sample, the store's bytes on the disk, and those of log without indexes."""
 
     programs: Mapping[str, Sample]
     disk: int
+    lag: int = 0
 
 
 def lost(board: Board) -> list[str]:
@@ -45,6 +47,7 @@ def grown(moments: Sequence[Moment]) -> list[str]:
     seen = defaultdict(list)
     for moment in moments:
         seen["the store", "bytes on the disk"].append(moment.disk)
+        seen["the follower", "bytes of log without indexes"].append(moment.lag)
         for name, sample in moment.programs.items():
             for what, value in zip(("bytes of memory", "handles", "threads"), sample, strict=True):
                 seen[name, what].append(value)
@@ -53,6 +56,7 @@ def grown(moments: Sequence[Moment]) -> list[str]:
         "handles": (1.0, _HANDLES),
         "threads": (1.0, _THREADS),
         "bytes on the disk": (_DISK_SHARE, _DISK_BYTES),
+        "bytes of log without indexes": (_LAG_SHARE, _LAG_BYTES),
     }
     found = []
     for (name, what), values in seen.items():
