@@ -122,6 +122,28 @@ def test_queues_that_a_killed_broker_had_not_written_out_were_damage(tmp_path: P
 
 
 @pytest.mark.parametrize("begins_late", [False, True])
+def test_entries_after_the_end_that_a_kill_left_were_damage(begins_late: bool, tmp_path: Path) -> None:
+    """A database has entries of the newest records, and ends of before: no damage if it dispatches them again."""
+    store, config = tmp_path / "s", config_of("rocksdb", stores.SMALL)
+    with reput.MessageStore.open(store, config, create=True) as opened:
+        placed = put(opened, 9)
+        opened.reput(spark=False)
+        end = opened.view.confirmed()
+    with databases.rocksdb(store).open_to_write(fs.owner_of(store)) as database:
+        batch = database.batch()
+        key = fmt.offset_key(QueueKey(b"t", 0), fmt.MAX)
+        batch.put(fmt.OFFSET_FAMILY, key, fmt.OFFSET_VALUE.struct.pack(placed[5], 5))
+        restart = end if begins_late else placed[6]
+        batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(restart))
+        database.write(batch)
+    (store / paths.ABORT).touch()
+    report = reput.check(store, spark=False, config=config)
+    assert report.sound != begins_late
+    found = {finding.rule for finding in report.findings if finding.severity != "note"}
+    assert found == ({"queue-end-wrong"} if begins_late else {"queue-out-of-date"})
+
+
+@pytest.mark.parametrize("begins_late", [False, True])
 def test_a_deletion_that_a_killed_broker_had_not_written_out_was_damage(begins_late: bool, tmp_path: Path) -> None:
     """A queue that began again has its old entries still: no damage after a kill, unless it is said to be complete."""
     store, config = tmp_path / "s", config_of("rocksdb", stores.SMALL)

@@ -8,6 +8,7 @@ from functools import partial
 from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
 from reput.formats.log.record import queue_offset_bound
+from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.formats.queue.consume_queue import QueueKey
 from reput.pipeline.build.rocksdb.compare import Different, compare_stretch
 from reput.pipeline.build.rocksdb.stretches import plan_stretches
@@ -74,7 +75,7 @@ def _compare_with_log(check: Check, stitched: Stitched, table: SplitQueues) -> N
                 note_out_of_order(check, outcome)
     with open_reader(check.layout.queue_database) as reader:
         entries = EntryTable(reader.families)
-        _findings(check, [different for one in found for different in one.different], entries.restart_offset() or 0)
+        _findings(check, [different for one in found for different in one.different], entries)
         _queues_outside(check, table, entries, stitched.end)
         _restart_point(check, entries, stitched.end)
 
@@ -110,9 +111,9 @@ class _DatabaseJudge(QueueJudge):
         self.check.out_of_date("queue-missing", place, None, count, detail)
 
 
-def _findings(check: Check, found: list[Different], restart: int) -> None:
+def _findings(check: Check, found: list[Different], entries: EntryTable) -> None:
     """Report the queues that differ."""
-    judge = _DatabaseJudge(check, restart)
+    judge = _DatabaseJudge(check, entries.restart_offset() or 0)
     for one in found:
         if one.entries.wrong and _is_of_before(judge, one.entries):
             count, begin = one.entries.wrong + one.entries.missing, one.entries.first_wrong
@@ -122,7 +123,10 @@ def _findings(check: Check, found: list[Different], restart: int) -> None:
         judge.take(LackingQueue(one.key, one.offsets, one.entries, one.is_there))
         if one.ends and not one.entries.missing:
             detail = f"{one.key} ends at {one.offsets.max_offset}: {one.ends}"
-            check.report.damage("queue-end-wrong", str(judge.folder), None, 1, detail)
+            if _has_entries_after_its_end(judge, one.key, entries):
+                check.out_of_date("queue-out-of-date", str(judge.folder), None, 1, detail)
+            else:
+                check.report.damage("queue-end-wrong", str(judge.folder), None, 1, detail)
     judge.end()
 
 
@@ -134,6 +138,16 @@ def _is_of_before(judge: QueueJudge, entries: Compared) -> bool:
     """
     places = (entries.wrong_from, entries.missing_from) if entries.missing else (entries.wrong_from,)
     return all(judge.waits(place) for place in places)
+
+
+def _has_entries_after_its_end(judge: QueueJudge, key: QueueKey, entries: EntryTable) -> bool:
+    """Return True if the entries after a queue's `max` are of records that are dispatched again.
+
+    A program that was killed wrote them, and the ends of the queues were not on the disk yet.
+    """
+    last = entries.offset(key, fmt.MAX)
+    following = None if last is None else entries.entry(key, last.queue_offset + 1)
+    return following is not None and judge.waits(following[0].physical_offset)
 
 
 def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_end: int) -> None:
