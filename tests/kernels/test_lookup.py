@@ -159,6 +159,10 @@ class AnswerBuffer:
         self.words[AnswersAt.free], self.words[AnswersAt.end] = 4, len(self.words)
         self.address = address_of(self.words)
 
+    def used(self) -> list[int]:
+        """All words up to the first one that is free; those after it may have any values."""
+        return self.words[: int(self.words[AnswersAt.free])].tolist()
+
     def read(self, answer: int) -> tuple[int, list[int]]:
         """The number of messages in an answer, or the reason why it has none; and the places that it names."""
         free = int(self.words[AnswersAt.free])
@@ -302,10 +306,10 @@ def test_many_questions_by_key_answer_as_single_ones(world: World, keys: list[by
             group_at=address_of(group),
         )  # fmt: skip
         assert many_kernels(kind).find_keys(address_of(record)) == np.count_nonzero(found >= 0)
-        reported.append((found.tolist(), buffer.words[AnswersAt.free :].tolist()))
+        reported.append((found.tolist(), buffer.used()))
     one_by_one = AnswerBuffer(space)
     single = [lookup_kernels("reference").find_key(address_of(topic), key, most, one_by_one.address) for key in keys]
-    assert reported == [(single, one_by_one.words[AnswersAt.free :].tolist())] * 2
+    assert reported == [(single, one_by_one.used())] * 2
 
 
 @given(worlds(), st.lists(st.integers(-1, 32), min_size=1, max_size=20))
