@@ -235,6 +235,19 @@ def test_a_short_checkpoint_is_named(root: Path) -> None:
     assert f"{root / 'config' / 'timercheck'}: 8 bytes" in damage[0]
 
 
+@pytest.mark.parametrize("at", [0, 8, 16])
+@pytest.mark.parametrize("word", [b"\xff" * 8, b' "a": 1,'])
+def test_a_checkpoint_of_other_bytes_was_believed(root: Path, at: int, word: bytes) -> None:
+    """Bytes of another file give times and places that no broker writes: the file is named, and no timer is passed."""
+    path = root / paths.CONFIG / "timercheck"
+    data = bytearray(path.read_bytes())
+    data[at : at + 8] = word
+    path.write_bytes(data)
+    _, damage, _ = timers_of(root)
+
+    assert f"{path}: no checkpoint of timers has time" in damage[0]
+
+
 def test_a_snapshot_that_is_newer_counts(root: Path) -> None:
     """With timerWheelSnapshotFlush a broker writes the wheel to timerwheel.POSITION."""
     wheel = root / timer_wheel.FILE_NAME

@@ -1,4 +1,7 @@
-"""Everything that a reader can ask a store, and what it answers: messages, look-ups by time, key and tag, offsets."""
+"""Everything that a reader can ask a store, and what it answers.
+
+Messages, look-ups by time, key and tag, committed offsets, messages that wait for a time, and halves of transactions.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def ask(path: Path, config: StoreConfig | None, words: Words) -> Answers:
     with store:
         asker = _Asker(store)
         asker.ask(words)
-        return Answers(asker.found, tuple(store.notes))
+        return Answers(asker.found, (*store.notes, *asker.damage))
 
 
 class _Asker:
@@ -89,6 +92,8 @@ class _Asker:
     def __init__(self, store: reput.MessageStore) -> None:
         self._store = store
         self.found: dict[Question, object] = {}
+        self.damage: list[str] = []
+        """Texts on pending work that could not be read."""
 
     def ask(self, words: Words) -> None:
         """Ask everything."""
@@ -107,6 +112,10 @@ class _Asker:
             self.found["progress",] = sorted(offsets)
             for key, queues in offsets.items():
                 self.found.update({("offset", key, queue_id): offset for queue_id, offset in queues.items()})
+        pending = store.pending
+        self._put(("timers",), lambda: [*pending.timers()])
+        self._put(("transactions",), lambda: [*pending.transactions()])
+        self.damage = pending.damage
 
     def _put(self, question: Question, answer: Callable[..., object], *given: object) -> object:
         try:

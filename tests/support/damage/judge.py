@@ -60,8 +60,13 @@ _FILE_OF = {
     places.UNIT: places.EXT,
     **dict.fromkeys((places.HEADER, places.SLOT, places.ITEM), places.INDEX),
 }
-_PROGRESS = ("config/consumerOffset.json", "config/lmqConsumerOffset.json")
-"""Files that alone have the committed offsets, without a checksum."""
+_STATES = {
+    "config/consumerOffset.json": {"offset", "progress", "timers", "transactions"},
+    "config/lmqConsumerOffset.json": {"offset", "progress"},
+    "config/delayOffset.json": {"timers", "transactions"},
+    "config/timercheck": {"timers", "transactions"},
+}
+"""Files that alone have a state, without a checksum, and the first words of the questions that it answers."""
 _BYTES_CHANGED = 8
 SECTOR_READ = "a wrong sector is read"
 _OTHER_SECTORS = 8
@@ -179,7 +184,7 @@ class Judge:
             return _without(place, before) == _without(place, after)
         if isinstance(before, list) and isinstance(after, list) and question[0] in {"key", "tag"}:
             return [_without(place, one) for one in before] == [_without(place, one) for one in after]
-        return place.kind.startswith(_PROGRESS) and question[0] in {"offset", "progress"}
+        return any(place.kind.startswith(kind) and question[0] in asked for kind, asked in _STATES.items())
 
 
 def _without(place: Place, record: Record) -> Record:

@@ -34,6 +34,15 @@ _OF_KIND = {
     places.WATERMARKS: _CURRENT,
     places.RECORD: _ALONE,
     "config/consumerOffset.json": "it has no checksum; a changed number is another one, and some names are for brokers",
+    "config/lmqConsumerOffset.json": "the same",
+    "config/delayOffset.json": "it has no checksum; another number is another place in the queue of a delay level",
+    "config/timercheck": "it has no checksum; another time or place within the bounds is another state of the timers",
+    "config/consumerOrderInfo.json": "messages that are held in order: `reput serve` alone asks for them",
+    "config/consumerFilter.json": "only pulls with a registered SQL92 filter use it, and this store has none",
+    "config/transactionMetrics": _NOT_OURS,
+    "config/timermetrics": _NOT_OURS,
+    "timerwheel": "a slot in which no timer waits",
+    "timerlog": "a unit of a timer that has been delivered",
     "RocksDB OPTIONS": "reput opens a database with options of its own, and nobody reads these",
     "RocksDB IDENTITY": "the database's id, which RocksDB does not compare with anything when it opens the database",
     "lock": "the lock on the file counts, not its bytes",
@@ -50,7 +59,7 @@ def reason(kind: str, field: str) -> str:
         return _OF_FIELD[kind, field]
     if kind.endswith(".bak"):
         return "the file itself is good, so its backup does not count"
-    return _OF_KIND.get(kind, "")
+    return _OF_KIND.get(kind.partition("/0")[0], "")
 
 
 _ENTRIES = (

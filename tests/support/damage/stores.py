@@ -37,6 +37,8 @@ CONTENTS = {
     "ext": "RocketMQ's queue files with ext units",
     "batch": "RocketMQ's queue files, and queues of batches",
     "rocksdb": "RocketMQ's queues in RocksDB",
+    "lmq": "light queues, and the offsets of their groups",
+    "pending": "timers, delayed messages and halves of transactions that wait",
     OURS: "queue files and IndexFiles by reput, properties with a CRC, committed offsets, a deleted topic",
 }
 """The stores of the page, and what each has: together they have every kind of file of log, queues and indexes."""

@@ -25,6 +25,11 @@ PRECISION_MS = 1000
 """RocketMQ's default of timerPrecisionMs."""
 _MOST_MS = 60_000
 _ASKED = 64
+_MOST_TIME_MS, _MOST_PLACE = 1 << 44, 1 << 56
+"""A time and a place above those of any store: the year 2527, and 64 PiB of timer log."""
+_CHECKPOINT_REMEDY = (
+    "Restore it from a copy. A broker without it delivers once more all timer messages that rmq_sys_wheel_timer has"
+)
 
 
 class SlotDamage(NamedTuple):
@@ -62,19 +67,36 @@ def read_timer_checkpoint(root: Path) -> TimerCheckpoint | None:
     """Return the timer checkpoint of a store; None without one.
 
     Raises:
-        DamagedStoreError: The file is too short.
+        DamagedStoreError: The file is too short, or has values that no broker writes.
     """
     path = root / paths.CONFIG / timer_checkpoint.FILE_NAME
     data = fs.read_bytes(path, TIMER_CHECKPOINT.size)
     if data is None:
         return None
     try:
-        return decode_timer_checkpoint(data)
+        found = decode_timer_checkpoint(data)
     except struct.error:
         raise DamagedStoreError(
-            f"{path}: {len(data)} bytes, at least {TIMER_CHECKPOINT.size} expected. Restore it from a copy. A broker "
-            "without it delivers all timer messages that rmq_sys_wheel_timer still has once more"
+            f"{path}: {len(data)} bytes, at least {TIMER_CHECKPOINT.size} expected. {_CHECKPOINT_REMEDY}"
         ) from None
+    if not is_plausible(found):
+        raise DamagedStoreError(
+            f"{path}: no checkpoint of timers has time {found.last_read_time_ms}, place "
+            f"{found.last_timer_log_flush_pos} and queue offset {found.last_timer_queue_offset}. {_CHECKPOINT_REMEDY}"
+        )
+    return found
+
+
+def is_plausible(checkpoint: TimerCheckpoint) -> bool:
+    """Return True for values that a broker may have written: the file has no checksum.
+
+    Bytes of another place are most often far above or below these bounds.
+    """
+    return (
+        0 <= checkpoint.last_read_time_ms < _MOST_TIME_MS
+        and 0 <= checkpoint.last_timer_log_flush_pos < _MOST_PLACE
+        and 0 <= checkpoint.last_timer_queue_offset < _MOST_PLACE
+    )
 
 
 def find_wheel(root: Path) -> Path | None:
