@@ -163,10 +163,14 @@ def pread(descriptor: int, limit: int, offset: int) -> bytes:
 
 
 def _too_short(path: Path | str, size: int, expected: int) -> DamagedStoreError:
-    return DamagedStoreError(
+    error = DamagedStoreError(
         f"{path}: has {size} bytes, {expected} were expected: it was cut, or is being deleted now. `reput check` says "
         "what is wrong; `reput rebuild` builds queues and IndexFiles again"
     )
+    if size == 0:
+        # A file gets its length right after its name: who looks in between tries again, as if it were not there.
+        error.__cause__ = FileNotFoundError(errno.ENOENT, "no bytes", str(path))
+    return error
 
 
 @contextlib.contextmanager
