@@ -33,7 +33,7 @@ from support.search import cases
 
 SLOW = {"to rocksdb", "to file"}
 """Scenarios whose states take several times as long: each opens a database."""
-STATES, STATES_OF_SLOW, FAULTY_STATES, MISREAD_STATES = 120, 16, 10, 6
+STATES, STATES_OF_SLOW, FAULTY_STATES, MISREAD_STATES = 121, 16, 10, 6
 REBUILD_EACH = cases(20, 1)
 """One state in this many is compared with a rebuild: in `make nightly` each is."""
 
