@@ -41,6 +41,7 @@ An answer that is wrong without any of these has no row: the program ends with a
 
 The reader asks each message if its body matches its CRC (`message.body_matches_crc`).
 Everything means all queues, all messages with all their values, and all committed offsets.
+It also means all timers and all halves of transactions that wait.
 Of times, keys and tags it asks for some.
 
 """

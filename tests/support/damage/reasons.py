@@ -34,7 +34,7 @@ _OF_KIND = {
     places.WATERMARKS: _CURRENT,
     places.RECORD: _ALONE,
     "config/consumerOffset.json": "it has no checksum; a changed number is another one, and some names are for brokers",
-    "config/lmqConsumerOffset.json": "the same",
+    "config/lmqConsumerOffset.json": "it has no checksum; a changed number is another one",
     "config/delayOffset.json": "it has no checksum; another number is another place in the queue of a delay level",
     "config/timercheck": "it has no checksum; another time or place within the bounds is another state of the timers",
     "config/consumerOrderInfo.json": "messages that are held in order: `reput serve` alone asks for them",
