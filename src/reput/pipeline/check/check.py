@@ -131,7 +131,8 @@ class _Look:
         """The error, or the findings that a change meanwhile may explain, as texts."""
         if self.error is not None:
             return [str(self.error)]
-        return sorted(f"{rule} in {file}" for rule, file, _ in self.suspects)
+        findings = self.report.findings if self.report else []
+        return sorted(f"{one.rule} in {one.file}: {one.detail:.300}" for one in findings if one.severity != NOTE)
 
 
 def _looked_again(looks: Sequence[_Look]) -> str:

@@ -27,6 +27,8 @@ from reput.queue.compare import Compared
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 
+_TRIES_BESIDE_A_WRITER = 2
+
 
 class RocksdbCheck:
     """See `kinds.QueueCheck`."""
@@ -56,10 +58,19 @@ class RocksdbCheck:
 
 
 def _check_rocksdb(check: Check, stitched: Stitched, table: SplitQueues) -> None:
-    try:
-        _compare_with_log(check, stitched, table)
-    except DamagedStoreError as error:
-        check.report.damage("rocksdb-unreadable", str(check.layout.queue_database), None, 1, str(error))
+    """Compare the database with the log. Beside a writer, which adds and removes files, an error is not believed."""
+    findings = check.report.findings
+    known, more_tries = len(findings), _TRIES_BESIDE_A_WRITER if check.job.judged_to is not None else 0
+    while True:
+        try:
+            _compare_with_log(check, stitched, table)
+            break
+        except DamagedStoreError as error:
+            del findings[known:]
+            if not more_tries:
+                check.report.damage("rocksdb-unreadable", str(check.layout.queue_database), None, 1, str(error))
+                break
+            more_tries -= 1
 
 
 def _compare_with_log(check: Check, stitched: Stitched, table: SplitQueues) -> None:
