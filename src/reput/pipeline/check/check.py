@@ -37,7 +37,7 @@ from reput.pipeline.check.index_kinds import INDEX_CHECKS
 from reput.pipeline.check.kinds import checks_of
 from reput.pipeline.check.metadata import metadata_findings
 from reput.pipeline.check.queue_file_tasks import Mismatch
-from reput.pipeline.check.report import CheckReport
+from reput.pipeline.check.report import CheckReport, Finding
 from reput.pipeline.check.rules import NOTE, SETTING
 from reput.pipeline.check.state import Check
 from reput.pipeline.spark.engine import Engine, Progress
@@ -123,16 +123,18 @@ class _Look:
     @property
     def suspects(self) -> set[tuple[str, str, int | None]]:
         """The findings that a change meanwhile may explain."""
-        findings = self.report.findings if self.report else []
-        return {(one.rule, one.file, one.offset) for one in findings if one.severity != NOTE}
+        return {(one.rule, one.file, one.offset) for one in self._more_than_notes}
 
     @property
     def seen(self) -> list[str]:
         """The error, or the findings that a change meanwhile may explain, as texts."""
         if self.error is not None:
             return [str(self.error)]
-        findings = self.report.findings if self.report else []
-        return sorted(f"{one.rule} in {one.file}: {one.detail:.300}" for one in findings if one.severity != NOTE)
+        return sorted(f"{one.rule} in {one.file}: {one.detail:.300}" for one in self._more_than_notes)
+
+    @property
+    def _more_than_notes(self) -> list[Finding]:
+        return [one for one in self.report.findings if one.severity != NOTE] if self.report else []
 
 
 def _looked_again(looks: Sequence[_Look]) -> str:

@@ -27,7 +27,7 @@ from reput.queue.compare import Compared
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 
-_TRIES_BESIDE_A_WRITER = 2
+_TRIES_BESIDE_A_WRITER = 3
 
 
 class RocksdbCheck:
@@ -60,17 +60,16 @@ class RocksdbCheck:
 def _check_rocksdb(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     """Compare the database with the log. Beside a writer, which adds and removes files, an error is not believed."""
     findings = check.report.findings
-    known, more_tries = len(findings), _TRIES_BESIDE_A_WRITER if check.job.judged_to is not None else 0
-    while True:
+    known, tries = len(findings), _TRIES_BESIDE_A_WRITER if check.job.judged_to is not None else 1
+    for left in reversed(range(tries)):
         try:
             _compare_with_log(check, stitched, table)
-            break
         except DamagedStoreError as error:
             del findings[known:]
-            if not more_tries:
+            if not left:
                 check.report.damage("rocksdb-unreadable", str(check.layout.queue_database), None, 1, str(error))
-                break
-            more_tries -= 1
+        else:
+            return
 
 
 def _compare_with_log(check: Check, stitched: Stitched, table: SplitQueues) -> None:
