@@ -9,6 +9,7 @@ import pytest
 import reput
 from reput.errors import FlushError, ReputError
 from reput.files import fs
+from reput.formats.own import files as own
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.frontier import read_frontier
@@ -123,3 +124,24 @@ def test_a_catch_up_that_could_not_sync_the_log_stops_its_writer(tmp_path: Path)
         with reput.MessageStore.open(tmp_path / "disk" / "store", ASYNC) as again:
             again.flush()
     assert len(bodies_after_a_power_cut(recorder, tmp_path / "after")) == 2
+
+
+def test_a_follower_that_could_not_sync_keeps_no_frontier_later(tmp_path: Path) -> None:
+    """After a failed sync a follower of finished indexes writes no first frontier, though its next sync succeeds."""
+    (tmp_path / "disk").mkdir()
+    path = tmp_path / "disk" / "store"
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        store.put_message(message(0))
+    frontier = store.layout.own(own.FRONTIER_NAME)
+    frontier.unlink()
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        follower = Follow(path, LoopEngine(), ASYNC)
+        follower.step()
+        recorder.fail_next_sync(reported_once=True)
+        with pytest.raises(ReputError, match="cannot sync"):
+            follower.tend()
+        with pytest.raises(FlushError, match="an earlier sync has failed"):
+            follower.close()
+    assert not frontier.exists()
+    with reput.MessageStore.open(path, ASYNC) as again:
+        assert len(content(again)) == 1

@@ -158,6 +158,7 @@ def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexE
     Without it the next job would have to find the offset again. Returns True if the store has a frontier now.
 
     Raises:
+        FlushError: an earlier sync of the log has failed.
         StaleEpochError: another process has taken the store over.
     """
     layout = owned.layout
@@ -167,6 +168,7 @@ def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexE
     if fingerprint is None:
         return False
     owned.sync()
+    owned.refuse_unsynced()
     frontier = own.Frontier(
         owned.watermarks.store_id,
         owned.epoch,
