@@ -15,6 +15,7 @@ import reput
 from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats import paths
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
@@ -168,6 +169,21 @@ def test_files_that_tell_nothing_contradict_nothing(tmp_path: Path) -> None:
     with reput.MessageStore.open(path, stores.SMALL, create=True) as opened:
         opened.put_message(reput.Message("t", b"y", keys="k"))
     assert_sound(path, stores.SMALL)
+
+
+@pytest.mark.parametrize("given", [100, 200])
+def test_beside_a_lost_file_names_contradict_no_size_that_a_file_has(given: int, tmp_path: Path) -> None:
+    """Of files that lie two sizes apart, the first one without its length, a file of the given size is believed.
+
+    A power cut left them so (make power-cuts, scenario flush). Without such a file the distance of names counts.
+    """
+    queue = tmp_path / "consumequeue" / "t" / "0"
+    queue.mkdir(parents=True)
+    (tmp_path / "commitlog").mkdir()
+    (queue / paths.offset_name(0)).touch()
+    (queue / paths.offset_name(200)).write_bytes(bytes(100))
+    assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=given)) == []
+    assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=40))
 
 
 @pytest.mark.parametrize("kind", ["double", "separate-double", "ext-double"])

@@ -30,6 +30,7 @@ from reput.queue.files import (
     QueueFile,
     list_queues,
     list_topic_queues,
+    may_have_size,
     move_queues_aside,
     queue_folder,
     queue_keys,
@@ -322,16 +323,15 @@ class BatchKind:
     def found_file_size(self, given: int | None = None) -> int | None:
         """Return the file size of these queues, by the names of files, otherwise by their lengths.
 
-        None if neither shows it, or if a file has the `given` size: next to a lost file, names may suggest a multiple
-        of it.
+        None if neither shows it, or if `given` may be right.
         """
         distances: Counter[int] = Counter()
         lengths: Counter[int] = Counter()
-        for queue in islice(self.queues(), QUEUES_COMPARED):
-            files = queue.folder.files
-            if given is not None and any(file.size == given for file in files):
-                return None
-            distances.update(after.start - before.start for before, after in pairwise(files))
+        queues = list(islice(self.queues(), QUEUES_COMPARED))
+        if given is not None and may_have_size((queue.folder for queue in queues), given):
+            return None
+        for queue in queues:
+            distances.update(after.start - before.start for before, after in pairwise(queue.folder.files))
             lengths.update(file.size for file in queue.filled)
         for votes in (distances, lengths):
             likely = [(count, size) for size, count in votes.items() if size % BATCH_ENTRY_SIZE == 0]

@@ -38,6 +38,7 @@ from reput.queue.files import (
     list_queues,
     list_topic_queues,
     max_offset,
+    may_have_size,
     move_queues_aside,
     queue_folder,
     queue_keys,
@@ -173,9 +174,12 @@ class FileKind:
         """Return a configured length, rounded up to whole entries."""
         return file_size_in_use(configured)
 
-    def found_file_size(self, given: int | None = None) -> int | None:  # noqa: ARG002 - as AnyKind has it
-        """Return the length that most files show."""
-        likely = found_file_size(islice(list_queues(self.folder), QUEUES_COMPARED))
+    def found_file_size(self, given: int | None = None) -> int | None:
+        """Return the length that most files show; None if none shows it, or if `given` may be right."""
+        queues = list(islice(list_queues(self.folder), QUEUES_COMPARED))
+        if given is not None and may_have_size(queues, self.size_in_use(given)):
+            return None
+        likely = found_file_size(queues)
         return likely.size if likely.is_of_files else None
 
     def is_present(self) -> bool:

@@ -253,3 +253,14 @@ def found_file_size(queues: Iterable[QueueFolder]) -> FoundSize:
     others = sum(count for length, count in lengths.items() if length != size)
     odd = f"{others} of {lengths.total()} queue files have another length than {size} bytes" if others else None
     return FoundSize(size, source, odd, bool(likely) and size == likely[0])
+
+
+def may_have_size(queues: Iterable[QueueFolder], size: int) -> bool:
+    """Return True if these queues may be made with a file size: a file has it, and no length or name speaks against it.
+
+    Beside a lost file, names alone may suggest a multiple of the size.
+    """
+    files = [file for queue in queues for file in queue.files]
+    return any(file.size == size for file in files) and all(
+        file.size <= size and file.start % size == 0 for file in files
+    )
