@@ -21,6 +21,9 @@ def test_a_broker_makes_an_empty_database() -> None:
     """An empty database of a broker without the index in RocksDB has no table, one with the index has."""
     assert never_had_a_table(manifest("json"))
     assert not never_had_a_table(manifest("index-rocksdb"))
+    for zeros in (1, 7, 8, 500):
+        assert never_had_a_table(manifest("json") + bytes(zeros))
+        assert not never_had_a_table(bytes(zeros))
 
 
 def test_every_change_is_seen() -> None:

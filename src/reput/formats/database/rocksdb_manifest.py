@@ -44,9 +44,12 @@ def manifest_name(current: bytes) -> str:
 
 
 def never_had_a_table(manifest: bytes) -> bool:
-    """Return True if a MANIFEST is whole and names no table; False for one that only RocksDB can judge."""
-    at = 0
-    while at < len(manifest):
+    """Return True if a MANIFEST is whole and names no table; False for one that only RocksDB can judge.
+
+    Zeros at its end do not count: RocksDB takes them for room that nobody has used.
+    """
+    at, end = 0, len(manifest.rstrip(b"\0"))
+    while at < end:
         if len(manifest) - at < _RECORD.size or at + _RECORD.size > BLOCK_SIZE:
             return False
         checksum, size, kind = _RECORD.unpack_from(manifest, at)
