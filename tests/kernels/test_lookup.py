@@ -417,6 +417,16 @@ def test_an_entry_that_leads_past_a_file_has_no_time(kind: str) -> None:
     assert [lookup_kernels(kind).seek_time(address_of(queue), time, 0) for time in (0, 6, 7, 8)] == [0, 0, 2, 3]
 
 
+@pytest.mark.parametrize("kind", TWINS)
+def test_a_record_that_ends_past_the_largest_number_is_not_there(kind: str) -> None:
+    """Place and size of an entry whose sum has more than 63 bits lead to no record (found by make fuzz-decoders)."""
+    world = World([1, 2], [b"a", b"b"], set())
+    world.entries = ENTRY.struct.pack((1 << 63) - 100, 200, 0) + world.entries[ENTRY_SIZE:]
+    vector = world.queue(0, 2)
+    assert pull(lookup_kernels(kind), vector, 0, 1, 1000) == (ASK, [])
+    assert pull(lookup_kernels(kind), vector, 1, 1, 1000)[0] == 1
+
+
 @pytest.mark.parametrize("name", [*LookupKernels._fields, *ManyKernels._fields])
 def test_twins_take_the_same_arguments(name: str) -> None:
     """Each kernel has the same parameters in the same order in both twins."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.damage.judge import SECTOR_READ, Outcome
 from support.damage.page import PAGE, Run, page, read_column, unexplained
-from support.damage.stores import NAMES, SHOWN, subject
+from support.damage.stores import NAMES, subject
 from support.damage.sweep import Counts, Reads, Tries, classes, sweep
 from support.lines import say
 
@@ -31,7 +31,7 @@ def main() -> None:
     reads: Reads = defaultdict(Counter)
     ran: dict[str, tuple[int, int]] = {}
     wrong = 0
-    for name in [given.store] if given.store else SHOWN:
+    for name in [given.store] if given.store else NAMES:
         of_store: Counter[Outcome] = Counter()
         with tempfile.TemporaryDirectory(prefix="reput-damage-") as folder:
             found = subject(name, Path(folder))

@@ -36,6 +36,7 @@ _OF_KIND = {
     "config/consumerOffset.json": "it has no checksum; a changed number is another one, and some names are for brokers",
     "config/lmqConsumerOffset.json": "it has no checksum; a changed number is another one",
     "config/delayOffset.json": "it has no checksum; another number is another place in the queue of a delay level",
+    "config/topics.json": "it has no checksum; reads use names and types of topics, and `reput serve` the rest",
     "config/timercheck": "it has no checksum; another time or place within the bounds is another state of the timers",
     "config/consumerOrderInfo.json": "messages that are held in order: `reput serve` alone asks for them",
     "config/consumerFilter.json": "only pulls with a registered SQL92 filter use it, and this store has none",
@@ -46,6 +47,7 @@ _OF_KIND = {
     "RocksDB OPTIONS": "reput opens a database with options of its own, and nobody reads these",
     "RocksDB IDENTITY": "the database's id, which RocksDB does not compare with anything when it opens the database",
     "lock": "the lock on the file counts, not its bytes",
+    "abort": "the file itself says that the store was not closed, whatever its bytes are",
     "abort.bak": _NOT_OURS,
     "compaction/position-checkpoint": _NOT_OURS,
 }

@@ -31,18 +31,29 @@ class Subject(NamedTuple):
     slots: int
 
 
-NAMES = (*golden.STORES, *golden.STORES_55, OURS)
 CONTENTS = {
     "basic": "RocketMQ's queue files and IndexFiles",
+    "crash": "the same after a kill: `abort` is there, and the checkpoint is older than the log",
     "ext": "RocketMQ's queue files with ext units",
     "batch": "RocketMQ's queue files, and queues of batches",
+    "double": "each queue in files and in RocksDB",
     "rocksdb": "RocketMQ's queues in RocksDB",
+    "json": "a broker's configuration in JSON, compressed bodies, halves of transactions",
+    "config-v1": "topics, groups and offsets in three databases, each with a write-ahead log",
+    "config-v1-single": "the same in one database",
+    "config-v2": "the same in one database of version 2",
+    "config-v1-killed": "three databases that a killed broker left",
+    "separate": "queues in `consumequeue_rocksdb`",
     "lmq": "light queues, and the offsets of their groups",
+    "lmq-rocksdb": "light queues in RocksDB alone, others in files, too",
+    "index-both": "IndexFiles, and the index database",
+    "index-rocksdb": "the index database alone",
     "pending": "timers, delayed messages and halves of transactions that wait",
+    "pending-rocksdb": "the same in databases",
     OURS: "queue files and IndexFiles by reput, properties with a CRC, committed offsets, a deleted topic",
 }
-"""The stores of the page, and what each has: together they have every kind of file of log, queues and indexes."""
-SHOWN = tuple(CONTENTS)
+"""The stores of the page, and what each has: every golden store that has a log, and one of reput's."""
+NAMES = tuple(CONTENTS)
 
 
 def subject(name: str, folder: Path) -> Subject:

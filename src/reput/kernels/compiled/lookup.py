@@ -133,7 +133,7 @@ def pull_entries(queue, offset, max_messages, max_bytes, buffer):
         if taken > 0 and total + size > most_bytes:
             return _take(buffer, free, taken)
         # Blank entries and expired records, too, are for the pull that knows all cases.
-        if physical < begin or size < _MIN_SIZE or physical + size > end:
+        if physical < begin or size < _MIN_SIZE or physical > end - size:
             return _ASK
         _put_place(buffer, place, physical, size)
         place += PLACE_WORDS

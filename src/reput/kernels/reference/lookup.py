@@ -133,9 +133,10 @@ def _store_time(queue: int, offset: int) -> int:
 def seek_time(queue: int, timestamp: int, above: int) -> int:
     """Return the first offset in [first, end) whose message was stored at or after a time; `end` if there is none.
 
-    With `above` 1 only a message stored after the time counts. An entry without a record counts as the next one that
-    has one. The compiled twin keeps the times of the first steps, which are the same in each search, and reads them
-    no more. Returns ASK; or NEEDS_FILE or below: map the file that `needed_file` gives, and call again.
+    With `above` 1 only a message stored after the time counts; the time is below the largest int64 then. An entry
+    without a record counts as the next one that has one. The compiled twin keeps the times of the first steps, which
+    are the same in each search, and reads them no more. Returns ASK; or NEEDS_FILE or below: map the file that
+    `needed_file` gives, and call again.
     """
     if _has_changed(queue):
         return ASK
