@@ -47,6 +47,7 @@ from reput.formats.topics import lite_topics
 from reput.formats.wire import recall_handle, receipt_handle, remoting, subscription
 from reput.kernels.layouts.columns import Columns
 from support import twins
+from support.fuzz import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,6 +295,13 @@ def _allowing(error: type[Exception], decode: Callable[..., T], *given: object) 
 
 TARGETS = (
     Target("record", "records of the log, in both twins of the kernels", _record),
+    Target("fields", "fields of records, in both twins", kernels.fields),
+    Target(
+        "dispatch", "entries, batches, further queues, items and keys of records, in both twins", kernels.dispatch, 1024
+    ),
+    Target("filter", "properties and numbers that filters read, in both twins", kernels.filters, 256),
+    Target("select", "entries that a pull chooses from, in both twins", kernels.select, 256),
+    Target("lookup", "pulls, searches by time and by key over any files, in both twins", kernels.lookup, 1024),
     Target("properties", "properties of a message", _properties),
     Target("batch", "batches of clients", _batch),
     Target("body", "compressed bodies", _body),
