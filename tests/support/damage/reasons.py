@@ -23,6 +23,11 @@ _OF_FIELD: dict[tuple[str, str], str] = {
     (places.BATCHES, "the file is cut"): "only zeros after the last entry are gone",
     (places.EXT, "the file is cut"): "only zeros after the last unit are gone",
     (places.UNIT, "bitmap"): "only pulls with a registered SQL92 filter use it, and this store has none",
+    ("RocksDB log", "the file is cut"): (
+        "a write-ahead log that is cut is one that a crash has torn: its last changes, of topics or groups that no "
+        "answer here needs, are gone"
+    ),
+    ("RocksDB table", "blocks"): "a block whose keys no question needed",
     ("RocksDB table", "footer"): "bytes between the handles and the version are padding",
     (places.RECORD, "queue_id"): _OF_PREPARED,
     (places.BATCH, "compacted_offset"): "compaction uses it, and reput does not",
