@@ -24,9 +24,12 @@ from reput.store.disk.kinds import present_kinds
 from reput.store.disk.layout import StoreLayout
 from support import databases, golden, stores
 from support.records import LogBuilder
+from support.search import cases
 from support.switches import config_of
 
-MANY = 20_000
+TOPICS = cases(2_000, 100_000)
+QUEUES = 10 * TOPICS
+MOST_FILES = cases(20, 100)
 ROCKSDB = config_of("rocksdb", stores.SMALL)
 QUEUE = QueueKey(b"orders", 3)
 
@@ -105,23 +108,24 @@ def test_reading_ahead_gives_the_same(tmp_path: Path) -> None:
 
 
 def test_many_queues(tmp_path: Path) -> None:
-    """Twenty thousand queues: a handful of files, put, caught up, rebuilt and read, each in its place."""
+    """Many topics of ten queues, in a long run a million queues: few files, put, caught up, rebuilt, read."""
     path = tmp_path / "store"
     config = replace(ROCKSDB, max_hash_slot_num=1000, max_index_num=50_000)
     with reput.MessageStore.open(path, config, create=True) as store:
-        for number in range(MANY):
-            store.put_message(reput.Message("many", b"%d" % number), number)
+        for number in range(QUEUES):
+            store.put_message(reput.Message(f"many-{number % TOPICS}", b"%d" % number), number // TOPICS)
         store.reput(spark=False)
-        assert len(store.queues()) == MANY
-    assert sum(1 for _ in (path / paths.CONSUME_QUEUE).iterdir()) < 20
+        assert len(store.queues()) == QUEUES
+    assert sum(1 for _ in (path / paths.CONSUME_QUEUE).iterdir()) < MOST_FILES
     reput.rebuild(path, spark=False, config=config)
-    assert sum(1 for _ in (path / paths.CONSUME_QUEUE).iterdir()) < 20
+    assert sum(1 for _ in (path / paths.CONSUME_QUEUE).iterdir()) < MOST_FILES
     descriptors = Path("/proc/self/fd")
     before = sum(1 for _ in descriptors.iterdir())
     with reput.MessageStore.open(path, config, read_only=True) as store:
-        assert len(store.queues()) == MANY
-        for number in range(0, MANY, 1001):
-            (message,) = store.get_message("many", number, 0)
+        assert len(store.topics()) == TOPICS
+        assert len(store.queues()) == QUEUES
+        for number in range(0, QUEUES, 1001):
+            (message,) = store.get_message(f"many-{number % TOPICS}", number // TOPICS, 0)
             assert message.body == b"%d" % number
         assert sum(1 for _ in descriptors.iterdir()) < before + 40
     assert reput.check(path, spark=False, config=config).sound
