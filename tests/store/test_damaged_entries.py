@@ -1,30 +1,79 @@
-"""Entries of a damaged queue: a reader gives the records that they name, or says what is wrong."""
+"""Entries that lead to no record: a read passes over them alone, and says so."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+from click.testing import CliRunner
+
 import reput
+from reput.cli.main import cli
 from reput.formats import paths
-from reput.formats.queue.consume_queue import ENTRY_SIZE
-from support import stores
-from support.records import LogBuilder
+from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE
+from support import golden
+from support.opened import CONFIG, put
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+WRONG = {
+    "no size": (None, 0),
+    "a size past the log's end": (None, 0x7FFFFFFF),
+    "a place past the log's end": (1 << 40, None),
+    "nothing at all": (0, 0),
+}
+_BAD = 3
 
-def test_entries_in_no_order_over_two_files_of_the_log(tmp_path: Path) -> None:
-    """Entries that are in no order give the records that they name, whatever files of the log these are in."""
-    log = LogBuilder(4096)
-    placed = [log.message("topic", body=bytes(900)) for _ in range(8)]
-    store = stores.with_log(tmp_path, log)
-    stores.rebuild(store)
-    file = store / paths.CONSUME_QUEUE / "topic" / "0" / paths.offset_name(0)
-    data = file.read_bytes()
-    order = [6, 0, 7, 1]
-    file.write_bytes(b"".join(data[at * ENTRY_SIZE : (at + 1) * ENTRY_SIZE] for at in order) + data[4 * ENTRY_SIZE :])
-    with reput.MessageStore.open(store, stores.SMALL, read_only=True) as opened:
-        result = opened.get_message("topic", 0, 0, 4)
-        assert [one.physical_offset for one in result] == [placed[number].offset for number in order]
-        assert b"".join(result.pieces()) == b"".join(bytes(one.raw) for one in result)
+
+def with_wrong_entry(path: Path, place: int | None, size: int | None) -> Path:
+    """A store of ten messages of which an entry leads to no record."""
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 10)
+    (file,) = (path / paths.CONSUME_QUEUE).rglob(paths.offset_name(0))
+    data = bytearray(file.read_bytes())
+    entry = ENTRY.struct.unpack_from(data, _BAD * ENTRY_SIZE)
+    wrong = entry[0] if place is None else place, entry[1] if size is None else size, entry[2]
+    ENTRY.struct.pack_into(data, _BAD * ENTRY_SIZE, *wrong)
+    file.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(("place", "size"), WRONG.values(), ids=WRONG)
+def test_one_damaged_entry_hid_all_messages_of_its_log_file(
+    place: int | None, size: int | None, tmp_path: Path
+) -> None:
+    """A pull over a damaged entry gives all other messages, and `damage` names the queue, the offset and what helps."""
+    path = with_wrong_entry(tmp_path / "store", place, size)
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        (topic,) = store.topics()
+        whole = [n for n in range(10) if n != _BAD]
+        assert [message.body for message in store.messages(topic)] == [b"%d" % n for n in whole]
+        assert [message.queue_offset for message in store.get_message(topic, 0, _BAD, 1)] == [_BAD + 1]
+        (text,) = store.damage
+        assert f"{path}: queue {topic}/0: the entry of queue offset {_BAD} leads to no record" in text
+        assert "reput rebuild --only queue" in text
+    shown = CliRunner().invoke(cli, ["get", str(path), "-t", topic, "--json"], standalone_mode=False)
+    assert shown.return_value == 1
+    assert shown.stderr.count(text) == 1
+    assert shown.stdout.count("\n") == 9
+
+
+@pytest.mark.golden
+def test_a_damaged_batch_is_passed_over_alone(tmp_path: Path) -> None:
+    """A batch that leads to no record costs no other batch."""
+    store = golden.unpack("batch", tmp_path)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        before = [message.physical_offset for message in opened.messages("batches", [0])]
+    file = min((store / paths.BATCH_CONSUME_QUEUE / "batches" / "0").iterdir())
+    data = bytearray(file.read_bytes())
+    entry = list(BATCH_ENTRY.struct.unpack_from(data, BATCH_ENTRY_SIZE))
+    lost, entry[1] = entry[0], 0
+    BATCH_ENTRY.struct.pack_into(data, BATCH_ENTRY_SIZE, *entry)
+    file.write_bytes(data)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert [message.physical_offset for message in opened.messages("batches", [0])] == [
+            offset for offset in before if offset != lost
+        ]
+        assert any("queue batches/0: the entry of queue offset" in text for text in opened.damage)

@@ -57,7 +57,6 @@ def lite(
     shown = 0
     rows: list[tuple[object, ...]] = []
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
-        said = len(opened.damage)
         for one in opened.lite_topics(parent, at_ms=asked_ms):
             counts = totals.setdefault(one.parent, [0, 0, 0])
             for at, number in enumerate((1, one.messages, one.is_expired)):
@@ -69,7 +68,6 @@ def lite(
                 output.emit_json(one.to_dict())
             else:
                 rows.append(_cells(one, asked_ms))
-        output.say_lines("damage", opened.damage[said:])
     if as_json:
         names = ("lite_topics", "messages", "expired")
         parents = {name: dict(zip(names, counts, strict=True)) for name, counts in sorted(totals.items())}

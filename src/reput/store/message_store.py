@@ -89,6 +89,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
         self.notes = notes
         self.notes += opened.notes
         self.damage = opened.damage
+        opened.view.damaged.report = self.damage.append
         self.opened_in_s = opened.seconds
         self._progress: ConsumerProgress | None = None
         self._homes: MetadataHomes | None = None
@@ -389,6 +390,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
         self.notes += [note for note in opened.notes if note not in self.notes]
         progress = self._progress
         self.damage = opened.damage if progress is None else [*opened.damage, *progress.damage]
+        opened.view.damaged.report = self.damage.append
         self._read(opened.view)
 
     # --- deletion ------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def ask(path: Path, config: StoreConfig | None, words: Words) -> Answers:
     with store:
         asker = _Asker(store)
         asker.ask(words)
-        return Answers(asker.found, (*store.notes, *asker.damage))
+        return Answers(asker.found, (*store.notes, *store.damage, *asker.damage))
 
 
 class _Asker:

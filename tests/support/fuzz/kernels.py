@@ -106,7 +106,7 @@ def filters(data: bytes) -> None:
 
 
 def dispatch(data: bytes) -> None:
-    """What is made of decoded records: entries of queues and further queues, batches, items and keys of indexes."""
+    """Entries of queues and further queues, batches, items and keys of indexes."""
 
     def make(kind: str) -> list[Any]:
         columns = Columns(64, 64, 8)

@@ -284,7 +284,7 @@ def _status_text(result: GetResult, offset: int) -> str:
         GetStatus.OFFSET_OVERFLOW_BADLY: f"offset {offset} is past the queue's end",
         GetStatus.OFFSET_TOO_SMALL: f"offset {offset} is before the queue's first message",
         GetStatus.OFFSET_FOUND_NULL: f"there is no message at offset {offset}",
-        GetStatus.MESSAGE_WAS_REMOVING: f"the log file of the message at offset {offset} was deleted",
+        GetStatus.MESSAGE_WAS_REMOVING: f"the log does not have the message at offset {offset}",
     }.get(result.status)
     if words is None:
         return f"no message from {offset} on matches; {_span_text(result)}"

@@ -52,12 +52,12 @@ def show_pending(
         ConfigError: `refuse_unknown` raises it.
     """
     with opening as opened:
-        work, said = opened.pending, tuple(opened.damage)
+        work = opened.pending
         found = _rows_or_refusal(rows(work), lambda: None if work.damage else refuse_unknown(opened))
         most = options.most_rows(max_messages, as_json)
         are_sound = _show_rows(work, table, found, most, as_json, opened.damage)
     for text in dict.fromkeys(work.damage):
-        if text not in said:
+        if text not in opened.damage:
             output.say(f"damage: {text}")
     for text in work.notes:
         output.say(f"note: {text}")

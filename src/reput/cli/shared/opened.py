@@ -50,7 +50,9 @@ def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
 def reading(
     store: str, config: StoreConfig, *, with_progress: bool = False, by_key: bool = False
 ) -> Iterator[MessageStore]:
-    """Open the store read-only. Nothing is changed, and another process may write the store.
+    """Open the store read-only; what it cannot read is said, at the begin or when the block ends.
+
+    Nothing is changed, and another process may write the store.
 
     `with_progress` and `by_key`: the verb uses the committed offsets, or the index, so what is wrong there counts. What
     keeps the verb from reading any offsets is not said here, as its error says it.
@@ -71,7 +73,9 @@ def reading(
             except DamagedStoreError as error:
                 unsaid = str(error)
         _say_notes(opened, [lacks] if by_key and (lacks := opened.view.index.lacks()) else [], unsaid)
+        known = len(opened.damage)
         yield opened
+        output.say_lines("damage", opened.damage[known:])
 
 
 @contextlib.contextmanager

@@ -110,6 +110,7 @@ class Choice(NamedTuple):
     """The entries that a pull has chosen: their number, and the number of entries that it passed over or took.
 
     `outcome` is a `Pull`. `first` and `last` are the lowest and the highest log offset of the records; -1: none.
+    `damaged` is the number of the first entry whose record would be empty, or would end after the log; -1: none.
     """
 
     taken: int
@@ -117,6 +118,7 @@ class Choice(NamedTuple):
     outcome: int
     first: int
     last: int
+    damaged: int
 
 
 class RecordColumns(NamedTuple):

@@ -16,19 +16,23 @@ def select_entries(entries: NDArray[np.uint8], rules: PullRules, places: NDArray
     """
     wanted = set(rules.codes.tolist())
     taken, total, skip_below, status = 0, 0, -1, Pull.NOTHING
-    first = last = -1
+    first = last = damaged = -1
     number = -1
     for number, (begin, length, code) in enumerate(ENTRY.struct.iter_unpack(entries.tobytes())):
         if taken and (taken + 1 > rules.max_messages or total + length > rules.max_bytes):
-            return Choice(taken, number, status, first, last)
+            return Choice(taken, number, status, first, last, damaged)
         if total >= rules.stop_bytes:
-            return Choice(taken, number, status, first, last)
+            return Choice(taken, number, status, first, last, damaged)
         if begin < skip_below or is_blank(begin, length):
             continue
         if wanted and _int32(code) not in wanted:
             status = status if taken else Pull.NOTHING
             continue
-        if begin < rules.log_begin or length <= 0 or begin > rules.log_end - length:
+        if length <= 0 or begin > rules.log_end - length:
+            status = status if taken else Pull.REMOVED
+            damaged = number if damaged < 0 else damaged
+            continue
+        if begin < rules.log_begin:
             status = status if taken else Pull.REMOVED
             skip_below = (begin // rules.log_file_size + 1) * rules.log_file_size
             continue
@@ -38,7 +42,7 @@ def select_entries(entries: NDArray[np.uint8], rules: PullRules, places: NDArray
         taken += 1
         total += length
         status, skip_below = Pull.FOUND, -1
-    return Choice(taken, number + 1, status, first, last)
+    return Choice(taken, number + 1, status, first, last, damaged)
 
 
 def _int32(value: int) -> int:

@@ -17,6 +17,7 @@ from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
+from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.queue_answers import PullLimits, PullQuestion
 from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
 from reput.store.read.sql_filter import SqlFilter, matching_records
@@ -33,12 +34,15 @@ class BatchReader:
 
     has_batches = True
 
-    def __init__(self, batches: BatchQueues, follower: TailFollower, limits: PullLimits) -> None:
+    def __init__(
+        self, batches: BatchQueues, follower: TailFollower, limits: PullLimits, damaged: DamagedEntries
+    ) -> None:
         self.queues = batches
         self.own_topics = batches.topics
         self.follower = follower
         self.log: LogMaps = follower.log
         self.limits = limits
+        self.damaged = damaged
 
     def topics(self) -> set[str]:
         """Return the topics that have such queues."""
@@ -63,6 +67,8 @@ class BatchReader:
             entries = entries[: wanted.most_entries]
             matching = self._matching(entries, wanted)
         following = pull.choose(entries, offset, reach, wanted, matching)
+        if pull.damaged >= 0:
+            self.damaged.met(key, pull.damaged)
         if not pull.sizes:
             return GetResult.nothing(pull.status, following, span)
         places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
@@ -153,6 +159,8 @@ class _EntriesTaken:
         self.physical_offsets: list[int] = []
         self.sizes: list[int] = []
         self.status = GetStatus.NO_MATCHED_MESSAGE
+        self.damaged = -1
+        """The first queue offset of the first batch that is not in the log; -1: none."""
         self._log, self._log_end = log, log_end
         self._max_messages, self._stop_bytes = max_messages, stop_bytes
         self._most_messages = limits.messages
@@ -183,7 +191,11 @@ class _EntriesTaken:
             if codes and ((tags_code + 0x80000000) & 0xFFFFFFFF) - 0x80000000 not in codes:
                 self._say(GetStatus.NO_MATCHED_MESSAGE)
                 continue
-            if physical_offset < log_begin or size <= 0 or physical_offset > self._log_end - size:
+            if size <= 0 or physical_offset > self._log_end - size:
+                self._say(GetStatus.MESSAGE_WAS_REMOVING)
+                self.damaged = base if self.damaged < 0 else self.damaged
+                continue
+            if physical_offset < log_begin:
                 self._say(GetStatus.MESSAGE_WAS_REMOVING)
                 skip_below = (physical_offset // file_size + 1) * file_size
                 continue

@@ -23,6 +23,7 @@ from reput.queue.by_time import Boundary
 from reput.queue.by_time import offset_by_time as search
 from reput.queue.ext import ExtReader
 from reput.queue.queues import Queues
+from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.few_entries import FEW, few_have_matches
 from reput.store.read.lookup import Known, Lookups, QueueLookup
 from reput.store.read.queue_answers import PullLimits, PullQuestion
@@ -58,6 +59,7 @@ class EntryReader:
         lookups: Lookups,
         limits: PullLimits,
         ext: ExtReader | None,
+        damaged: DamagedEntries,
         known: Callable[[], Known],
     ) -> None:
         self.queues = queues
@@ -66,6 +68,7 @@ class EntryReader:
         self.lookups = lookups
         self.limits = limits
         self.ext = ext
+        self.damaged = damaged
         self.bloom_bits: Callable[[str, SqlFilter], BloomBits | None] = lambda _topic, _wanted: None
         self._known = known
 
@@ -101,7 +104,7 @@ class EntryReader:
         codes = NO_CODES
         if wanted is not ALL_MESSAGES:
             entries, codes = self._filtered(entries, key, wanted, max_messages)
-        return self._choose(entries, asked, span, codes)
+        return self._choose(entries, key, asked, span, codes)
 
     def _filtered(
         self, entries: NDArray[np.uint8], key: QueueKey, wanted: TagFilter | SqlFilter, most: int
@@ -124,6 +127,7 @@ class EntryReader:
     def _choose(
         self,
         entries: NDArray[np.uint8],
+        key: QueueKey,
         asked: PullQuestion,
         span: OffsetRange | QueueLookup,
         codes: NDArray[np.int64],
@@ -145,6 +149,8 @@ class EntryReader:
         )
         choice = kernels().select_entries(entries, rules, places)
         next_offset = offset + choice.passed
+        if choice.damaged >= 0:
+            self.damaged.met(key, offset + choice.damaged)
         if choice.outcome != Pull.FOUND:
             status = GetStatus.NO_MATCHED_MESSAGE if choice.outcome == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
             return GetResult.nothing(status, next_offset, span)

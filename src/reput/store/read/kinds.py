@@ -9,6 +9,7 @@ from reput.queue.kinds import OpenQueues
 from reput.queue.queues import Queues
 from reput.store.disk.store import StoreOnDisk
 from reput.store.read.batch_reader import BatchReader
+from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.queue_answers import AnswersBeside, PullLimits
 from reput.store.read.tail_follower import TailFollower
 
@@ -24,6 +25,8 @@ class OpenKinds:
     def __iter__(self) -> Iterator[OpenQueues]:
         yield from (self.plain, self.batches)
 
-    def readers_beside(self, follower: TailFollower, limits: PullLimits) -> tuple[AnswersBeside, ...]:
+    def readers_beside(
+        self, follower: TailFollower, limits: PullLimits, damaged: DamagedEntries
+    ) -> tuple[AnswersBeside, ...]:
         """Return the readers of the topics that have queues of their own kind."""
-        return (BatchReader(self.batches, follower, limits),)
+        return (BatchReader(self.batches, follower, limits, damaged),)

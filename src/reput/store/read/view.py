@@ -26,6 +26,7 @@ from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
 from reput.store.read.again import again_after_deletion
+from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.entry_reader import EntryReader
 from reput.store.read.kinds import OpenKinds
 from reput.store.read.lookup import Known, Lookups, Watched
@@ -68,6 +69,7 @@ class StoreView:
         self.log = log
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
+        self.damaged = DamagedEntries(layout.root)
         self.kinds = store.kinds
         self.open_kinds = OpenKinds(store)
         self.queues_table = self.open_kinds.plain
@@ -86,9 +88,9 @@ class StoreView:
             log, self.queues_table, self.open_kinds.batches, settings.types, decode, begin, place, self.lookups.clear
         )
         self.entry_reader = EntryReader(
-            self.queues_table, self.follower, self.lookups, self.limits, self.ext, lambda: self.known
+            self.queues_table, self.follower, self.lookups, self.limits, self.ext, self.damaged, lambda: self.known
         )
-        self.readers_beside = self.open_kinds.readers_beside(self.follower, self.limits)
+        self.readers_beside = self.open_kinds.readers_beside(self.follower, self.limits, self.damaged)
         self.frontiers = frontiers
         self.outgrown: Callable[[StoreView], bool] | None = None
         """For a store without indexes or log: True once it has some. Its first files may have any sizes, so a reader
