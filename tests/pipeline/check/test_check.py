@@ -310,6 +310,16 @@ def test_a_torn_tail_is_a_leftover_only_after_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_what_is_wrong_with_the_log_came_after_what_it_causes(tmp_path: Path) -> None:
+    """A missing file of the log is the first finding; entries and items that lead there come after it."""
+    store = golden.unpack("basic", tmp_path)
+    (store / "commitlog" / "00000000000001048576").unlink()
+    rules = [one.rule for one in reput.check(store, spark=False).findings if one.severity == "damage"]
+    assert rules[0] == "log-file"
+    assert {"index-item-without-record", "queue-entry-wrong"} <= set(rules)
+
+
+@pytest.mark.golden
 def test_an_empty_last_queue_file_is_a_leftover(tmp_path: Path) -> None:
     """RocketMQ removes an empty last file when it loads a queue."""
     store = golden.unpack("basic", tmp_path)

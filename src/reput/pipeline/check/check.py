@@ -104,8 +104,13 @@ def check_store(
             report.notes.insert(0, one.text)
     for text in store.contradicted if not config.force_setting else ():
         report.remark(SETTING, "setting-contradicted", str(layout.root), 1, text)
-    report.findings.sort(key=lambda one: (one.severity != SETTING, one.severity, one.rule, one.file))
+    report.findings.sort(key=_turn)
     return report
+
+
+def _turn(one: Finding) -> tuple[bool, str, bool, str, str]:
+    """Return the sort key of a finding: what is wrong with the log comes first, since it may cause the rest."""
+    return one.severity != SETTING, one.severity, not one.rule.startswith("log-"), one.rule, one.file
 
 
 @dataclass(slots=True)
