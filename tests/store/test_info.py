@@ -382,6 +382,12 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path / paths.COMMIT_LOG, tmp_path / "file"):
         with pytest.raises(NotAStoreError, match=r"storePathRootDir|give the one above"):
             store_info(path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotAStoreError, match=r"is no RocketMQ store\. Give a store's root \(storePathRootDir"):
+        store_info(tmp_path / "empty")
+    (tmp_path / "empty" / "one" / paths.COMMIT_LOG).mkdir(parents=True)
+    with pytest.raises(NotAStoreError, match=r"is no RocketMQ store\. There is a store in .*empty/one"):
+        store_info(tmp_path / "empty")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(NotAStoreError, match=r"link: a link to .*gone, which does not exist\. Give"):
         store_info(tmp_path / "link")

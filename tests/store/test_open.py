@@ -14,7 +14,8 @@ import pytest
 import reput
 from reput.errors import ConfigError, NotAStoreError, TailFullError
 from reput.formats import paths
-from support import stores
+from reput.formats.own import files as own
+from support import golden, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 
@@ -176,3 +177,16 @@ def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path
         assert any("queues without a folder yet: new/0;" in finding.detail for finding in report.findings)
         shutil.rmtree(image / paths.CONSUME_QUEUE / "old")
         assert not reput.check(image, spark=False, config=CONFIG).sound
+
+
+@pytest.mark.golden
+def test_beside_the_first_writer_of_rocketmqs_indexes_a_reader_decoded_all_of_the_log(tmp_path: Path) -> None:
+    """The writer knows that the indexes are complete, and no frontier says so yet: its readers take its word."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path) as store:
+        store.put_message(reput.Message("orders", b"new"))
+        assert not store.layout.own(own.FRONTIER_NAME).exists()
+        with reput.MessageStore.open(path, read_only=True) as reader:
+            assert reader.behind_bytes < 1000
+            assert reader.max_offset("orders", 0) == store.max_offset("orders", 0)
+            assert [message.body for message in reader.messages("orders")] == bodies(store, "orders")

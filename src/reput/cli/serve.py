@@ -177,7 +177,7 @@ def _show_addresses(broker: RunningBroker, store: str, as_json: bool) -> None:
     if as_json:
         further = {"metrics": broker.metrics_address, "grpc": broker.grpc_address}
         named = {name: address for name, address in further.items() if address is not None}
-        output.emit_json({"address": broker.address, "store": str(Path(store)), **named})
+        output.emit_json({"address": broker.address, "store": str(Path(store).absolute()), **named})
     else:
         output.show(f"name server and broker: {broker.address}")
         if broker.grpc_address is not None:

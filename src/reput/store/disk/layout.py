@@ -14,7 +14,7 @@ from reput.files import fs, links, names
 from reput.files.folders import make_durable_dir
 from reput.formats import paths
 from reput.formats.own import files as own
-from reput.nearest import similar
+from reput.nearest import similar, some
 from reput.store.disk.dledger import refuse_dledger
 from reput.store.disk.log_paths import linked_log, log_folders
 
@@ -176,8 +176,18 @@ def _without_log(root: Path) -> str:
             f"though {root} has {' and '.join(there)}. Is its disk mounted, and does storePathCommitLog name another "
             "folder? --set storePathCommitLog=FOLDER names it"
         )
-    hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
-    return f"so {root} is no RocketMQ store{hint}"
+    if root.name == paths.COMMIT_LOG:
+        return f"so {root} is no RocketMQ store (this is a commitlog folder: give the one above it)"
+    return f"so {root} is no RocketMQ store. {_below(root)}"
+
+
+def _below(root: Path) -> str:
+    """Return a sentence that names stores in a folder that is none, or says what to give."""
+    with contextlib.suppress(ReputError):
+        folders = [root / entry.name for entry in fs.list_dir(root) if not entry.is_file]
+        if found := [str(folder) for folder in sorted(folders) if fs.is_dir(folder / paths.COMMIT_LOG)]:
+            return f"There is a store in {some(found)}"
+    return "Give a store's root (storePathRootDir, often ~/store)"
 
 
 def _near(root: Path) -> str:

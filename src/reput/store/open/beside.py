@@ -82,7 +82,8 @@ class ReputWriter:
         self._gone = GoneFiles()
         self.watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
         self._generation = self.watermarks["generation"]
-        self._had_indexes = self.watermarks["frontier_offset"] > 0
+        self.frontier = self.watermarks["frontier_offset"]
+        """The log offset below which the indexes were complete when this was made; 0: nothing is known."""
 
     def confirmed(self) -> int:
         """Return the log offset up to which readers may look."""
@@ -98,7 +99,7 @@ class ReputWriter:
     def begin(self, view: StoreView) -> None:
         """Keep a view up to date from now on."""
         view.refresh = self.refresh
-        if not self._had_indexes:
+        if not self.frontier:
             view.outgrown = self.has_begun
 
     def has_begun(self, view: StoreView) -> bool:

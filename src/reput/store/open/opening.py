@@ -14,6 +14,7 @@ from reput.formats.log.record import Verdict
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
 from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_types import refuse_batches_beside
@@ -73,6 +74,9 @@ def open_view(
     settings, kinds = store.settings, store.kinds
     log = store.maps()
     start = find_start(store, log)
+    if reput is not None and reput.frontier > start.frontiers.both:
+        # Of indexes that RocketMQ has built only the writer knows that they are complete: there is no frontier yet.
+        start = start._replace(frontiers=Frontiers(*map(max, start.frontiers, Frontiers.at(reput.frontier))))
     confirmed, begin_to_follow, watched = _follow(reput, writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
     if writer is not Writer.BROKER and not layout.abort.exists():
