@@ -15,6 +15,7 @@ from support.fuzz.compiled import laws, worker
 from support.fuzz.compiled.page import BEGIN, END, PAGE
 from support.fuzz.compiled.targets import TARGETS, Target
 from support.fuzz.compiled.worker import ROUND, Note
+from support.search import cases
 
 LOG, BATCH = TARGETS
 
@@ -22,7 +23,7 @@ LOG, BATCH = TARGETS
 @pytest.mark.parametrize("target", TARGETS, ids=[one.name for one in TARGETS])
 def test_a_compiled_decoder_keeps_its_law(target: Target, tmp_path: Path) -> None:
     """In a process that may die, no input of some rounds breaks the law, and both twins agree."""
-    note, rounds = Note.at(tmp_path / "note", target), 3
+    note, rounds = Note.at(tmp_path / "note", target), cases(1, 3)
     # Compiled here, so that the tests of this module share what is common to their loops.
     worker.loop_of(target, note)[0](0)
     process = multiprocessing.get_context("fork").Process(target=worker.run, args=(target, note, 7, range(rounds)))

@@ -182,7 +182,7 @@ def _without_log(root: Path) -> str:
 
 
 def _below(root: Path) -> str:
-    """Return a sentence that names stores in a folder that is none, or says what to give."""
+    """Return a sentence that names stores in a folder without a log, or says what to give."""
     with contextlib.suppress(ReputError):
         folders = [root / entry.name for entry in fs.list_dir(root) if not entry.is_file]
         if found := [str(folder) for folder in sorted(folders) if fs.is_dir(folder / paths.COMMIT_LOG)]:

@@ -73,10 +73,7 @@ def open_view(
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = store.maps()
-    start = find_start(store, log)
-    if reput is not None and reput.frontier > start.frontiers.both:
-        # Of indexes that RocketMQ has built only the writer knows that they are complete: there is no frontier yet.
-        start = start._replace(frontiers=Frontiers(*map(max, start.frontiers, Frontiers.at(reput.frontier))))
+    start = _start(store, log, reput)
     confirmed, begin_to_follow, watched = _follow(reput, writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
     if writer is not Writer.BROKER and not layout.abort.exists():
@@ -124,6 +121,17 @@ def open_view(
     return Opened(
         view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short, damage
     )
+
+
+def _start(store: StoreOnDisk, log: LogMaps, reput: ReputWriter | None) -> Start:
+    """Return what `find_start` does, or what a reput writer knows beyond that.
+
+    Of indexes that RocketMQ has built only the writer knows that they are complete: there is no frontier yet.
+    """
+    start = find_start(store, log)
+    if reput is None or reput.frontier <= start.frontiers.both:
+        return start
+    return start._replace(frontiers=Frontiers(*map(max, start.frontiers, Frontiers.at(reput.frontier))))
 
 
 def _damage_of_queues(store: StoreOnDisk) -> list[str]:
