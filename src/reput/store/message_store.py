@@ -88,8 +88,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
         # This is the owner's own list: later jobs add their findings to it.
         self.notes = notes
         self.notes += opened.notes
-        self.damage = opened.damage
-        opened.view.damaged.report = self.damage.append
+        self._begin_damage(opened, opened.damage)
         self.opened_in_s = opened.seconds
         self._progress: ConsumerProgress | None = None
         self._homes: MetadataHomes | None = None
@@ -389,9 +388,13 @@ class LocalStore(ProgressCalls, Putting, Reading):
     def _take_over_view(self, opened: Opened) -> None:
         self.notes += [note for note in opened.notes if note not in self.notes]
         progress = self._progress
-        self.damage = opened.damage if progress is None else [*opened.damage, *progress.damage]
-        opened.view.damaged.report = self.damage.append
+        self._begin_damage(opened, opened.damage if progress is None else [*opened.damage, *progress.damage])
         self._read(opened.view)
+
+    def _begin_damage(self, opened: Opened, damage: list[str]) -> None:
+        """Begin the list of what cannot be read; what pulls meet later is added to it."""
+        self.damage = damage
+        opened.view.damaged.report = damage.append
 
     # --- deletion ------------------------------------------------------------------------------
 
