@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from reput.files.maps import MapTable
 from reput.formats.index.index_file import ITEM_SIZE
-from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.java.hashing import index_key_hash
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.log.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.formats.queue.consume_queue import ENTRY_SIZE
@@ -56,7 +56,6 @@ from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     INDEX_LAYOUT,
-    KEY_TOPIC_LAYOUT,
     QUEUE_LAYOUT,
     WATCH_LAYOUT,
     AnswersAt,
@@ -71,6 +70,7 @@ from reput.log.encode.queue_directory import EncodeBuffer, QueueDirectory
 from reput.log.encode.topics import TopicTable
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.hashes import java_hash
+from support.lookups import NO_BOUNDS, topic_vector
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS
 
@@ -224,9 +224,7 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
         is_last=chance.randrange(2),
         records_begin=0,
         records_end=size,
-        most_messages=1 << 40,
-        most_bytes=1 << 40,
-        stop_bytes=1 << 40,
+        **NO_BOUNDS,
         times_at=address_of(times),
         time_count=len(times),
     )
@@ -252,11 +250,9 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
     index_file = INDEX.at_end(bytes(data))
     of_index = words_of(INDEX_LAYOUT, **watch, slots=slots, items=items, below=size, count=1)
     index = np.array([*of_index, address_of(index_file)], dtype=np.int64)
-    padded = np.frombuffer(topic + bytes(-len(topic) % 8), dtype=np.int64)
-    topic_hash = java_string_hash_utf8(topic + b"#")
-    words = words_of(KEY_TOPIC_LAYOUT, index_at=address_of(index), hash=topic_hash, size=len(topic))
-    asked = guarded_array(len(words) + len(padded), np.int64)
-    asked[:] = [*words, *padded]
+    words = topic_vector(topic, index)
+    asked = guarded_array(len(words), np.int64)
+    asked[:] = words
     for most in (1, 2, 9):
         answers = guarded_answers(chance)
         run.find_key(address_of(asked), key, most, address_of(answers))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reput.files.maps import MapTable
 from reput.formats.index import index_file
 from reput.formats.index.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, encode_header
-from reput.formats.java.hashing import index_key_hash, java_string_hash_utf8
+from reput.formats.java.hashing import index_key_hash
 from reput.formats.log.record import BODY_AT_V4, MIN_RECORD_SIZE, Record, encode_record
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
 from reput.kernels import LookupKernels, ManyKernels, lookup_kernels, many_kernels
@@ -42,6 +42,7 @@ from reput.kernels.layouts.lookup import (
     pack_needed,
 )
 from reput.kernels.layouts.vectors import address_of, vector_of, words_of
+from support.lookups import NO_BOUNDS, topic_vector
 from support.twins import TWINS
 
 if TYPE_CHECKING:
@@ -128,10 +129,9 @@ class World:
             "first": 0, "end": len(self.places), "file_entries": FILE_ENTRIES, "files_at": self.queue_table.address,
             "window_begin": begin, "window_end": end, "entries_at": address_of(self.window), "is_last": 1,
             "records_begin": 0, "records_end": 2 * FILE_SIZE,
-            "most_messages": 1 << 40, "most_bytes": 1 << 40, "stop_bytes": 1 << 40,
             "times_at": address_of(self.times), "time_count": len(self.times),
         }  # fmt: skip
-        return vector_of(QUEUE_LAYOUT, **given | fields)
+        return vector_of(QUEUE_LAYOUT, **given | NO_BOUNDS | fields)
 
     def index_vector(self, below: int = 2 * FILE_SIZE) -> NDArray[np.int64]:
         """The index's vector."""
@@ -172,15 +172,6 @@ class AnswerBuffer:
         assert answer_at(answer) == 4
         assert self.words[free:].tolist() == [-7] * (len(self.words) - free)
         return answer_count(answer), self.words[4:free].tolist()
-
-
-def topic_vector(name: bytes, index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A topic as the kernels take it."""
-    data = np.frombuffer(name.ljust(-(-len(name) // 8) * 8, b"\0"), dtype=np.int64)
-    topic_hash = java_string_hash_utf8(name + b"#")
-    return np.concatenate(
-        [words_of(KEY_TOPIC_LAYOUT, index_at=address_of(index), hash=topic_hash, size=len(name)), data]
-    )
 
 
 def pull(

@@ -13,7 +13,6 @@ import numpy as np
 from reput.files.maps import MapTable
 from reput.formats.index import index_file
 from reput.formats.index.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
-from reput.formats.java.hashing import java_string_hash_utf8
 from reput.formats.log.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE
 from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.kernels import field_kernels, filter_kernels, kernels, key_kernels, lookup_kernels
@@ -25,7 +24,6 @@ from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.kernels.layouts.lookup import (
     FIRST_PLACE,
     INDEX_LAYOUT,
-    KEY_TOPIC_LAYOUT,
     PLACE_WORDS,
     QUEUE_LAYOUT,
     WATCH_LAYOUT,
@@ -34,12 +32,12 @@ from reput.kernels.layouts.lookup import (
 from reput.kernels.layouts.pack import EntrySources, Packed
 from reput.kernels.layouts.vectors import address_of, vector_of, words_of
 from reput.log.read.decode import further_entries
+from support.lookups import NO_BOUNDS, topic_vector
 from support.twins import TWINS, Call, as_buffer, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
 
 _NAMES = TextList.of([b"TAGS", b"KEYS", b"a"])
 _WORDS = TextList.of([b"a", b"5", b"", b"true"])
@@ -187,9 +185,7 @@ def lookup(data: bytes) -> None:
             is_last=data[0] & 1,
             records_begin=0,
             records_end=len(log),
-            most_messages=1 << 40,
-            most_bytes=1 << 40,
-            stop_bytes=1 << 40,
+            **NO_BOUNDS,
             times_at=address_of(times),
             time_count=len(times),
         )
@@ -202,7 +198,7 @@ def lookup(data: bytes) -> None:
         words = words_of(INDEX_LAYOUT, **watch, slots=_SLOTS, items=_ITEMS, below=len(log), count=1)
         indexes = np.array([*words, address_of(index)], dtype=np.int64)
         for topic, key in ((b"t", b"a"), (b"orders", b"\xc3"), (b"t", b"")):
-            asked = _topic_vector(topic, indexes)
+            asked = topic_vector(topic, indexes)
             said += [
                 _answer(lambda at, most=most, asked=asked, key=key: run.find_key(address_of(asked), key, most, at))
                 for most in (1, 9)
@@ -218,11 +214,3 @@ def _answer(ask: Callable[[int], int]) -> list[int]:
     words[AnswersAt.free], words[AnswersAt.end] = FIRST_PLACE, len(words)
     answer = ask(address_of(words))
     return [answer, *words[: int(words[AnswersAt.free])].tolist()]
-
-
-def _topic_vector(name: bytes, index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a topic as the kernels take it."""
-    padded = np.frombuffer(name + bytes(-len(name) % 8), dtype=np.int64)
-    topic_hash = java_string_hash_utf8(name + b"#")
-    words = words_of(KEY_TOPIC_LAYOUT, index_at=address_of(index), hash=topic_hash, size=len(name))
-    return np.array([*words, *padded], dtype=np.int64)
