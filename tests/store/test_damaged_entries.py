@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import reput
 from reput.cli.main import cli
+from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE
@@ -42,6 +43,34 @@ def test_entries_in_no_order_over_two_files_of_the_log(tmp_path: Path) -> None:
         result = opened.get_message("topic", 0, 0, 4)
         assert [one.physical_offset for one in result] == [placed[number].offset for number in order]
         assert b"".join(result.pieces()) == b"".join(bytes(one.raw) for one in result)
+
+
+@pytest.mark.parametrize("topic", ["topic", "other"], ids=["another queue", "another topic"])
+def test_an_entry_that_leads_to_the_message_of_another_queue(topic: str, tmp_path: Path) -> None:
+    """Values of a message are not given if it is of another queue than the one asked for: the error names both."""
+    log = LogBuilder(4096)
+    good = [log.message("topic", queue_id=1, body=b"good") for _ in range(2)]
+    foreign = log.message(topic, queue_id=0, body=b"bad")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    file = store / paths.CONSUME_QUEUE / "topic" / "1" / paths.offset_name(0)
+    data = bytearray(file.read_bytes())
+    ENTRY.struct.pack_into(data, ENTRY_SIZE, foreign.offset, len(foreign.data), 0)
+    file.write_bytes(data)
+    with reput.MessageStore.open(store, stores.SMALL, read_only=True) as opened:
+        for _ in range(4):
+            before, message = opened.get_message("topic", 1, 0)
+            assert before.raw == good[0].data
+            assert message.raw == foreign.data
+            with pytest.raises(DamagedStoreError, match=f"of queue topic/1 leads to this message of queue {topic}/0"):
+                _ = message.body
+            with pytest.raises(DamagedStoreError, match="reput rebuild --only queue"):
+                _ = message.record
+    shown = CliRunner().invoke(
+        cli, ["get", str(store), "-t", "topic", "-q", "1", "--set", "mappedFileSizeCommitLog=4096"]
+    )
+    assert isinstance(shown.exception, DamagedStoreError)
+    assert shown.stdout.count("\n") == 1
 
 
 def with_wrong_entry(path: Path, place: int | None, size: int | None) -> Path:

@@ -47,7 +47,7 @@ def test_each_message_comes_once(present: list[bool], first: int, begin: int, en
         found = [one for one in range(offset, min(offset + most, span.max_offset)) if one in there]
         places = np.array([[one, 1] for one in found], dtype=np.int64).reshape(-1)
         passed = min(offset + most, span.max_offset)
-        return GetResult.of(GetStatus.FOUND, passed, span, places, len(found), ())
+        return GetResult.of(GetStatus.FOUND, passed, span, None, places, len(found), ())
 
     pulls = list(pulls_of(pull, begin, end, at_once))
     found = [place for _, result in pulls for place in result.physical_offsets.tolist()]

@@ -27,8 +27,12 @@ class RecordView(ABC):
         """All values of the record, as they are stored.
 
         Raises:
-            ReputError: The bytes are no record.
+            ReputError: The bytes are no record, or another one than asked for.
         """
+        return self._decoded()
+
+    def _decoded(self) -> Record:
+        """Return the values of the record; raise as `record` does."""
         try:
             return decode_record(self.raw)
         except ValueError as error:

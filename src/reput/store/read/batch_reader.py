@@ -73,7 +73,7 @@ class BatchReader:
             return GetResult.nothing(pull.status, following, span)
         places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
         maps = self.log.arrays(min(pull.physical_offsets), max(pull.physical_offsets))
-        return GetResult.of(GetStatus.FOUND, following, span, places, len(pull.sizes), maps)
+        return GetResult.of(GetStatus.FOUND, following, span, key, places, len(pull.sizes), maps)
 
     def offset_by_time(self, key: QueueKey, timestamp_ms: int, boundary: Boundary) -> int:
         """Return the queue offset of a batch's first message, for a time; 0 for an empty queue.

@@ -155,7 +155,7 @@ class EntryReader:
             status = GetStatus.NO_MATCHED_MESSAGE if choice.outcome == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
             return GetResult.nothing(status, next_offset, span)
         maps = self.log.arrays(choice.first, choice.last)
-        return GetResult.of(GetStatus.FOUND, next_offset, span, places, choice.taken, maps)
+        return GetResult.of(GetStatus.FOUND, next_offset, span, key, places, choice.taken, maps)
 
     def seek_time(self, key: QueueKey, queue: QueueLookup, timestamp_ms: int, above: bool) -> int:
         """Return the answer of the kernel `seek_time` once each file that it needs is mapped; ASK if it needs many."""

@@ -68,7 +68,7 @@ class QueueLookup:
     """
 
     __slots__ = (
-        "address", "begin", "end", "entries", "file_end", "files", "is_last", "log", "maps", "max_offset",
+        "address", "begin", "end", "entries", "file_end", "files", "is_last", "key", "log", "maps", "max_offset",
         "min_offset", "times", "vector", "watched",
     )  # fmt: skip
 
@@ -79,6 +79,7 @@ class QueueLookup:
     file_end: int
     files: MapTable
     is_last: bool
+    key: QueueKey
     log: MapTable
     maps: tuple[tuple[int, NDArray[np.uint8]], ...]
     max_offset: int
@@ -192,6 +193,7 @@ class Lookups:
             return
         place, entries = found
         made = QueueLookup()
+        made.key = key
         made.min_offset, made.max_offset = table.min_offset(key), table.max_offset(key)
         made.begin = max(place, made.min_offset)
         made.end, made.file_end = place + len(entries) // ENTRY_SIZE, stored.max_offset

@@ -7,8 +7,11 @@ from functools import cached_property
 
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
+from reput.formats.log import properties
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
+from reput.formats.log.record import Record
 from reput.formats.log.record_view import RecordView
+from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import shown_text
 from reput.log.read.reader import place_in
 
@@ -17,16 +20,28 @@ class StoredMessage(RecordView):
     """A message as the log holds it; times in ms, offsets as RocketMQ has them.
 
     `raw` is a view of the mapped file, valid as long as this object or the result that it came from is kept.
-    All values come from the record, so the first use of one may raise DamagedLogError.
+    All values come from the record, so the first use of one may raise DamagedLogError, or DamagedStoreError if the
+    record is not one of the queue that was asked for.
     """
 
-    __slots__ = ("_place", "raw")
+    __slots__ = ("_place", "_queue", "raw")
 
     raw: memoryview
 
-    def __init__(self, raw: memoryview, start: int, position: int) -> None:
+    def __init__(self, raw: memoryview, start: int, position: int, queue: QueueKey | None = None) -> None:
         self.raw = raw
         self._place = start, position
+        self._queue = queue
+
+    def _decoded(self) -> Record:
+        record, queue = super()._decoded(), self._queue
+        if queue is not None and not _is_in(record, queue):
+            raise DamagedStoreError(
+                f"{self._described_place}: an entry of queue {queue} leads to this message of queue "
+                f"{QueueKey(record.topic, record.queue_id)}. `reput check` finds all such entries, and "
+                "`reput rebuild --only queue` builds them from the log"
+            )
+        return record
 
     def _no_record(self, error: ValueError) -> DamagedLogError:
         del error
@@ -87,6 +102,17 @@ class StoredMessage(RecordView):
             f"StoredMessage({self.topic}/{self.queue_id} offset {self.queue_offset}, at {self.physical_offset}, "
             f"{len(self.raw)} bytes)"
         )
+
+
+def _is_in(record: Record, queue: QueueKey) -> bool:
+    """Return whether a queue may have an entry of this record: it is the record's own, or a further one.
+
+    The offset is no sign: RocketMQ gives an entry after a hole the next place, not that of its message.
+    """
+    if record.topic == queue.topic and record.queue_id == queue.queue_id:
+        return True
+    further = properties.decode_properties(record.properties).get(properties.INNER_MULTI_DISPATCH, b"")
+    return queue.topic in further.split(properties.QUEUE_SEPARATOR)
 
 
 def _of_bytes(raw: bytes, start: int, position: int) -> StoredMessage:

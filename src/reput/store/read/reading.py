@@ -119,7 +119,7 @@ class Reading(NotPickled):
                 result.count = count = answer & COUNT_MASK
                 result.at, result.words = answer >> COUNT_BITS, buffer.words
                 result.status, result.next_offset = _FOUND, offset + count
-                result.span, result.maps = queue, queue.maps
+                result.span, result.queue, result.maps = queue, queue.key, queue.maps
                 return result
             if answer == BUFFER_FULL:
                 self._buffer = AnswerBuffer(max_messages)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from reput.files.forks import NotPickled
 from reput.formats.layout import INT64_MAX
-from reput.formats.queue.consume_queue import OffsetRange
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.kernels.layouts.lookup import (
     ASK,
     COUNT_BITS,
@@ -80,17 +80,18 @@ class GetResult(NotPickled):
     Iteration gives `StoredMessage`s, views of the mapped log. They stay valid as long as the result, or they
     themselves, are kept, even if the log's file is deleted meanwhile.
 
-    `span` has the queue's `min_offset` and `max_offset`. `words` has `count` places from word `at` on. `maps` are the
-    files that hold the records, each with its start. `Reading.get_message` and the static methods fill all slots; an
-    `__init__` would cost more than the kernel.
+    `queue` is the queue, None if there are no messages. `span` has its `min_offset` and `max_offset`. `words` has
+    `count` places from word `at` on. `maps` are the files that hold the records, each with its start.
+    `Reading.get_message` and the static methods fill all slots; an `__init__` would cost more than the kernel.
     """
 
     _instead = "Send its messages: list(result)"
-    __slots__ = ("at", "count", "maps", "next_offset", "span", "status", "words")
+    __slots__ = ("at", "count", "maps", "next_offset", "queue", "span", "status", "words")
 
     status: GetStatus
     next_offset: int
     span: OffsetRange | QueueLookup
+    queue: QueueKey | None
     words: NDArray[np.int64]
     at: int
     count: int
@@ -99,20 +100,21 @@ class GetResult(NotPickled):
     @staticmethod
     def nothing(status: GetStatus, next_offset: int, span: OffsetRange | QueueLookup) -> GetResult:
         """Make the result without messages."""
-        return GetResult.of(status, next_offset, span, _NOTHING, 0, ())
+        return GetResult.of(status, next_offset, span, None, _NOTHING, 0, ())
 
     @staticmethod
     def of(
         status: GetStatus,
         next_offset: int,
         span: OffsetRange | QueueLookup,
+        queue: QueueKey | None,
         words: NDArray[np.int64],
         count: int,
         maps: Sequence[tuple[int, NDArray[np.uint8]]],
     ) -> GetResult:
         """Make the result with `count` messages, whose places begin at word 0."""
         result = GetResult()
-        result.status, result.next_offset, result.span = status, next_offset, span
+        result.status, result.next_offset, result.span, result.queue = status, next_offset, span, queue
         result.words, result.at, result.count, result.maps = words, 0, count, maps
         return result
 
@@ -148,7 +150,7 @@ class GetResult(NotPickled):
         for start, array in self.maps:
             if start <= offset < start + len(array):
                 position = offset - start
-                return StoredMessage(array.data[position : position + size], start, position)
+                return StoredMessage(array.data[position : position + size], start, position, self.queue)
         raise IndexError(f"no message {number}: this result is closed")
 
     @property
