@@ -95,7 +95,7 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
     assert to_read.startswith(f"{file}: ")
     assert to_write.startswith(f"{store}: cannot write into the folder")
     for reported in (to_read, to_write):
-        assert "Permission denied. Run as the user that owns the store" in reported
+        assert "Permission denied. Run as its owner, " in reported
 
     # The IndexFiles alone are read without the log.
     reading = [command for command in READING if "index" not in command]

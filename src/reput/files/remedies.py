@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-_RIGHTS = "Run as the user that owns the store (here {owner}), or give this user, {us}, the rights"
+_RIGHTS = "Run as its owner, {owner}, or give this user, {us}, the rights"
 NO_ACCESS = {
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
