@@ -44,6 +44,26 @@ def _names_of(path: Path | str, is_wanted: Callable[[os.DirEntry[str]], bool]) -
         yield from (one.name for one in names if is_wanted(one))
 
 
+def modes(path: Path | str) -> dict[str, int]:
+    """Return the type of each name in a folder, as in `st_mode`; links are followed, and those to nothing have 0.
+
+    No name has a stat of its own, unless it is a link or of a rare type. Empty if the folder does not exist.
+    """
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(path) as names,
+    ):
+        return {one.name: _mode_of_entry(one) for one in names}
+    return {}
+
+
+def _mode_of_entry(entry: os.DirEntry[str]) -> int:
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG
+    return stat.S_IFDIR if entry.is_dir(follow_symlinks=False) else _mode_of(entry.path)
+
+
 def is_empty_dir(path: Path | str) -> bool:
     """Return True if a folder is empty or does not exist."""
     with (
@@ -91,12 +111,6 @@ def is_own_dir(path: Path | str) -> bool:
 def is_file(path: Path | str) -> bool:
     """Return True if this is a file or a link to one; errors as with `fs.exists`."""
     return stat.S_ISREG(_mode_of(path))
-
-
-def is_no_file(path: Path | str) -> bool:
-    """Return True if this is there, and no file: a folder, a named pipe, a socket or a device."""
-    mode = _mode_of(path)
-    return mode != 0 and not stat.S_ISREG(mode)
 
 
 def is_no_folder(path: Path | str) -> bool:

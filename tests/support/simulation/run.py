@@ -15,7 +15,6 @@ from reput.formats.own import files as own
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store import message_store
-from support.checked import assert_sound
 from support.determined import determined
 from support.power.disk import Disk, write_tree
 from support.power.journal import Known, Rename
@@ -284,4 +283,3 @@ class Simulation(Lives):
         self._sometimes.look_at_disk(kept)
         with determined():
             assert_kept(folder / "store", promises, Scenario(lambda *_: None, config=SYNC))
-            assert_sound(folder / "store", SYNC)

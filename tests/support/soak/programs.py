@@ -310,6 +310,9 @@ def ask(path: Path, board: Board, seed: int) -> None:
         if offset > store.min_offset(topic, queue_id):
             raise LostError(f"{topic}/{queue_id}: the first message by time is {offset}")
         board.state[Board.ASKED] += 1
+        if board.phase is Phase.PAUSE:
+            # The reader and the rebuild are waited for.
+            time.sleep(0.02)
     if store is not None:
         store.close()
 

@@ -75,7 +75,7 @@ class Found(NamedTuple):
             names = array[table[FieldRow.TOPIC_AT, is_own, None] + np.arange(len(topic))]
             is_own[is_own] = (names == topic).all(axis=1)
             if not is_own.all():
-                return rows.start + int(np.argmin(is_own))
+                return int(rows.start + np.argmin(is_own))
         return -1
 
 

@@ -8,6 +8,7 @@ RocksDB names those of its databases.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -36,7 +37,6 @@ _FOLDERS = (
     paths.INDEX,
     paths.INDEX_DATABASE,
     paths.CONFIG,
-    *(f"{paths.CONFIG}/{name}" for name in _FOLDERS_IN_CONFIG),
     timer_log.FOLDER,
     pop_database.FOLDER,
     paths.REPUT,
@@ -51,6 +51,15 @@ _FILES_IN_CONFIG = (
     order_info.FILE_NAME,
     timer_checkpoint.FILE_NAME,
 )
+
+_TYPES = {
+    "": dict.fromkeys(_FOLDERS, stat.S_IFDIR) | dict.fromkeys(_FILES, stat.S_IFREG),
+    paths.CONFIG: dict.fromkeys(_FOLDERS_IN_CONFIG, stat.S_IFDIR)
+    | dict.fromkeys(_FILES_IN_CONFIG, stat.S_IFREG)
+    | {backup_of(Path(name)).name: stat.S_IFREG for name in _FILES_IN_CONFIG},
+    paths.REPUT: dict.fromkeys(own.FILE_NAMES, stat.S_IFREG),
+}
+"""The type of each name in the folders of a store, "" for the store's own: a folder, or a file."""
 
 _TOPICS_MOST = 64
 """Of more topics than these an open looks at no queue, so that its calls do not grow with their number."""
@@ -74,9 +83,16 @@ class WrongType(NamedTuple):
 
 def wrong_types(layout: StoreLayout) -> list[WrongType]:
     """Return what is in the place of a folder or a file, and is of another type."""
-    folders = (layout.root / name for name in _FOLDERS)
-    found = [WrongType(path, is_of_file=False) for path in folders if folder_names.is_no_folder(path)]
-    found += [WrongType(path, is_of_file=True) for path in _places_of_files(layout) if folder_names.is_no_file(path)]
+    found = []
+    for name, types in _TYPES.items():
+        folder = layout.root / name
+        modes = folder_names.modes(folder)
+        found += [
+            WrongType(folder / name, is_of_file=wanted == stat.S_IFREG)
+            for name, wanted in types.items()
+            if stat.S_IFMT(modes.get(name, 0)) not in {0, wanted}
+        ]
+    found += [WrongType(path, is_of_file=True) for path in _odd_numbered_files(layout)]
     for name in paths.QUEUE_FOLDERS:
         folder = layout.root / name
         topics = list(islice(folder_names.sub_folders(folder), _TOPICS_MOST + 1))
@@ -87,13 +103,8 @@ def wrong_types(layout: StoreLayout) -> list[WrongType]:
     return found
 
 
-def _places_of_files(layout: StoreLayout) -> Iterator[Path]:
-    """Yield the paths of a store's files, and all else that has a name of a file."""
-    yield from (layout.root / name for name in _FILES)
-    for name in _FILES_IN_CONFIG:
-        path = layout.root / paths.CONFIG / name
-        yield from (path, backup_of(path))
-    yield from (layout.own(name) for name in own.FILE_NAMES)
+def _odd_numbered_files(layout: StoreLayout) -> Iterator[Path]:
+    """Yield what has a name of a file of the log, the timer log or the index, and is no file."""
     for folder in layout.log_folders or (layout.commit_log,):
         yield from _folders_named(folder, _is_offset_name)
     yield from _folders_named(layout.root / timer_log.FOLDER, _is_offset_name)
