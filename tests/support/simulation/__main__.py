@@ -1,47 +1,45 @@
-"""The command: `make simulate`."""
+"""The command: `make simulate`. Each core has a process that runs seeds; the same seed makes the same calls in any."""
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
-import tempfile
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
 
-from support.simulation.run import Simulation
+from support.lines import say
+from support.simulation.seeds import begin, run_seeds
 from support.simulation.sometimes import NAMES, TORN_HEAD, Sometimes
-from support.simulation.together import Together
 
 _ENOUGH = 1000
 """The number of seeds after which each rare state must have been reached."""
-
-
-def _live(seed: int, sometimes: Sometimes) -> list[AssertionError]:
-    """Run both kinds of lives of a seed; return the promises that they break."""
-    broken = []
-    for lives in (Simulation, Together):
-        with tempfile.TemporaryDirectory(prefix="reput-simulation-") as folder:
-            try:
-                lives(seed, Path(folder), sometimes).run()
-            except AssertionError as error:
-                broken.append(error)
-    return broken
+_AT_ONCE = 25
+"""The seeds that a process is given at once."""
 
 
 def main() -> None:
-    """Simulate seeds one after the other; exit with 1 if one breaks a promise, or a rare state is never reached."""
+    """Simulate seeds; exit with 1 if one breaks a promise, or a rare state is never reached."""
     parser = argparse.ArgumentParser(prog="support.simulation", description="Simulate lives of stores, by seeds.")
     parser.add_argument("--seeds", type=int, default=10_000, help="seeds to try")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     given = parser.parse_args()
-    # What is made once in a process is there before the first seed, so that it takes the course that it takes later.
-    _live(0, Sometimes())
+    seeds = range(given.first, given.first + given.seeds)
+    parts = [seeds[at : at + _AT_ONCE] for at in range(0, len(seeds), _AT_ONCE)]
     sometimes, broken = Sometimes(), 0
-    for seed in range(given.first, given.first + given.seeds):
-        for error in _live(seed, sometimes):
-            broken += 1
-            sys.stdout.write(f"{error}\n")
-    sys.stdout.writelines(f"{sometimes.counts[name]:8} {name}\n" for name in (*NAMES, TORN_HEAD))
-    sys.stdout.write(f"{given.seeds} seeds from {given.first} on, {broken} of them break a promise\n")
+    # A fork would take over locks and threads of this process.
+    begun = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), begun, begin) as pool:
+        for part, (errors, counts) in zip(parts, pool.map(run_seeds, parts), strict=True):
+            broken += len(errors)
+            sometimes.counts += counts
+            for error in errors:
+                say(error)
+            if (part.stop - given.first) % _ENOUGH == 0:
+                say(f"{part.stop - given.first} seeds so far, {broken} broken promises")
+    for name in (*NAMES, TORN_HEAD):
+        say(f"{sometimes.counts[name]:8} {name}")
+    say(f"{given.seeds} seeds from {given.first} on, {broken} of them break a promise")
     if broken or (given.seeds >= _ENOUGH and sometimes.missing):
         sys.exit(1)
 
