@@ -171,6 +171,17 @@ def test_files_that_tell_nothing_contradict_nothing(tmp_path: Path) -> None:
     assert_sound(path, stores.SMALL)
 
 
+def test_names_of_files_without_bytes_contradict_no_size_that_fits_them(tmp_path: Path) -> None:
+    """Of four files a power cut has left two, and no bytes: the given size is believed if both names may have it."""
+    queue = tmp_path / "consumequeue" / "t" / "0"
+    queue.mkdir(parents=True)
+    (tmp_path / "commitlog").mkdir()
+    for start in (0, 300):
+        (queue / paths.offset_name(start)).touch()
+    assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=100)) == []
+    assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=80))
+
+
 @pytest.mark.parametrize("given", [100, 200])
 def test_beside_a_lost_file_names_contradict_no_size_that_a_file_has(given: int, tmp_path: Path) -> None:
     """Of files that lie two sizes apart, the first one without its length, a file of the given size is believed.

@@ -258,9 +258,9 @@ def found_file_size(queues: Iterable[QueueFolder]) -> FoundSize:
 def may_have_size(queues: Iterable[QueueFolder], size: int) -> bool:
     """Return True if these queues may be made with a file size: a file has it, and no length or name speaks against it.
 
-    Beside a lost file, names alone may suggest a multiple of the size.
+    Beside a lost file, names alone may suggest a multiple of the size. If no file has bytes, none of them counts.
     """
     files = [file for queue in queues for file in queue.files]
-    return any(file.size == size for file in files) and all(
-        file.size <= size and file.start % size == 0 for file in files
-    )
+    if any(file.size > size or file.start % size for file in files):
+        return False
+    return any(file.size == size for file in files) or not any(file.size for file in files)
