@@ -63,6 +63,7 @@ class Metadata:
         self._queue_kinds = queue_kinds
         self._parts: dict[Table, tuple[MetadataPart, ...]] = {}
         self._found_at_start: dict[Table, bool] = {}
+        self._there: dict[tuple[MetadataSource, Table], bool] = {}
         self.json = JsonFiles(self.folder, config.enable_lmq)
         # The managers of databases read no other file of offsets.
         self.json_at_start = JsonFiles(self.folder, False)
@@ -70,10 +71,17 @@ class Metadata:
         single = V1Databases(self.folder, True)
         self._all: tuple[MetadataSource, ...] = (V2Database(self.folder), single, self._separate, self.json)
 
+    def _has(self, source: MetadataSource, table: Table) -> bool:
+        """Return True if a source had a table when it was first asked: a store has few answers, and many ask."""
+        key = source, table
+        if key not in self._there:
+            self._there[key] = source.is_present(table)
+        return self._there[key]
+
     @cached_property
     def present(self) -> tuple[MetadataSource, ...]:
         """The sources that have something, those of the newest form first."""
-        return tuple(source for source in self._all if any(source.is_present(table) for table in Table))
+        return tuple(source for source in self._all if any(self._has(source, table) for table in Table))
 
     @cached_property
     def expected(self) -> MetadataSource:
@@ -163,7 +171,7 @@ class Metadata:
     def _at_start(self, table: Table) -> Iterator[MetadataPart]:
         """Yield what a broker has after its start, from the place where it looks and from where it takes more in."""
         expected = self.expected
-        content = expected.read(table) if expected.is_present(table) else None
+        content = expected.read(table) if self._has(expected, table) else None
         if content is not None:
             yield MetadataPart(expected, content)
         if not isinstance(expected, V1Databases):
@@ -173,7 +181,7 @@ class Metadata:
         if version is not None and version.counter > counter:
             counter = version.counter
             yield MetadataPart(self.json_at_start, self.json_at_start.read(table)._replace(version=version))
-        if expected.is_single and self._separate.is_present(table):
+        if expected.is_single and self._has(self._separate, table):
             taken = self._separate.read(table)
             if taken.counter > counter:
                 yield MetadataPart(self._separate, taken)
@@ -181,13 +189,13 @@ class Metadata:
     def _as_it_is(self, table: Table) -> MetadataPart:
         source = self.source(table)
         return MetadataPart(
-            source, source.read(table) if source.is_present(table) else Content(source.place(table), {})
+            source, source.read(table) if self._has(source, table) else Content(source.place(table), {})
         )
 
     def source(self, table: Table) -> MetadataSource:
         """Return the source of a table: another one if the expected one has nothing in the table's place."""
         candidates = (self.expected, self.chosen, *self.present)
-        return next((source for source in candidates if source.is_present(table)), self.expected)
+        return next((source for source in candidates if self._has(source, table)), self.expected)
 
     def place(self, table: Table) -> Path:
         """Return the file or database of a table."""
