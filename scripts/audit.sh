@@ -4,7 +4,8 @@
 #
 #   audit.sh PYTHON   the interpreter of the environment to describe
 #
-# Exit code 1: there are known vulnerabilities. Where the data cannot be had it says so, and ends with 0.
+# Exit code 1: no bill of materials could be written. 3: there are known vulnerabilities. Where the tools or the data
+# cannot be had it says so, and ends with 0.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PYTHON=$1
@@ -13,8 +14,8 @@ TOOLS=.venv-audit
 say() { printf 'audit: %s\n' "$*" >&2; }
 
 if [ ! -x "$TOOLS/bin/pip-audit" ]; then
-    "$PYTHON" -m venv "$TOOLS"
-    if ! "$TOOLS/bin/python" -m pip install -q -c constraints.txt pip-audit cyclonedx-bom >&2; then
+    if ! "$PYTHON" -m venv "$TOOLS" >&2 ||
+        ! "$TOOLS/bin/python" -m pip install -q -c constraints.txt pip-audit cyclonedx-bom >&2; then
         say "skipped: pip-audit and cyclonedx-bom cannot be installed here"
         rm -rf "$TOOLS"
         exit 0
@@ -33,4 +34,4 @@ if [ "$(grep -c 'could not be audited' <<<"$said")" -ge "$(grep -c == constraint
     exit 0
 fi
 printf '%s\n' "$said"
-exit "$status"
+[ "$status" = 0 ] || exit 3

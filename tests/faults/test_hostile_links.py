@@ -131,3 +131,20 @@ def test_a_sink_behind_a_link_is_not_written(tmp_path: Path, inside: str) -> Non
         with pytest.raises(AccessError, match="a link to"):
             act()
     assert content(target) == before
+
+
+@pytest.mark.parametrize("folder", ["", paths.CONFIG, paths.REPUT])
+def test_a_link_that_is_none_of_the_stores_names_matters_to_nobody(tmp_path: Path, folder: str) -> None:
+    """A link to itself, and one to a place without rights, are no reason to refuse a store that does not use them."""
+    store = tmp_path / "store"
+    with reput.MessageStore.open(store, stores.SMALL, create=True) as opened:
+        opened.put_message(reput.Message("t", b"body"))
+    (store / folder).mkdir(exist_ok=True)
+    (store / folder / "loop").symlink_to("loop")
+    secret = tmp_path / "secret"
+    secret.mkdir(mode=0)
+    (store / folder / "backup").symlink_to(secret / "x")
+    # reput writes beside no link in its own folder.
+    for read_only in (True,) if folder == paths.REPUT else (True, False):
+        with reput.MessageStore.open(store, stores.SMALL, read_only=read_only) as opened:
+            assert [message.body for message in opened.messages("t")] == [b"body"]

@@ -182,6 +182,17 @@ def test_names_of_files_without_bytes_contradict_no_size_that_fits_them(tmp_path
     assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=80))
 
 
+def test_one_file_of_another_size_does_not_outvote_the_others(tmp_path: Path) -> None:
+    """A given size that one file of eight queues has is refused: the others would all be called damaged."""
+    (tmp_path / "commitlog").mkdir()
+    for number in range(8):
+        queue = tmp_path / "consumequeue" / "t" / f"{number}"
+        queue.mkdir(parents=True)
+        (queue / paths.offset_name(0)).write_bytes(bytes(2000 if number == 3 else 200))
+    assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=200)) == []
+    assert found(tmp_path, StoreConfig(mapped_file_size_consume_queue=2000))
+
+
 @pytest.mark.parametrize("given", [100, 200])
 def test_beside_a_lost_file_names_contradict_no_size_that_a_file_has(given: int, tmp_path: Path) -> None:
     """Of files that lie two sizes apart, the first one without its length, a file of the given size is believed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +13,12 @@ import reput
 from reput.cli.main import cli
 from reput.errors import DamagedStoreError
 from reput.formats import paths
+from reput.formats.log.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE
+from reput.store.read.foreign import without_foreign
+from reput.store.read.message import StoredMessage
+from reput.store.read.queue_walk import pulls_of
 from support import golden, stores
 from support.opened import CONFIG, put
 from support.records import LogBuilder
@@ -66,11 +72,66 @@ def test_an_entry_that_leads_to_the_message_of_another_queue(topic: str, tmp_pat
                 _ = message.body
             with pytest.raises(DamagedStoreError, match="reput rebuild --only queue"):
                 _ = message.record
-    shown = CliRunner().invoke(
-        cli, ["get", str(store), "-t", "topic", "-q", "1", "--set", "mappedFileSizeCommitLog=4096"]
-    )
-    assert isinstance(shown.exception, DamagedStoreError)
+            assert "not readable" in repr(message)
+            assert isinstance(pickle.loads(pickle.dumps(before)), StoredMessage)
+            with pytest.raises(DamagedStoreError):
+                _ = pickle.loads(pickle.dumps(message)).body
+        assert opened.damage == []
+        checked = without_foreign(opened.get_message("topic", 1, 0), opened.view.damaged)
+        assert [one.raw for one in checked] == [good[0].data]
+        (text,) = opened.damage
+    command = ["get", str(store), "-t", "topic", "-q", "1", "--set", "mappedFileSizeCommitLog=4096"]
+    shown = CliRunner().invoke(cli, command, standalone_mode=False)
+    assert shown.return_value == 1
     assert shown.stdout.count("\n") == 1
+    assert text in shown.stderr
+    assert "an entry before queue offset 2 leads to a message of another queue" in text
+
+
+def test_a_light_queue_with_the_message_of_another_one(tmp_path: Path) -> None:
+    """Messages that name a light queue are its own in any reader, and one that does not name it is foreign there."""
+    log = LogBuilder(4096)
+    own = [log.message("topic", queue_id=3, body=b"own", more=further("%LMQ%x", n)) for n in range(3)]
+    foreign = log.message("other", body=b"secret", more=further("%LMQ%y", 0))
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    file = store / paths.CONSUME_QUEUE / "%LMQ%x" / "0" / paths.offset_name(0)
+    data = bytearray(file.read_bytes())
+    ENTRY.struct.pack_into(data, 2 * ENTRY_SIZE, foreign.offset, foreign.size, 0)
+    file.write_bytes(data)
+    with reput.MessageStore.open(store, stores.SMALL, read_only=True) as opened:
+        result = opened.get_message("%LMQ%x", 0, 0)
+        assert [one.body for one in result.messages[:2]] == [b"own", b"own"]
+        with pytest.raises(DamagedStoreError):
+            _ = result[2].body
+        checked = without_foreign(result, opened.view.damaged)
+        assert [one.raw for one in checked] == [one.data for one in own[:2]]
+        assert checked.next_offset == result.next_offset
+        assert len(opened.damage) == 1
+
+
+def further(queue: str, offset: int) -> dict[str, str]:
+    """The properties of a message that has an entry in a further queue."""
+    return {INNER_MULTI_DISPATCH: queue, INNER_MULTI_QUEUE_OFFSET: f"{offset}"}
+
+
+@pytest.mark.parametrize("order", [[0, 2, 1, 3], [0, 0, 2, 3]], ids=["exchanged", "twice"])
+def test_entries_that_damage_has_exchanged_are_reported(order: list[int], tmp_path: Path) -> None:
+    """Messages in another order than they were stored, or twice, are given as the entries say, and never silently."""
+    log = LogBuilder(1 << 16)
+    placed = [log.message("topic", body=b"%d" % n) for n in range(4)]
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    file = store / paths.CONSUME_QUEUE / "topic" / "0" / paths.offset_name(0)
+    data = file.read_bytes()
+    file.write_bytes(b"".join(data[at * ENTRY_SIZE : (at + 1) * ENTRY_SIZE] for at in order) + data[4 * ENTRY_SIZE :])
+    with reput.MessageStore.open(store, stores.SMALL, read_only=True) as opened:
+        for _ in range(4):
+            result = opened.get_message("topic", 0, 0, 4)
+            assert [one.physical_offset for one in result] == [placed[number].offset for number in order]
+        (text,) = opened.damage
+        wrong = 2 if order[1] else 1
+        assert f"queue topic/0: the entry of queue offset {wrong} leads to a record that does not lie after" in text
 
 
 def with_wrong_entry(path: Path, place: int | None, size: int | None) -> Path:
@@ -123,3 +184,16 @@ def test_a_damaged_batch_is_passed_over_alone(tmp_path: Path) -> None:
             offset for offset in before if offset != lost
         ]
         assert any("queue batches/0: the entry of queue offset" in text for text in opened.damage)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", [*golden.STORES, *golden.STORES_55])
+def test_no_entry_of_rocketmqs_is_taken_for_damage(name: str) -> None:
+    """In stores that RocketMQ wrote every entry leads to a message of its queue, one after the other."""
+    with reput.MessageStore.open(golden.shared(name), read_only=True) as opened:
+        before = list(opened.damage)
+        for topic, queue_id, begin, end in opened.queues():
+            for _, result in pulls_of(partial(opened.get_message, topic, queue_id), begin, end):
+                assert without_foreign(result, opened.view.damaged) is result
+                assert all(message.record for message in result)
+        assert opened.damage == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from reput.errors import DamagedStoreError
@@ -44,8 +44,8 @@ def _names_of(path: Path | str, is_wanted: Callable[[os.DirEntry[str]], bool]) -
         yield from (one.name for one in names if is_wanted(one))
 
 
-def modes(path: Path | str) -> dict[str, int]:
-    """Return the type of each name in a folder, as in `st_mode`; links are followed, and those to nothing have 0.
+def modes(path: Path | str, wanted: Container[str]) -> dict[str, int]:
+    """Return the types, as in `st_mode`, of these names in a folder; links are followed, and those to nothing have 0.
 
     No name has a stat of its own, unless it is a link or of a rare type. Empty if the folder does not exist.
     """
@@ -54,7 +54,7 @@ def modes(path: Path | str) -> dict[str, int]:
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
         os.scandir(path) as names,
     ):
-        return {one.name: _mode_of_entry(one) for one in names}
+        return {one.name: _mode_of_entry(one) for one in names if one.name in wanted}
     return {}
 
 

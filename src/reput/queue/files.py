@@ -256,11 +256,12 @@ def found_file_size(queues: Iterable[QueueFolder]) -> FoundSize:
 
 
 def may_have_size(queues: Iterable[QueueFolder], size: int) -> bool:
-    """Return True if these queues may be made with a file size: a file has it, and no length or name speaks against it.
+    """Return True if these queues may be made with a file size: most files have it, and no name or length contradicts.
 
-    Beside a lost file, names alone may suggest a multiple of the size. If no file has bytes, none of them counts.
+    Beside a lost file, names alone may suggest a multiple of the size. If no file has bytes, names alone count.
     """
     files = [file for queue in queues for file in queue.files]
     if any(file.size > size or file.start % size for file in files):
         return False
-    return any(file.size == size for file in files) or not any(file.size for file in files)
+    lengths = Counter(file.size for file in files if file.size)
+    return lengths[size] == max(lengths.values(), default=0)

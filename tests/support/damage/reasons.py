@@ -70,8 +70,8 @@ def reason(kind: str, field: str) -> str:
 
 
 _ENTRIES = (
-    "entries have neither a checksum nor a name of their queue: another one leads to another message, which says its "
-    "own topic, queue and offset, or hides one"
+    "entries have no checksum: one may lead to another message of the queue, which says its own offset, or read as "
+    "empty, which hides it and may hide all after it"
 )
 _OF_READ = {
     places.LOG: "no CRC covers the properties and most fields of the head; " + _ALONE.partition("; ")[2],

@@ -17,12 +17,12 @@ from reput.errors import ReputError
 from reput.store import message_store
 from support.determined import determined
 from support.power import others
-from support.power.disk import EVERYTHING, NOTHING, Disk, write_tree
+from support.power.disk import EVERYTHING, NOTHING, Disk, read_tree, write_tree
 from support.power.journal import Known
 from support.power.misread import assert_not_silent, draw
 from support.power.recorder import Recorder
 from support.power.scenarios import SCENARIOS, NotStoredError
-from support.power.verdict import Promises, assert_built_as_by_rebuild, assert_kept
+from support.power.verdict import Promises, assert_built_as_by_rebuild, assert_kept, assert_read_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,8 @@ _CHOICES, _TURNS_MOST, _FEW = 4, 400, 3
 """States drawn after each entry in a turn, besides the two extremes; turns; fewer new states in one end the search."""
 _STATES_OF_FAULT = 4
 """Least states after each fault."""
+_READ_ONE_IN = 4
+"""One state in four is read before it is recovered."""
 _LATER_NS = 1 << 60
 """The clock after the power cut; each state begins at the same time."""
 
@@ -276,6 +278,9 @@ def try_state(name: str, recorded: Recorded, one: State, folder: Path, *, with_r
             if wrong is not None:
                 assert_not_silent(folder / "cut", wrong, promises, SCENARIOS[name])
             else:
+                if one.choice % _READ_ONE_IN == 0:
+                    assert_read_as_it_is(folder / "cut" / "store", promises, SCENARIOS[name].config)
+                    assert read_tree(folder / "cut") == tree, "a reader has written"
                 assert_kept(folder / "cut" / "store", promises, SCENARIOS[name])
                 others.assert_kept(recorded.before, folder / "cut")
                 if with_rebuild:

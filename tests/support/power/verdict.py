@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import reput
-from reput.errors import NotAStoreError
+from reput.errors import NotAStoreError, StoreLockedError
+from reput.formats import paths
+from reput.formats.own import files as own
 from support import stores
 from support.checked import assert_sound, digest_of
 from support.power.journal import Known
@@ -62,17 +64,7 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
         reput.rebuild(path, only=None if promises.last(TAGS_LOST) else "index", spark=False, config=config)
         store = reput.MessageStore.open(path, config)
     with store:
-        found = content(store)
-        first, end = int(found[0].split()[0]) if found else 0, len(found)
-        numbers = [int(body.split()[0]) for body in found]
-        deleted = 1 not in numbers and bool(promises.last("topic may go"))
-        assert deleted or not promises.last("topic gone"), "a deleted topic is back"
-        if deleted:
-            end = promises.last("durable")
-        all_numbers = [number for number in range(first, first + end) if not (deleted and number % 2)]
-        assert numbers == all_numbers, f"messages are lost or doubled: {numbers}"
-        assert first <= promises.last("may go"), f"the log begins at message {first}"
-        assert promises.last("durable") <= first + end <= promises.last("begun"), f"{first + end} messages"
+        first, end, deleted, all_numbers = _assert_messages(store, promises)
         for remainder, key in enumerate(_KEYS) if not deleted else ():
             wanted = [number for number in all_numbers if number % 3 == remainder]
             keyed = [one for topic in TOPICS for one in store.query_message(topic, key, 100)]
@@ -95,6 +87,48 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
         more = store.put_message(reput.Message("a", b"%d more" % (first + end)))
         assert more.status is reput.PutStatus.PUT_OK, more.reason
     assert_sound(path, config)
+
+
+class _Present(NamedTuple):
+    """The messages that are there: the first one, the number of those before the log's end, which topic went."""
+
+    first: int
+    end: int
+    deleted: bool
+    numbers: list[int]
+
+
+def _assert_messages(store: reput.MessageStore, promises: Promises) -> _Present:
+    """Fail unless a store has the messages that were promised, once and in order."""
+    found = content(store)
+    first, end = int(found[0].split()[0]) if found else 0, len(found)
+    numbers = [int(body.split()[0]) for body in found]
+    deleted = 1 not in numbers and bool(promises.last("topic may go"))
+    assert deleted or not promises.last("topic gone"), "a deleted topic is back"
+    if deleted:
+        end = promises.last("durable")
+    all_numbers = [number for number in range(first, first + end) if not (deleted and number % 2)]
+    assert numbers == all_numbers, f"messages are lost or doubled: {numbers}"
+    assert first <= promises.last("may go"), f"the log begins at message {first}"
+    assert promises.last("durable") <= first + end <= promises.last("begun"), f"{first + end} messages"
+    return _Present(first, end, deleted, all_numbers)
+
+
+def assert_read_as_it_is(path: Path, promises: Promises, config: StoreConfig) -> None:
+    """Fail unless a reader of what a power cut left, before any recovery, has the promised messages.
+
+    A swap under way keeps readers out.
+    """
+    try:
+        store = reput.MessageStore.open(path, config, read_only=True)
+    except NotAStoreError:
+        assert promises.last("durable") == 0, "the store has vanished"
+        return
+    except StoreLockedError:
+        assert (path / paths.REPUT / own.INTENT_NAME).is_file(), "a reader is kept out"
+        return
+    with store:
+        _assert_messages(store, promises)
 
 
 def open_empty(path: Path, config: StoreConfig) -> reput.MessageStore:

@@ -12,7 +12,6 @@ from reput.cli.get.names import EARLIEST, LATEST
 from reput.cli.shared import opened as stores
 from reput.cli.shared import output
 from reput.cli.shared.lines import fields_of
-from reput.errors import DamagedStoreError
 from reput.kernels.layouts.fields import FieldRow
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from reput.cli.shared.lines import LineWriter
     from reput.embedded import MessageStore
-    from reput.formats.queue.consume_queue import QueueKey
     from reput.store.read.results import GetResult
     from reput.store.read.sql_filter import SqlFilter
 
@@ -66,18 +64,6 @@ class Found(NamedTuple):
                 done += readable + 1
         return times
 
-    def foreign(self, queue: QueueKey) -> int:
-        """Return the number of messages before the first one whose record names another queue; -1: there is none."""
-        topic = np.frombuffer(queue.topic, dtype=np.uint8)
-        for start, array, rows in self.by_file():
-            table, _ = fields_of(array, start, self.offsets[rows], self.sizes[rows])
-            is_own = (table[FieldRow.QUEUE_ID] == queue.queue_id) & (table[FieldRow.TOPIC_SIZE] == len(topic))
-            names = array[table[FieldRow.TOPIC_AT, is_own, None] + np.arange(len(topic))]
-            is_own[is_own] = (names == topic).all(axis=1)
-            if not is_own.all():
-                return int(rows.start + np.argmin(is_own))
-        return -1
-
 
 class QueueReader:
     """Reads a queue from `offset` on.
@@ -107,24 +93,24 @@ class QueueReader:
 
     def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
         """Iterate over the wanted messages that are there now, at most `limit`."""
+        from reput.store.read.foreign import without_foreign
         from reput.store.read.queue_walk import pulls_of
 
         left = limit
 
         def pull(offset: int, most: int) -> GetResult:
             asked = most if left is None else min(most, left)
-            return self.opened.get_message(self.topic, self.queue_id, offset, asked, self.wanted, _BYTES_AT_ONCE)
+            opened = self.opened
+            found = opened.get_message(self.topic, self.queue_id, offset, asked, self.wanted, _BYTES_AT_ONCE)
+            return without_foreign(found, opened.view.damaged)
 
         if limit == 0:
             return
         for at, result in pulls_of(pull, self.offset, self.end, self.at_once):
             self.last, self.offset = result, result.next_offset
-            own, error = _own_messages(result)
-            found = self._wanted_of(own)
+            found = self._wanted_of(Found(result.physical_offsets, result.sizes, tuple(result.maps)))
             left = None if left is None else left - len(found.offsets)
             yield found
-            if error is not None:
-                raise error
             self._note_gap(at, result, follow)
             if left == 0:
                 return
@@ -288,19 +274,6 @@ def range_of(reader: QueueReader, offset: str | int) -> tuple[int, int]:
         wanted = int(offset)
         begin = wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
     return begin, span.max_offset
-
-
-def _own_messages(result: GetResult) -> tuple[Found, DamagedStoreError | None]:
-    """Return the messages of a pull before one of another queue, and the error that this one is."""
-    found = Found(result.physical_offsets, result.sizes, tuple(result.maps))
-    foreign = -1 if result.queue is None else found.foreign(result.queue)
-    if foreign >= 0:
-        try:
-            _ = result[foreign].record
-        except DamagedStoreError as error:
-            return found.of(slice(foreign)), error
-        # This is a further queue: the records of its messages name others.
-    return found, None
 
 
 def _status_text(result: GetResult, offset: int) -> str:

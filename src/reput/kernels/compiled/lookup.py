@@ -125,16 +125,17 @@ def pull_entries(queue, offset, max_messages, max_bytes, buffer):
     if free + PLACE_WORDS * reach > word(buffer, AnswersAt.end):
         return _BUFFER_FULL
     place = free
-    taken, total = np.int64(0), np.int64(0)
+    taken, total, before = np.int64(0), np.int64(0), np.int64(-1)
     for _ in range(reach):
         if total >= stop_bytes:
             return _take(buffer, free, taken)
         physical, size = load_be64(at), load_be32(at + _SIZE_AT)
         if taken > 0 and total + size > most_bytes:
             return _take(buffer, free, taken)
-        # Blank entries and expired records, too, are for the pull that knows all cases.
-        if physical < begin or size < _MIN_SIZE or physical > end - size:
+        # Blank entries and expired records, too, are for the pull that knows all cases, and so is damage.
+        if physical < begin or size < _MIN_SIZE or physical > end - size or physical <= before:
             return _ASK
+        before = physical
         _put_place(buffer, place, physical, size)
         place += PLACE_WORDS
         taken += 1

@@ -28,14 +28,14 @@ def select_entries(entries, rules, places):
     log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes = rules
     at = address_of(entries)
     count = len(entries) // _ENTRY_SIZE
-    taken, total, skip_below, first, last, damaged = 0, 0, -1, -1, -1, -1
+    taken, total, skip_below, first, last, damaged, unordered = 0, 0, -1, -1, -1, -1, -1
     status = _NOTHING
     for number in range(count):
         begin, length = load_be64(at), load_be32(at + _SIZE_AT)
         if taken > 0 and (taken + 1 > max_messages or total + length > max_bytes):
-            return Choice(taken, number, status, first, last, damaged)
+            return Choice(taken, number, status, first, last, damaged, unordered)
         if total >= stop_bytes:
-            return Choice(taken, number, status, first, last, damaged)
+            return Choice(taken, number, status, first, last, damaged, unordered)
         code = load_be64(at + _TAGS_CODE_AT)
         at += _ENTRY_SIZE
         if begin < skip_below or is_blank(begin, length):
@@ -60,6 +60,8 @@ def select_entries(entries, rules, places):
                 status = _REMOVED
             skip_below = (begin // log_file_size + 1) * log_file_size
             continue
+        if taken > 0 and unordered < 0 and begin <= places[2 * taken - 2]:
+            unordered = number
         if taken == 0 or begin < first:
             first = begin
         last = max(last, begin)
@@ -69,4 +71,4 @@ def select_entries(entries, rules, places):
         total += length
         status = _FOUND
         skip_below = -1
-    return Choice(taken, count, status, first, last, damaged)
+    return Choice(taken, count, status, first, last, damaged, unordered)

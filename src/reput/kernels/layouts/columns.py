@@ -111,6 +111,7 @@ class Choice(NamedTuple):
 
     `outcome` is a `Pull`. `first` and `last` are the lowest and the highest log offset of the records; -1: none.
     `damaged` is the number of the first entry whose record would be empty, or would end after the log; -1: none.
+    `unordered` is that of the first one taken whose record does not lie after that of the one taken before.
     """
 
     taken: int
@@ -119,6 +120,7 @@ class Choice(NamedTuple):
     first: int
     last: int
     damaged: int
+    unordered: int
 
 
 class RecordColumns(NamedTuple):

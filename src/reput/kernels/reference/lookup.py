@@ -99,7 +99,9 @@ def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, buf
         physical, size, _ = ENTRY.struct.unpack(_bytes(at, ENTRY_SIZE))
         if places and (total >= stop_bytes or total + size > most_bytes):
             return _take(buffer, places)
-        # Blank entries and expired records, too, are for the pull that knows all cases.
+        # Blank entries and expired records, too, are for the pull that knows all cases, and so is damage.
+        if places and physical <= places[-1][0]:
+            return ASK
         if physical < word(queue, QueueAt.records_begin) or size < MIN_RECORD_SIZE:
             return ASK
         if physical + size > word(queue, QueueAt.records_end):

@@ -86,7 +86,7 @@ def wrong_types(layout: StoreLayout) -> list[WrongType]:
     found = []
     for name, types in _TYPES.items():
         folder = layout.root / name
-        modes = folder_names.modes(folder)
+        modes = folder_names.modes(folder, types)
         found += [
             WrongType(folder / name, is_of_file=wanted == stat.S_IFREG)
             for name, wanted in types.items()

@@ -17,7 +17,7 @@ from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.log.read.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
-from reput.store.read.damaged_entries import DamagedEntries
+from reput.store.read.damaged_entries import DamagedEntries, EntryDamage
 from reput.store.read.queue_answers import PullLimits, PullQuestion
 from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
 from reput.store.read.sql_filter import SqlFilter, matching_records
@@ -68,7 +68,9 @@ class BatchReader:
             matching = self._matching(entries, wanted)
         following = pull.choose(entries, offset, reach, wanted, matching)
         if pull.damaged >= 0:
-            self.damaged.met(key, pull.damaged)
+            self.damaged.met(key, pull.damaged, EntryDamage.NO_RECORD)
+        if pull.unordered >= 0:
+            self.damaged.met(key, pull.unordered, EntryDamage.NO_ORDER)
         if not pull.sizes:
             return GetResult.nothing(pull.status, following, span)
         places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
@@ -161,6 +163,8 @@ class _EntriesTaken:
         self.status = GetStatus.NO_MATCHED_MESSAGE
         self.damaged = -1
         """The first queue offset of the first batch that is not in the log; -1: none."""
+        self.unordered = -1
+        """That of the first batch that does not lie after the one before."""
         self._log, self._log_end = log, log_end
         self._max_messages, self._stop_bytes = max_messages, stop_bytes
         self._most_messages = limits.messages
@@ -202,6 +206,8 @@ class _EntriesTaken:
             if matching is not None and not matching[number]:
                 self._say(GetStatus.NO_MATCHED_MESSAGE)
                 continue
+            if self.physical_offsets and physical_offset <= self.physical_offsets[-1] and self.unordered < 0:
+                self.unordered = base
             self.physical_offsets.append(physical_offset)
             self.sizes.append(size)
             self._messages += messages

@@ -1,35 +1,47 @@
-"""Entries that lead to no record of the log: a pull passes over them, and reports one of each queue.
+"""Entries that do not lead to the next message of their queue: each queue with some is reported.
 
-An entry is damaged if its record would be empty, or would end after the log. RocketMQ takes such a record for expired,
-and passes over all entries that lead into the same file of the log.
+RocketMQ takes an entry whose record would end after the log for expired, and passes over all entries that lead into the
+same file of the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 
 from reput.formats.queue.consume_queue import QueueKey
 
-_MOST_QUEUES = 1000
-"""Queues that are reported; `reput check` finds all."""
+_MOST_REPORTS = 1000
+"""Reports of a store; `reput check` finds all."""
+
+
+class EntryDamage(StrEnum):
+    """What is wrong with an entry, and what reads make of it."""
+
+    NO_RECORD = "leads to no record of the log, so reads of this queue pass over it and all like it"
+    FOREIGN = "leads to a message of another queue, so reads of this queue pass over it and all like it"
+    NO_ORDER = "leads to a record that does not lie after the one before, so messages come twice or in another order"
 
 
 class DamagedEntries:
-    """The queues of a store with damaged entries, each reported once; `report` takes the sentence."""
+    """The queues of a store with damaged entries, each reported once for each kind; `report` takes the sentence."""
 
     def __init__(self, root: Path) -> None:
         self.report: Callable[[str], object] = str
         self._root = root
-        self._known: set[QueueKey] = set()
+        self._known: set[tuple[QueueKey, EntryDamage]] = set()
 
-    def met(self, key: QueueKey, offset: int) -> None:
-        """Report a damaged entry, unless another one of its queue is known."""
-        if key in self._known or len(self._known) == _MOST_QUEUES:
+    def met(self, key: QueueKey, place: int, damage: EntryDamage) -> None:
+        """Report a damaged entry, unless another one of its queue has the same damage.
+
+        `place` is its queue offset, for FOREIGN one after it: a pull does not keep those of its messages.
+        """
+        if (key, damage) in self._known or len(self._known) == _MOST_REPORTS:
             return
-        self._known.add(key)
+        self._known.add((key, damage))
+        entry = "an entry before" if damage is EntryDamage.FOREIGN else "the entry of"
         self.report(
-            f"{self._root}: queue {key}: the entry of queue offset {offset} leads to no record of the log, so reads of "
-            "this queue pass over it and all like it. `reput check` finds all, and `reput rebuild --only queue` builds "
-            "them from the log"
+            f"{self._root}: queue {key}: {entry} queue offset {place} {damage}. `reput check` finds all, and "
+            "`reput rebuild --only queue` builds them from the log"
         )

@@ -23,7 +23,7 @@ from reput.queue.by_time import Boundary
 from reput.queue.by_time import offset_by_time as search
 from reput.queue.ext import ExtReader
 from reput.queue.queues import Queues
-from reput.store.read.damaged_entries import DamagedEntries
+from reput.store.read.damaged_entries import DamagedEntries, EntryDamage
 from reput.store.read.few_entries import FEW, few_have_matches
 from reput.store.read.lookup import Known, Lookups, QueueLookup
 from reput.store.read.queue_answers import PullLimits, PullQuestion
@@ -150,7 +150,9 @@ class EntryReader:
         choice = kernels().select_entries(entries, rules, places)
         next_offset = offset + choice.passed
         if choice.damaged >= 0:
-            self.damaged.met(key, offset + choice.damaged)
+            self.damaged.met(key, offset + choice.damaged, EntryDamage.NO_RECORD)
+        if choice.unordered >= 0:
+            self.damaged.met(key, offset + choice.unordered, EntryDamage.NO_ORDER)
         if choice.outcome != Pull.FOUND:
             status = GetStatus.NO_MATCHED_MESSAGE if choice.outcome == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
             return GetResult.nothing(status, next_offset, span)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from reput.errors import DamagedLogError, DamagedStoreError
+from reput.errors import DamagedLogError, DamagedStoreError, ReputError
 from reput.formats import paths
-from reput.formats.log import properties
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.log.record import Record
 from reput.formats.log.record_view import RecordView
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import shown_text
 from reput.log.read.reader import place_in
+from reput.store.read.queue_of_record import is_in_queue
 
 
 class StoredMessage(RecordView):
@@ -21,7 +21,7 @@ class StoredMessage(RecordView):
 
     `raw` is a view of the mapped file, valid as long as this object or the result that it came from is kept.
     All values come from the record, so the first use of one may raise DamagedLogError, or DamagedStoreError if the
-    record is not one of the queue that was asked for.
+    record is not one of the queue that was asked for. `raw` is not looked at.
     """
 
     __slots__ = ("_place", "_queue", "raw")
@@ -35,11 +35,11 @@ class StoredMessage(RecordView):
 
     def _decoded(self) -> Record:
         record, queue = super()._decoded(), self._queue
-        if queue is not None and not _is_in(record, queue):
+        own = QueueKey(record.topic, record.queue_id)
+        if queue is not None and not is_in_queue(own, record.properties, queue):
             raise DamagedStoreError(
-                f"{self._described_place}: an entry of queue {queue} leads to this message of queue "
-                f"{QueueKey(record.topic, record.queue_id)}. `reput check` finds all such entries, and "
-                "`reput rebuild --only queue` builds them from the log"
+                f"{self._described_place}: an entry of queue {queue} leads to this message of queue {own}. "
+                "`reput check` finds all such entries, and `reput rebuild --only queue` builds them from the log"
             )
         return record
 
@@ -94,27 +94,20 @@ class StoredMessage(RecordView):
         """RocketMQ's sysFlag bits."""
         return self.record.sys_flag
 
-    def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int]]:
-        return _of_bytes, (bytes(self.raw), *self._place)
+    def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int, QueueKey | None]]:
+        return _of_bytes, (bytes(self.raw), *self._place, self._queue)
 
     def __repr__(self) -> str:
+        try:
+            _ = self.record
+        except ReputError:
+            return f"StoredMessage({self._described_place}: not readable, {len(self.raw)} bytes)"
         return (
             f"StoredMessage({self.topic}/{self.queue_id} offset {self.queue_offset}, at {self.physical_offset}, "
             f"{len(self.raw)} bytes)"
         )
 
 
-def _is_in(record: Record, queue: QueueKey) -> bool:
-    """Return whether a queue may have an entry of this record: it is the record's own, or a further one.
-
-    The offset is no sign: RocketMQ gives an entry after a hole the next place, not that of its message.
-    """
-    if record.topic == queue.topic and record.queue_id == queue.queue_id:
-        return True
-    further = properties.decode_properties(record.properties).get(properties.INNER_MULTI_DISPATCH, b"")
-    return queue.topic in further.split(properties.QUEUE_SEPARATOR)
-
-
-def _of_bytes(raw: bytes, start: int, position: int) -> StoredMessage:
+def _of_bytes(raw: bytes, start: int, position: int, queue: QueueKey | None) -> StoredMessage:
     """Make a message that holds its record itself: a copy, or one that another process has sent."""
-    return StoredMessage(memoryview(raw), start, position)
+    return StoredMessage(memoryview(raw), start, position, queue)
