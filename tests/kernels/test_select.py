@@ -35,9 +35,9 @@ def select(twin: str, entries: list[tuple[int, int, int]], rules: PullRules) -> 
 def test_entries_of_expired_records_are_passed_over(twin: str) -> None:
     """Entries before the log's begin, and the others of their file, are passed over; if none is left, it is said."""
     gone = [(100, 90, 0), (900, 90, 0)]
-    assert select(twin, gone, RULES) == (Choice(0, 2, Pull.REMOVED, -1, -1, -1), [])
+    assert select(twin, gone, RULES) == (Choice(0, 2, Pull.REMOVED, -1, -1, -1, -1), [])
     choice, places = select(twin, [*gone, (1000, 90, 0), (4990, 90, 0), (1100, 0, 0)], RULES)
-    assert choice == Choice(1, 5, Pull.FOUND, 1000, 1000, 3)
+    assert choice == Choice(1, 5, Pull.FOUND, 1000, 1000, 3, -1)
     assert places == [1000, 90]
 
 
@@ -46,19 +46,19 @@ def test_entries_of_expired_records_are_passed_over(twin: str) -> None:
 def test_a_damaged_entry_alone_is_passed_over(damaged: tuple[int, int, int], twin: str) -> None:
     """An entry whose record would be empty, or end after the log, costs no other message of its file of the log."""
     rules = RULES._replace(log_end=2000)
-    assert select(twin, [damaged, (1500, 90, 0)], rules) == (Choice(1, 2, Pull.FOUND, 1500, 1500, 0), [1500, 90])
-    assert select(twin, [damaged], rules)[0] == Choice(0, 1, Pull.REMOVED, -1, -1, 0)
+    assert select(twin, [damaged, (1500, 90, 0)], rules) == (Choice(1, 2, Pull.FOUND, 1500, 1500, 0, -1), [1500, 90])
+    assert select(twin, [damaged], rules)[0] == Choice(0, 1, Pull.REMOVED, -1, -1, 0, -1)
 
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_pull_ends_at_its_bounds(twin: str) -> None:
     """A pull ends before the entry that exceeds a bound, but takes one; it ends once it has the bytes to stop at."""
     entries = [(1000 + 100 * n, 100, n % 2) for n in range(10)]
-    assert select(twin, entries, RULES._replace(max_messages=3))[0] == Choice(3, 3, Pull.FOUND, 1000, 1200, -1)
-    assert select(twin, entries, RULES._replace(max_bytes=250))[0] == Choice(2, 2, Pull.FOUND, 1000, 1100, -1)
-    assert select(twin, entries, RULES._replace(max_bytes=50))[0] == Choice(1, 1, Pull.FOUND, 1000, 1000, -1)
-    assert select(twin, entries, RULES._replace(stop_bytes=200))[0] == Choice(2, 2, Pull.FOUND, 1000, 1100, -1)
-    assert select(twin, [], RULES)[0] == Choice(0, 0, Pull.NOTHING, -1, -1, -1)
+    assert select(twin, entries, RULES._replace(max_messages=3))[0] == Choice(3, 3, Pull.FOUND, 1000, 1200, -1, -1)
+    assert select(twin, entries, RULES._replace(max_bytes=250))[0] == Choice(2, 2, Pull.FOUND, 1000, 1100, -1, -1)
+    assert select(twin, entries, RULES._replace(max_bytes=50))[0] == Choice(1, 1, Pull.FOUND, 1000, 1000, -1, -1)
+    assert select(twin, entries, RULES._replace(stop_bytes=200))[0] == Choice(2, 2, Pull.FOUND, 1000, 1100, -1, -1)
+    assert select(twin, [], RULES)[0] == Choice(0, 0, Pull.NOTHING, -1, -1, -1, -1)
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -67,8 +67,8 @@ def test_entries_that_do_not_match_are_passed_over(twin: str) -> None:
     blank = ENTRY.struct.unpack(PRE_BLANK)
     entries = [blank, (1000, 100, 7), (1100, 100, 8), (1200, 100, (1 << 32) + 7)]
     rules = RULES._replace(codes=np.array([7], dtype=np.int64))
-    assert select(twin, entries, rules) == (Choice(2, 4, Pull.FOUND, 1000, 1200, -1), [1000, 100, 1200, 100])
-    assert select(twin, entries[2:3], rules)[0] == Choice(0, 1, Pull.NOTHING, -1, -1, -1)
+    assert select(twin, entries, rules) == (Choice(2, 4, Pull.FOUND, 1000, 1200, -1, -1), [1000, 100, 1200, 100])
+    assert select(twin, entries[2:3], rules)[0] == Choice(0, 1, Pull.NOTHING, -1, -1, -1, -1)
 
 
 @given(
@@ -94,3 +94,12 @@ def test_entries_that_do_not_match_are_passed_over(twin: str) -> None:
 def test_twins_choose_alike(entries: list[tuple[int, int, int]], rules: PullRules) -> None:
     """For any entries and bounds both twins take the same entries, and say the same about them."""
     assert select("reference", entries, rules) == select("compiled", entries, rules)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_the_first_entry_in_no_order_is_named(twin: str) -> None:
+    """An entry whose record does not lie after that of the one taken before is taken and named; gaps do not matter."""
+    entries = [(1000, 90, 0), (2000, 90, 0), (100, 90, 0), (1500, 90, 0), (1500, 90, 0)]
+    choice, places = select(twin, entries, RULES)
+    assert choice == Choice(4, 5, Pull.FOUND, 1000, 2000, -1, 3)
+    assert places[::2] == [1000, 2000, 1500, 1500]

@@ -164,7 +164,7 @@ class _EntriesTaken:
         self.damaged = -1
         """The first queue offset of the first batch that is not in the log; -1: none."""
         self.unordered = -1
-        """That of the first batch that does not lie after the one before."""
+        """The first queue offset of the first batch that does not lie after the one before; -1: none."""
         self._log, self._log_end = log, log_end
         self._max_messages, self._stop_bytes = max_messages, stop_bytes
         self._most_messages = limits.messages

@@ -17,7 +17,7 @@ _MOST_REPORTS = 1000
 
 
 class EntryDamage(StrEnum):
-    """What is wrong with an entry, and what reads make of it."""
+    """The damage of an entry, and what reads make of it."""
 
     NO_RECORD = "leads to no record of the log, so reads of this queue pass over it and all like it"
     FOREIGN = "leads to a message of another queue, so reads of this queue pass over it and all like it"

@@ -29,9 +29,10 @@ def without_foreign(result: GetResult, damaged: DamagedEntries) -> GetResult:
     if queue is None or (is_own := _own_rows(result, queue)).all():
         return result
     damaged.met(queue, result.next_offset, EntryDamage.FOREIGN)
-    words, count = result.places()[is_own].ravel(), int(np.count_nonzero(is_own))
+    places = np.array([result.physical_offsets[is_own], result.sizes[is_own]], dtype=np.int64)
+    count = places.shape[1]
     status = GetStatus.FOUND if count else GetStatus.NO_MATCHED_MESSAGE
-    return GetResult.of(status, result.next_offset, result.span, queue, words, count, result.maps)
+    return GetResult.of(status, result.next_offset, result.span, queue, places.T.ravel(), count, result.maps)
 
 
 def _own_rows(result: GetResult, queue: QueueKey) -> NDArray[np.bool_]:

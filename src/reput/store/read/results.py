@@ -131,12 +131,12 @@ class GetResult(NotPickled):
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
         """The log offset of each record found (int64)."""
-        return self.places()[:, PlaceAt.log_offset].copy()
+        return self._places()[:, PlaceAt.log_offset].copy()
 
     @property
     def sizes(self) -> NDArray[np.int32]:
         """The length of each record found (bytes, int32)."""
-        return self.places()[:, PlaceAt.size].astype(np.int32)
+        return self._places()[:, PlaceAt.size].astype(np.int32)
 
     def __len__(self) -> int:
         return self.count
@@ -161,7 +161,7 @@ class GetResult(NotPickled):
     @property
     def total_bytes(self) -> int:
         """Bytes of the records found."""
-        return int(self.places()[:, PlaceAt.size].sum())
+        return int(self._places()[:, PlaceAt.size].sum())
 
     def pieces(self) -> list[memoryview]:
         """Return the bytes of the records, as views of the mapped log: one for each run of neighbours."""
@@ -186,8 +186,8 @@ class GetResult(NotPickled):
             pieces.append(array.data[begin - map_start : end - map_start])
         return pieces
 
-    def places(self) -> NDArray[np.int64]:
-        """Return log offset and size of each record found, one row each (int64)."""
+    def _places(self) -> NDArray[np.int64]:
+        """Return the place of each record found, one row each."""
         return self.words[self.at : self.at + PLACE_WORDS * self.count].reshape(-1, PLACE_WORDS)
 
     def close(self) -> None:
