@@ -9,7 +9,7 @@ from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
-from reput.formats.layout import NO_LIMIT
+from reput.formats.layout import INT64_MAX, NO_LIMIT
 from reput.formats.log.record import Verdict
 from reput.formats.stored_text import shown_text, stored_bytes
 from reput.formats.topics.lite_topics import is_light
@@ -80,10 +80,9 @@ def _damage_text(run: Rebuild, gaps: Sequence[LogGap]) -> str:
 
 def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
     verdict = stitched.tail_verdict
-    if verdict is None:
-        return
-    size = written_bytes(run.log, stitched.end)
-    if not size:
+    size = 0 if verdict is None else written_bytes(run.log, stitched.end)
+    if verdict is None or not size:
+        _look_for_lost_end(run, stitched)
         return
     run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
     found = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record after it"
@@ -110,6 +109,23 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
             "cut it off when it opens the store; reput will not open it to write. Restore these bytes from a replica "
             "or a backup, or give them up with --salvage"
         )
+
+
+def _look_for_lost_end(run: Rebuild, stitched: Stitched) -> None:
+    """Report a log that ends, with nothing after it, before what was durable: the numbers of its messages stay used."""
+    if not any(result.records for result in stitched.results):
+        return
+    with run.store.maps() as log:
+        known = why_known_good(run.layout, log, stitched.end, 1)
+    if not known:
+        return
+    run.has_lost_end = True
+    run.keeps_known_good = not run.options.salvage
+    run.report.warnings.append(
+        f"the log ends at {stitched.end}, though {known}: its last file or its end is lost, or an older copy is in its "
+        "place. Restore it from a replica or a backup, and run this again. Until then the messages after it are lost, "
+        "and queues keep their numbering"
+    )
 
 
 def fill_report(
@@ -216,10 +232,11 @@ def _has_old_queues(run: Rebuild, topic: str) -> bool:
 
 
 def lost_ranges(run: Rebuild, log_end: int) -> list[tuple[int, int]]:
-    """Return the ranges of the log that salvage went around, and that may have held messages."""
+    """Return the ranges of the log that salvage went around, or that are lost, and that may have held messages."""
+    lost_end = [(log_end, INT64_MAX)] if run.has_lost_end else []
     if not run.options.salvage:
-        return []
-    tail = [(log_end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
+        return lost_end
+    tail = [(log_end, run.log.end_offset)] if run.report.torn_tail_offset is not None else lost_end
     return [(gap.begin, gap.end) for gap in run.report.gaps] + tail
 
 
@@ -253,7 +270,7 @@ def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> Non
     if kept:
         report.retained_queues.append(f"{short.key} goes on at {end} (messages {short.next} to {end - 1} are lost)")
         report.warnings.append(
-            f"{short.key}: messages {short.next} to {end - 1} lie in a gap of the log and are lost; the numbering goes "
+            f"{short.key}: messages {short.next} to {end - 1} are lost with a part of the log; the numbering goes "
             f"on at {end} all the same{committed}"
         )
         return

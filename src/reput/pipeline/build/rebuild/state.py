@@ -19,7 +19,8 @@ class Rebuild(Build):
     """A rebuild: its store, its options, and the report that it fills.
 
     `store` has the indexes that are live until the swap, as they were listed at the begin.
-    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
+    `keeps_known_good`: the log's end was damaged or lost after it was durable, and nobody has given it up.
+    `has_lost_end`: nothing of it is left.
     """
 
     store: StoreOnDisk
@@ -27,6 +28,7 @@ class Rebuild(Build):
     report: RebuildReport
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
+    has_lost_end: bool = False
 
     @property
     def log(self) -> LogFiles:
