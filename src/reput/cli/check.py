@@ -96,6 +96,8 @@ def _verdict_on_files(report: CheckReport) -> str:
             return f"not sound: {RULES[name].meaning}. Move it away, and check again"
     if all(rule.group is Group.METADATA for rule in damage):
         return "not sound: topics, groups or offsets cannot be read; the log and its indexes agree, so do not rebuild"
+    if not in_log and RULES["own-file-damaged"] in damage:
+        return "not sound: remove the damaged file of the folder `reput`, then build the indexes with `reput rebuild`"
     if not in_log:
         return "not sound: `reput rebuild` builds the indexes again from the log"
     rest = "" if len(in_log) < len(damage) else "; the indexes agree with what is left of it"

@@ -36,6 +36,31 @@ class WatermarkCell(NamedTuple):
         return cls(memoryview(memory), memory.buffer_info()[0])
 
 
+def damage_of_watermarks(path: Path) -> str:
+    """Return a sentence on a file that is no watermarks file, "" for none or a missing file; nothing is changed."""
+    data = fs.read_bytes(path, own.WATERMARKS_FILE_SIZE + 1)
+    if data is None or (len(data) < own.WATERMARKS_FILE_SIZE and not any(data)):
+        return ""
+    if len(data) != own.WATERMARKS_FILE_SIZE:
+        return _of_another_size(path, fs.size_of(path))
+    magic = int.from_bytes(data[8 * _PLACE["magic"] :][:8], "little", signed=True)
+    return "" if magic == own.WATERMARKS_MAGIC or _is_begun(magic) else _not_ours(path)
+
+
+def _of_another_size(path: Path, size: int) -> str:
+    return f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected. Remove it"
+
+
+def _not_ours(path: Path) -> str:
+    return f"{path}: this is not a watermarks file of reput. Remove it"
+
+
+def _is_begun(found: int) -> bool:
+    """Return True if a power cut has kept nothing of the magic number, or only its first bytes."""
+    magic, there = (value.to_bytes(8, "little", signed=True) for value in (own.WATERMARKS_MAGIC, found))
+    return there != magic and magic.startswith(there.rstrip(b"\0"))
+
+
 class Watermarks:
     """The watermarks of a store; a missing file is created with a new store id.
 
@@ -53,7 +78,7 @@ class Watermarks:
             self._memory: mmap.mmap | None = None
             self._values = array[: own.WATERMARKS.size].view("<i8")
             if self["magic"] != own.WATERMARKS_MAGIC:
-                raise DamagedStoreError(f"{path}: this is not a watermarks file of reput. Remove it")
+                raise DamagedStoreError(_not_ours(path))
             return
         with fs.errors_named(path, "map"):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -64,7 +89,7 @@ class Watermarks:
                 if unfinished:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
-                    raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected. Remove it")
+                    raise DamagedStoreError(_of_another_size(path, size))
                 if os.fstat(descriptor).st_blocks * _BLOCK < own.WATERMARKS_FILE_SIZE:
                     # A sparse copy of the file lacks blocks for values that are stored through the map.
                     fs.reserve(descriptor, 0, own.WATERMARKS_FILE_SIZE)
@@ -77,12 +102,11 @@ class Watermarks:
             self["store_id_low"] = secrets.randbits(63)
             self["magic"] = own.WATERMARKS_MAGIC
         elif self["magic"] != own.WATERMARKS_MAGIC:
-            raise DamagedStoreError(f"{path}: this is not a watermarks file of reput. Remove it")
+            raise DamagedStoreError(_not_ours(path))
 
     def _is_unfinished(self) -> bool:
         """Return True if a power cut has kept nothing of the magic number, or only its first bytes."""
-        magic, found = (value.to_bytes(8, "little", signed=True) for value in (own.WATERMARKS_MAGIC, self["magic"]))
-        return found != magic and magic.startswith(found.rstrip(b"\0"))
+        return _is_begun(self["magic"])
 
     def __getitem__(self, name: str) -> int:
         try:

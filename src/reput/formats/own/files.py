@@ -122,7 +122,7 @@ FILE_NAMES = (
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20
-_REMEDY = "If no later version of reput did, remove it and run `reput rebuild`, which builds all anew from the log"
+_REMEDY = "If no later version of reput wrote it, remove it and run `reput rebuild`, which builds all anew from the log"
 
 
 def staging_name(epoch: int) -> str:

@@ -31,6 +31,7 @@ from reput.pipeline.check.findings import (
     folder_findings,
     folder_missing,
     log_findings,
+    own_findings,
     stray_findings,
 )
 from reput.pipeline.check.index_kinds import INDEX_CHECKS
@@ -276,6 +277,7 @@ def _run(check: Check, split_mb: float) -> None:
     stitched, mismatches = _decode(check, split_mb)
     folder_findings(check)
     metadata_findings(check)
+    own_findings(check)
     log_findings(check, stitched)
     report = check.report
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from reput.errors import DamagedStoreError
 from reput.files import fs
+from reput.files.watermarks import damage_of_watermarks
 from reput.formats.checkpoint import CHECKPOINT
 from reput.formats.log.record import Verdict, decode_record
+from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import confirmed_damage, file_of, good_record, written_bytes
@@ -20,7 +23,7 @@ from reput.pipeline.check.state import Check
 from reput.pipeline.split.stitch import Stitched, time_regressions
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
-from reput.store.disk.frontier import Frontiers, marks_of
+from reput.store.disk.frontier import Frontiers, marks_of, read_frontier
 from reput.store.disk.placement import placement_settings
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
@@ -225,6 +228,18 @@ def stray_findings(check: Check) -> None:
     strays = list_strays(check.layout)
     if strays:
         check.report.remark(NOTE, "stray-file", str(check.layout.root), len(strays), strays_text(strays))
+
+
+def own_findings(check: Check) -> None:
+    """Report files of reput's own that writers refuse."""
+    layout, report = check.layout, check.report
+    watermarks = layout.own(own.WATERMARKS_NAME)
+    if why := damage_of_watermarks(watermarks):
+        report.damage("own-file-damaged", str(watermarks), None, 1, why)
+    try:
+        read_frontier(layout)
+    except DamagedStoreError as error:
+        report.damage("own-file-damaged", str(layout.own(own.FRONTIER_NAME)), None, 1, str(error))
 
 
 def check_checkpoint(check: Check) -> None:

@@ -300,6 +300,12 @@ _FILES = (
     CheckRule("not-a-folder", Group.FILES, (DAMAGE,), "a file is where a folder belongs"),
     CheckRule("not-a-file", Group.FILES, (DAMAGE,), "a folder is where a file belongs"),
     CheckRule("stray-file", Group.FILES, (NOTE,), "files among the log, queues and IndexFiles are not RocketMQ's"),
+    CheckRule(
+        "own-file-damaged",
+        Group.FILES,
+        (DAMAGE,),
+        "a file in the folder `reput` cannot be read, so commands that need it fail",
+    ),
     CheckRule("checkpoint-cut", Group.FILES, (DAMAGE,), "the file `checkpoint` is too short"),
     CheckRule(
         "checkpoint-missing", Group.FILES, (NOTE,), "the file `checkpoint` is missing, and RocketMQ makes a new one"
