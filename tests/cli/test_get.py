@@ -119,7 +119,7 @@ def test_a_topic_without_messages_is_empty_and_not_unknown(path: Path) -> None:
         done = CliRunner().invoke(cli, [verb[0], str(path), "-t", "fresh", *verb[1:]], standalone_mode=False)
         assert (done.stdout if verb != ("info",) else "", done.return_value) == ("", 0), done.exception
         assert "note: " in done.stderr
-    assert "note: topic fresh is empty: no message was put to it yet\n" in call(path, "-t", "fresh").stderr
+    assert "note: topic fresh is empty: the store has no queue of it\n" in call(path, "-t", "fresh").stderr
     both = call(path, "-t", "fresh", "-t", "t")
     assert (both.stdout.splitlines()[0], len(both.stdout.splitlines())) == ("a0", 5)
     assert "no topic fresher. Near it: fresh" in str(call(path, "-t", "fresher").exception)
@@ -139,7 +139,7 @@ def test_follow_waits_for_the_first_message_of_a_topic(path: Path, monkeypatch: 
     monkeypatch.setattr("reput.cli.get.read.time", SimpleNamespace(sleep=put_one, monotonic=time.monotonic))
     done = call(path, "-t", "fresh", "-f", "-c", 1)
     assert (done.stdout, done.return_value) == ("first\n", 0), done.exception
-    assert "note: topic fresh is empty: no message was put to it yet, waiting for one\n" in done.stderr
+    assert "note: topic fresh is empty: the store has no queue of it, waiting for one\n" in done.stderr
 
 
 def test_unknown_names_are_told_with_what_is_near(path: Path) -> None:

@@ -25,7 +25,7 @@ from reput.errors import AccessError, DamagedStoreError, NoSpaceError, ReputErro
 from reput.files import owners
 from reput.files.holes import Holes, back_holes, list_holes
 from reput.files.pages import page_begin, page_end
-from reput.files.remedies import NO_ACCESS, REMEDIES
+from reput.files.remedies import NO_ACCESS, REMEDIES, TOO_LARGE
 
 Owner = owners.Owner
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -49,6 +49,8 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         text = f"{path}: cannot {doing}: {error.strerror or error}"
+        if error.errno == errno.EFBIG:
+            raise NoSpaceError(f"{text}. {TOO_LARGE}") from error
         if error.errno in _NO_SPACE:
             free = _free_of_any(path)
             room = "" if free is None else f", and {free:,} bytes are free"

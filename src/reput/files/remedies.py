@@ -28,6 +28,7 @@ REMEDIES = {
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
 }
 """Other errors with a known remedy."""
+TOO_LARGE = "This process may not make files of this size, or the file system cannot: raise the limit (ulimit -f)"
 _TYPES = (
     (stat.S_ISFIFO, "named pipe"),
     (stat.S_ISSOCK, "socket"),

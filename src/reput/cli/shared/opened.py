@@ -237,7 +237,7 @@ def awaits_messages(opened: MessageStore, topic: str, queue_id: int | None = Non
 
 def no_messages_yet(topic: str) -> str:
     """Return a sentence about a topic of the broker to which no message was put yet."""
-    return f"topic {quoted(topic)} is empty: no message was put to it yet"
+    return f"topic {quoted(topic)} is empty: the store has no queue of it"
 
 
 def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
