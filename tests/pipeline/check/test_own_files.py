@@ -30,7 +30,7 @@ def test_a_damaged_file_of_our_own_was_called_sound(name: str, data: bytes, tmp_
     file.write_bytes(data)
     report = reput.check(path, spark=False, config=CONFIG)
     assert [(one.rule, one.file) for one in report.findings] == [("own-file-damaged", str(file))]
-    with pytest.raises(DamagedStoreError, match="(?i)remove it"), reput.MessageStore.open(path, CONFIG):
+    with pytest.raises(DamagedStoreError, match=r"(?i)remove it"), reput.MessageStore.open(path, CONFIG):
         pass
     shown = CliRunner().invoke(cli, ["check", str(path), "--quiet"], standalone_mode=False)
     assert shown.return_value == 1

@@ -139,7 +139,7 @@ def _mark_known_good(run: Rebuild, stitched: Stitched, old: Checkpoint, new: Che
         kept = max(run.owned.watermarks["flushed_offset"], known_good(run.layout).offset)
         run.owned.watermarks["flushed_offset"] = kept
         return new._replace(physic_msg_timestamp=max(old.physic_msg_timestamp, new.physic_msg_timestamp))
-    if run.report.torn_tail_offset is not None:
+    if run.report.torn_tail_offset is not None or run.has_lost_end:
         # After a kill before the swap the old frontier and checkpoint still say so, or the next run finds it again.
         run.owned.watermarks["flushed_offset"] = min(run.owned.watermarks["flushed_offset"], stitched.end)
     return new

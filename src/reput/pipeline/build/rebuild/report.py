@@ -123,8 +123,8 @@ def _look_for_lost_end(run: Rebuild, stitched: Stitched) -> None:
     run.keeps_known_good = not run.options.salvage
     run.report.warnings.append(
         f"the log ends at {stitched.end}, though {known}: its last file or its end is lost, or an older copy is in its "
-        "place. Restore it from a replica or a backup, and run this again. Until then the messages after it are lost, "
-        "and queues keep their numbering"
+        "place. The messages after it are lost, and queues keep their numbering. Restore the files from a replica or a "
+        "backup and run this again, or give them up with --salvage, which ends this warning"
     )
 
 
