@@ -6,10 +6,18 @@ import os
 import signal
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+import reput
+from reput.cli.main import cli
 from reput.cli.shared.signals import INTERRUPTED, CommandEnd, EndingSignals, StoppedError, ended_by_sigterm, sigterm_end
+from support import golden
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_sigterm_is_the_end_of_a_command() -> None:
@@ -130,3 +138,19 @@ def test_exit_codes() -> None:
     """A command that a signal ends has the exit code that a shell gives it."""
     assert INTERRUPTED == StoppedError(signal.SIGINT).exit_code == 130
     assert StoppedError(signal.SIGTERM).exit_code == 143
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("words", [["rebuild"], ["convert", "--to", "rocksdb"], ["export", "--folder", "{folder}"]])
+def test_a_job_that_a_signal_stops_says_how_to_go_on(
+    words: list[str], number: signal.Signals, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM stops a job as Ctrl-C does: with a sentence, and an exit code of its own."""
+    store = golden.unpack("basic", tmp_path)
+    monkeypatch.setattr(reput, words[0], lambda *_, **__: signal.raise_signal(number))
+    asked = [words[0], str(store), *(word.format(folder=tmp_path / "out") for word in words[1:]), "--no-spark"]
+    shown = CliRunner().invoke(cli, asked, standalone_mode=False)
+    assert shown.return_value == code, shown.output
+    assert shown.stderr.startswith("interrupted; ")
+    assert "again" in shown.stderr
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -6,7 +6,7 @@ import click
 
 from reput.cli.rebuild import show_dry_run, show_report
 from reput.cli.shared import options, output
-from reput.cli.shared.signals import INTERRUPTED
+from reput.cli.shared.signals import exit_code_of, sigterm_as_interrupt
 from reput.formats.index.index_kinds import INDEX_TARGETS
 from reput.formats.queue.queue_kinds import TARGETS
 
@@ -67,7 +67,7 @@ def convert(
     if dry_run:
         return _dry_run(store, job, to, index, source, salvage, as_json)
     try:
-        with progress(job.quiet) as listener:
+        with sigterm_as_interrupt(), progress(job.quiet) as listener:
             report = reput.convert(
                 store,
                 to=to,  # type: ignore[arg-type]
@@ -77,12 +77,12 @@ def convert(
                 listener=listener,
                 **job.arguments(),
             )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         output.say(
             "interrupted; the queues are unchanged unless the swap had begun: the next command that changes the store "
             "finishes it. Run the same command again: it starts from the beginning"
         )
-        return INTERRUPTED
+        return exit_code_of(stop)
     if not report.built and not as_json:
         output.say(" ".join(report.notes))
         return 0

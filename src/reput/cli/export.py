@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli.shared import options, output
-from reput.cli.shared.signals import INTERRUPTED
+from reput.cli.shared.signals import exit_code_of, sigterm_as_interrupt
 from reput.texts import size_text
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def export(
     chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else ()}
     chosen |= {"body": body, "salvage": salvage}
     try:
-        with progress(job.quiet) as listener:
+        with sigterm_as_interrupt(), progress(job.quiet) as listener:
             report = reput.export(
                 store, folder, spark=job.spark, master=job.spark_master, config=job.config, listener=listener, **chosen
             )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         output.say(f"interrupted; run it again with --folder {folder} to continue")
-        return INTERRUPTED
+        return exit_code_of(stop)
     with output.reporting("The export itself is done"):
         if as_json:
             output.emit_json({"ok": True, **report.to_dict()})

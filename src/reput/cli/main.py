@@ -94,8 +94,8 @@ def cli() -> None:
     reput check /data/store
 
     Data goes to stdout, everything else to stderr. Exit codes: 0 success; 1 the store's bytes are wrong, differ (diff)
-    or contradict a setting (check); 2 the store could not be read or changed; 130 Ctrl-C. `reput COMMAND --help` has
-    examples.
+    or contradict a setting (check); 2 the store could not be read or changed; 130 Ctrl-C; 143 SIGTERM.
+    `reput COMMAND --help` has examples.
     """  # noqa: D301 - click wants the control character
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli.shared import options, output
-from reput.cli.shared.signals import INTERRUPTED
+from reput.cli.shared.signals import exit_code_of, sigterm_as_interrupt
 from reput.formats.queue.queue_kinds import KINDS_IN_WORDS
 from reput.texts import size_text
 
@@ -83,7 +83,7 @@ def rebuild(
             store, job, RebuildOptions(only, topics, skip_topics, index_tags, salvage, empty_log), as_json
         )
     try:
-        with progress(job.quiet) as listener:
+        with sigterm_as_interrupt(), progress(job.quiet) as listener:
             report = reput.rebuild(
                 store,
                 only=only,  # type: ignore[arg-type]
@@ -95,9 +95,9 @@ def rebuild(
                 listener=listener,
                 **job.arguments(),
             )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         output.say(_interrupted(store, job.config))
-        return INTERRUPTED
+        return exit_code_of(stop)
     report.out_of_order_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The rebuild itself is done: the new indexes are live"):
         if as_json:
@@ -154,7 +154,7 @@ def _interrupted(store: str, config: StoreConfig) -> str:
 
     if pending_swap(find_store(store, config)):
         return "interrupted while the new indexes were swapped in: the next `reput rebuild` finishes that first"
-    return "interrupted; the indexes are unchanged. The folder reput/ in the store has only reput's own files"
+    return "interrupted; the indexes are unchanged. Run the same command again: it starts from the beginning"
 
 
 def show_report(report: RebuildReport, quiet: bool = False) -> None:

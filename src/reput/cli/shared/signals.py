@@ -1,7 +1,8 @@
-"""Signals that end a command, each in one of three ways.
+"""Signals that end a command, each in one of four ways.
 
 - Ctrl-C is a KeyboardInterrupt, as Python has it. The command ends it with the exit code `INTERRUPTED`.
 - `sigterm_end` and `ended_by_sigterm` are the end of a command that has no other.
+- `sigterm_as_interrupt` stops a job that can be run again.
 - `EndingSignals` are raised as exceptions, but never within a step that must be counted whole.
 """
 
@@ -108,6 +109,22 @@ class StoppedError(KeyboardInterrupt):
         super().__init__()
         self.signal_name = signal.Signals(number).name
         self.exit_code = 128 + number
+
+
+@contextlib.contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM stop the block as Ctrl-C does, with a `StoppedError`."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise StoppedError(number)
+
+    with _handled([signal.SIGTERM], stop):
+        yield
+
+
+def exit_code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code of a command that a signal has stopped."""
+    return stop.exit_code if isinstance(stop, StoppedError) else INTERRUPTED
 
 
 class EndingSignals:
