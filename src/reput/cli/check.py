@@ -100,8 +100,13 @@ def _verdict_on_files(report: CheckReport) -> str:
         return "not sound: remove the damaged file of the folder `reput`, then build the indexes with `reput rebuild`"
     if not in_log:
         return "not sound: `reput rebuild` builds the indexes again from the log"
-    rest = "" if len(in_log) < len(damage) else "; the indexes agree with what is left of it"
+    look = "Look with `reput dump log STORE --physical-offset OFFSET`"
+    if len(in_log) == len(damage):
+        return (
+            "not sound: the log itself is damaged; the indexes agree with what is left of it, so a rebuild brings "
+            f"nothing back. {look}, and restore the file from a replica or a backup"
+        )
     return (
-        f"not sound: the log itself is damaged{rest}. Look with `reput dump log STORE --physical-offset OFFSET`, "
-        "restore the file from a replica or a backup, or build from all good records with `reput rebuild --salvage`"
+        f"not sound: the log itself is damaged. {look}, restore the file from a replica or a backup, or build from all "
+        "good records with `reput rebuild --salvage`"
     )

@@ -112,7 +112,7 @@ def _by_a_broker(path: Path) -> str:
 
 def at_work(path: Path, who: str) -> str:
     """Return the text of the error that `who` holds the lock `path`, and so the store."""
-    return f"{path}: {who} is at work on this store. Stop it, or wait until it ends"
+    return f"{path}: {who} is at work on this store. Stop it, or wait until it has ended or caught up"
 
 
 _held: set[tuple[int, int]] = set()

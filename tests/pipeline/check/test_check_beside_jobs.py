@@ -99,7 +99,7 @@ def test_exit_code_beside_a_job(store: Path, capsys: pytest.CaptureFixture[str])
         assert run(["check", str(store), "--no-spark", "--quiet"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Stop it, or wait until it ends" in err
+    assert "Stop it, or wait until it has ended or caught up" in err
 
 
 def test_a_store_that_reput_never_changed(tmp_path: Path) -> None:
