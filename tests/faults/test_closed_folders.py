@@ -44,4 +44,4 @@ def test_a_store_that_may_not_be_read(open_folder: Path) -> None:
         answer = as_another_user(lambda: in_this_process("info", store, "--json"))
         assert answer.startswith('2 {"ok": false')
         assert "AccessError" in answer
-        assert "user that owns the store" in answer
+        assert "Run as its owner" in answer

@@ -108,7 +108,7 @@ def test_no_rights_at_a_call(what: str, function: str, victim: Victim, faulty: F
     """Missing rights are an AccessError that says who has them, or what is read-only, and the old indexes stay."""
     outcome = faulty.run(victim.store, function, at=1, what=what)
     assert (outcome.how, outcome.error) == (FAILED, "AccessError")
-    assert ("mounted read-only" if what == "EROFS" else "user that owns the store") in outcome.text
+    assert ("mounted read-only" if what == "EROFS" else "Run as its owner") in outcome.text
     assert stores.indexes(victim.store) == victim.old
 
 

@@ -134,6 +134,28 @@ def test_entries_that_damage_has_exchanged_are_reported(order: list[int], tmp_pa
         assert f"queue topic/0: the entry of queue offset {wrong} leads to a record that does not lie after" in text
 
 
+def test_a_put_to_the_files_of_another_queue_took_its_numbers(tmp_path: Path) -> None:
+    """Of two queues whose folders were exchanged a put is refused; after a rebuild both go on at their own numbers."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 3, "t", 0)
+        put(store, 5, "t", 1)
+    folder = path / paths.CONSUME_QUEUE / "t"
+    for before, after in (("0", "x"), ("1", "0"), ("x", "1")):
+        (folder / before).rename(folder / after)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        for queue_id in (0, 1):
+            result = store.put_message(reput.Message("t", b"next"), queue_id)
+            assert result.status is reput.PutStatus.MESSAGE_ILLEGAL
+            assert f"an entry of queue t/{queue_id} leads to this message of queue t/{1 - queue_id}" in result.reason
+            assert "reput rebuild --only queue" in result.reason
+        put(store, 2, "other")
+    reput.rebuild(path, only="queue", spark=False, config=CONFIG)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.put_message(reput.Message("t", b"next"), 0).queue_offset == 3
+        assert store.put_message(reput.Message("t", b"next"), 1).queue_offset == 5
+
+
 def with_wrong_entry(path: Path, place: int | None, size: int | None) -> Path:
     """A store of ten messages of which an entry leads to no record."""
     with reput.MessageStore.open(path, CONFIG, create=True) as store:

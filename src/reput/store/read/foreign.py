@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats.log.record import CHECK_NONE
 from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import stored_text
 from reput.kernels import field_kernels
 from reput.kernels.layouts.fields import SIZE_BELOW, FieldRow, field_table
 from reput.kernels.layouts.log import LogBytes, RecordPlaces
 from reput.store.read.damaged_entries import DamagedEntries, EntryDamage
+from reput.store.read.queue_answers import PullQuestion, QueueAnswers
 from reput.store.read.queue_of_record import is_in_queue
-from reput.store.read.results import GetResult, GetStatus
+from reput.store.read.results import MAX_PULL_BYTES, GetResult, GetStatus
+from reput.store.read.tag_filter import ALL_MESSAGES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +37,23 @@ def without_foreign(result: GetResult, damaged: DamagedEntries) -> GetResult:
     count = places.shape[1]
     status = GetStatus.FOUND if count else GetStatus.NO_MATCHED_MESSAGE
     return GetResult.of(status, result.next_offset, result.span, queue, places.T.ravel(), count, result.maps)
+
+
+def foreign_end(reader: QueueAnswers, key: QueueKey, end: int) -> str | None:
+    """Return a sentence if the last entry of a queue, before queue offset `end`, leads to a message of another queue.
+
+    Then the files are those of another queue, and so is the number that the next message would get.
+    """
+    asked = PullQuestion(stored_text(key.topic), key.queue_id, end - 1, 1, ALL_MESSAGES, MAX_PULL_BYTES)
+    for message in reader.pull(key, asked):
+        try:
+            _ = message.record
+        except DamagedStoreError as error:
+            return str(error)
+        except DamagedLogError:
+            # Whoever reads it says so. The queue ends there all the same.
+            return None
+    return None
 
 
 def _own_rows(result: GetResult, queue: QueueKey) -> NDArray[np.bool_]:

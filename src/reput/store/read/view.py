@@ -28,6 +28,7 @@ from reput.store.owner.deletion import left_out
 from reput.store.read.again import again_after_deletion
 from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.entry_reader import EntryReader
+from reput.store.read.foreign import foreign_end
 from reput.store.read.kinds import OpenKinds
 from reput.store.read.lookup import Known, Lookups, Watched
 from reput.store.read.message import StoredMessage
@@ -291,17 +292,20 @@ class StoreView:
         """Return the next offset of a queue, as far as the log has been followed, for the first message put to it.
 
         Raises:
-            MessageRefusedError: the queue's files are damaged.
+            MessageRefusedError: the queue's files are damaged, or are those of another queue.
         """
         key, reader = QueueKey(topic, queue_id), self.reader_of(stored_text(topic))
         kinds = (kind for kind in self.kinds if kind.has_batches == reader.has_batches)
         damage = damaged_queue(kinds, key, self.settings.queue_file_size)
+        with self.follower.lock:
+            end = reader.queues.max_offset(key)
+        if damage is None and end:
+            damage = foreign_end(reader, key, end)
         if damage is not None:
             from reput.log.encode.message import illegal
 
             raise illegal(damage)
-        with self.follower.lock:
-            return reader.queues.max_offset(key)
+        return end
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is there; 0 if there is no such queue."""
