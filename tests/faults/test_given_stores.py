@@ -200,7 +200,7 @@ def test_a_third_user_is_refused_with_the_owners_name(way: str, mode: int, open_
         return "done"
 
     said = as_another_user(refused)
-    assert "user that owns the store" in said
+    assert "Run as its owner" in said
     assert f"uid {OWNER}" in said
     assert f"uid {THIRD}" in said
     assert sorted(store.rglob("*")) == before

@@ -268,7 +268,7 @@ def refuse_strangers(folder: Path | str) -> None:
         owner, us = owners.owner_text(folder), owners.user_text(os.geteuid())
         raise AccessError(
             f"{folder}: belongs to {owner}. This process runs as {us}, and its files would lock the owner out. Run as "
-            "the user that owns the store, or as root, who gives new files to the owner"
+            "its owner, or as root, who gives new files to the owner"
         )
 
 
