@@ -110,7 +110,7 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
 
     assert as_another_user(codes) == str([2] * len(reading))
     reported = capfd.readouterr().err
-    assert reported.count(f"error: {file}: cannot read: Permission denied. Run as the user") == len(reading)
+    assert reported.count(f"error: {file}: cannot read: Permission denied. Run as its owner") == len(reading)
     assert "Traceback" not in reported
 
 

@@ -65,5 +65,5 @@ def sweep_all(names: Sequence[str], states: int, seed: int, folder: Path) -> boo
                 tried, broken = tried + found.states, broken + found.broken
                 sys.stderr.writelines(f"{one}\n" for one in found.reports)
                 say(found.line)
-    say(f"{'all':14} {tried:19} states {broken:4} broken")
+    say(f"{tried:,} states, {broken} broken")
     return broken > 0
