@@ -51,7 +51,7 @@ def foreign_end(reader: QueueAnswers, key: QueueKey, end: int) -> str | None:
         except DamagedStoreError as error:
             return str(error)
         except DamagedLogError:
-            # Whoever reads it says so. The queue ends there all the same.
+            # A read of it says so. The queue ends there all the same.
             return None
     return None
 
