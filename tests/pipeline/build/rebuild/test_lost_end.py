@@ -9,6 +9,7 @@ import pytest
 
 import reput
 from reput.formats import paths
+from reput.store.recover import known_good
 from support.checked import assert_sound
 from support.opened import CONFIG, put
 
@@ -55,3 +56,12 @@ def test_a_log_that_ends_where_it_was_durable_has_lost_nothing(tmp_path: Path) -
         with reput.MessageStore.open(tmp_path / name, _SMALL, create=True) as store:
             put(store, count)
         assert reput.rebuild(tmp_path / name, spark=False, config=_SMALL).warnings == []
+
+
+def test_a_rebuild_read_the_last_files_of_a_sound_log_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To see that nothing is lost the time of the last record is enough, which the rebuild knows."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, _SMALL, create=True) as store:
+        put(store, 200)
+    monkeypatch.setattr(known_good, "newest_before", None)
+    assert reput.rebuild(path, spark=False, config=_SMALL).messages == 200

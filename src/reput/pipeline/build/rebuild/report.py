@@ -113,10 +113,12 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
 
 def _look_for_lost_end(run: Rebuild, stitched: Stitched) -> None:
     """Report a log that ends, with nothing after it, before what was durable: the numbers of its messages stay used."""
-    if not any(result.records for result in stitched.results):
+    last = next((result for result in reversed(stitched.results) if result.records), None)
+    if last is None:
         return
     with run.store.maps() as log:
-        known = why_known_good(run.layout, log, stitched.end, 1)
+        # With the time of the last record no file is read again, unless the checkpoint has a later one.
+        known = why_known_good(run.layout, log, stitched.end, 1, last.last_store_timestamp)
     if not known:
         return
     run.has_lost_end = True
