@@ -32,11 +32,12 @@ A damage ends in one of these ways, and the first that applies counts:
 | outcome | meaning |
 |---|---|
 | refused at open | the store cannot be opened to read, and the error names the file |
-| found at read | an answer is an error, a body does not match its CRC, or the store has a note; one is enough, and other answers may differ, too |
+| found at read | an answer is an error, a body does not match its CRC, or the store has a note |
 | found by check | `reput check` reports it; answers may differ until then, or be right all the same |
 | as stored | no other place has this value: a message is returned with the changed one, and all else is right |
 | harmless | every answer is right, and there is nothing to report |
 
+What is found at read may be one answer of many, and others may differ, too.
 An answer that is wrong without any of these has no row: the program ends with an error then.
 
 The reader asks each message if its body matches its CRC (`message.body_matches_crc`).
