@@ -21,7 +21,7 @@ from reput.formats.topics.permissions import READ
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.headers import CLASS_FILTER_FLAG, COMMIT_FLAG, SUBSCRIPTION_FLAG, SUSPEND_FLAG
 from reput.formats.wire.subscription import Subscription, filter_type
-from reput.store.read.foreign import without_foreign
+from reput.store.read.own_messages import own_messages
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetResult, GetStatus
 from reput.store.read.sql_filter import SqlFilter
@@ -143,8 +143,7 @@ def _answer_of_reset(broker: Broker, header: PullHeader) -> Answer | None:
 def _answer_of(broker: Broker, pull: PullRequest) -> Answer:
     """Ask the store; return the answer."""
     group, topic, queue_id, max_messages, max_bytes, wanted, _, _ = pull.header
-    found = broker.store.get_message(topic, queue_id, pull.offset, max_messages, wanted, max_bytes)
-    found = without_foreign(found, broker.store.view.damaged)
+    found = own_messages(broker.store, topic, queue_id, pull.offset, max_messages, wanted, max_bytes)
     pieces = found.pieces()
     if pieces:
         broker.statistics.gave(topic, group, len(found), sum(map(len, pieces)))

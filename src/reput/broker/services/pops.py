@@ -30,7 +30,7 @@ from reput.formats.topics.permissions import READ
 from reput.formats.topics.pop_topics import TopicKind, kind_of_topic, retry_topic
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.receipt_handle import ORDERLY_QUEUE, PoppedQueue, ReceiptHandle
-from reput.store.read.foreign import without_foreign
+from reput.store.read.own_messages import own_messages
 from reput.store.read.queue_answers import BROKER_PULL_BYTES, BROKER_PULL_MESSAGES
 from reput.store.read.results import GetStatus
 from reput.store.read.sql_filter import SqlFilter
@@ -250,8 +250,7 @@ class Pops:
             return
         for _ in range(_LOOKS):
             room, size = most - popped.count, BROKER_PULL_BYTES - popped.size
-            found = store.get_message(topic, queue_id, offset, room, ask.wanted, size)
-            found = without_foreign(found, store.view.damaged)
+            found = own_messages(store, topic, queue_id, offset, room, ask.wanted, size)
             if isinstance(ask.wanted, SqlFilter):
                 popped.steps += ask.wanted.steps * max(0, found.next_offset - offset)
             if found.status is GetStatus.FOUND:
@@ -329,10 +328,9 @@ class Pops:
             if most <= 0 or size <= 0:
                 break
             offset = self._offset(ask, topic, queue_id)
-            result = self._state.store.get_message(topic, queue_id, offset, most, None, size)
+            result = own_messages(self._state.store, topic, queue_id, offset, most, None, size)
             if result.status is not GetStatus.FOUND and result.status in _GO_ON:
-                result = self._state.store.get_message(topic, queue_id, result.next_offset, most, None, size)
-            result = without_foreign(result, self._state.store.view.damaged)
+                result = own_messages(self._state.store, topic, queue_id, result.next_offset, most, None, size)
             if result.status is GetStatus.FOUND:
                 found.append(result)
                 most -= len(result)

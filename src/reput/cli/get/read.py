@@ -93,16 +93,14 @@ class QueueReader:
 
     def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
         """Iterate over the wanted messages that are there now, at most `limit`."""
-        from reput.store.read.foreign import without_foreign
+        from reput.store.read.own_messages import own_messages
         from reput.store.read.queue_walk import pulls_of
 
         left = limit
 
         def pull(offset: int, most: int) -> GetResult:
             asked = most if left is None else min(most, left)
-            opened = self.opened
-            found = opened.get_message(self.topic, self.queue_id, offset, asked, self.wanted, _BYTES_AT_ONCE)
-            return without_foreign(found, opened.view.damaged)
+            return own_messages(self.opened, self.topic, self.queue_id, offset, asked, self.wanted, _BYTES_AT_ONCE)
 
         if limit == 0:
             return
