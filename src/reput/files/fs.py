@@ -29,7 +29,7 @@ from reput.files.remedies import NO_ACCESS, REMEDIES, TOO_LARGE
 
 Owner = owners.Owner
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 """Flags of files that are opened for writing. Never through a link: it could lead root's writes out of the store."""
 _TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # the open of a named pipe would wait for a writer of it

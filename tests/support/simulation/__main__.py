@@ -28,8 +28,8 @@ def main() -> None:
     parts = [seeds[at : at + _AT_ONCE] for at in range(0, len(seeds), _AT_ONCE)]
     sometimes, broken = Sometimes(), 0
     # A fork would take over locks and threads of this process.
-    begun = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), begun, begin) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, begin) as pool:
         for part, (errors, counts) in zip(parts, pool.map(run_seeds, parts), strict=True):
             broken += len(errors)
             sometimes.counts += counts

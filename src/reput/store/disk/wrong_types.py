@@ -84,8 +84,8 @@ class WrongType(NamedTuple):
 def wrong_types(layout: StoreLayout) -> list[WrongType]:
     """Return what is in the place of a folder or a file, and is of another type."""
     found = []
-    for name, types in _TYPES.items():
-        folder = layout.root / name
+    for below, types in _TYPES.items():
+        folder = layout.root / below
         modes = folder_names.modes(folder, types)
         found += [
             WrongType(folder / name, is_of_file=wanted == stat.S_IFREG)
