@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import reput
 from reput.cli.main import cli
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.log.property_names import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
@@ -21,7 +21,7 @@ from reput.store.read.message import StoredMessage
 from reput.store.read.queue_walk import pulls_of
 from support import golden, stores
 from support.opened import CONFIG, put
-from support.records import LogBuilder
+from support.records import BODY_AT_V4, LogBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,6 +154,23 @@ def test_a_put_to_the_files_of_another_queue_took_its_numbers(tmp_path: Path) ->
     with reput.MessageStore.open(path, CONFIG) as store:
         assert store.put_message(reput.Message("t", b"next"), 0).queue_offset == 3
         assert store.put_message(reput.Message("t", b"next"), 1).queue_offset == 5
+
+
+def test_a_queue_whose_last_record_is_damaged_took_no_more_messages(tmp_path: Path) -> None:
+    """The entry shows where the queue ends, whatever became of its record in the log."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        (damaged,) = put(store, 1, "t", 0)
+        put(store, 5, "t", 1)
+    (file,) = (path / paths.COMMIT_LOG).iterdir()
+    data = bytearray(file.read_bytes())
+    data[damaged + BODY_AT_V4 - 1] ^= 0x7F
+    file.write_bytes(data)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        (message,) = store.get_message("t", 0, 0)
+        with pytest.raises(DamagedLogError):
+            _ = message.body
+        assert store.put_message(reput.Message("t", b"next"), 0).queue_offset == 1
 
 
 def with_wrong_entry(path: Path, place: int | None, size: int | None) -> Path:

@@ -48,11 +48,11 @@ def foreign_end(reader: QueueAnswers, key: QueueKey, end: int) -> str | None:
     for message in reader.pull(key, asked):
         try:
             _ = message.record
-        except DamagedStoreError as error:
-            return str(error)
         except DamagedLogError:
             # A read of it says so. The queue ends there all the same.
             return None
+        except DamagedStoreError as error:
+            return str(error)
     return None
 
 
