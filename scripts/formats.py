@@ -486,13 +486,15 @@ def _metadata() -> Iterator[str]:
 
 def _own() -> Iterator[str]:
     from reput.formats.own import files as own
-    from reput.formats.own import part_file
+    from reput.formats.own import given_offsets, part_file
 
     yield "## reput's own files"
     yield _text(own.__doc__ or "")
     for layout in own.LAYOUTS:
         yield f"### {layout.title}"
         yield _layout(layout)
+    yield "### Given offsets"
+    yield _text(given_offsets.__doc__ or "")
     yield "### Parts"
     yield _text(part_file.__doc__ or "")
     for layout in part_file.LAYOUTS:

@@ -224,7 +224,7 @@ def test_torn_first_record_without_checkpoint(tmp_path: Path) -> None:
         end = store.put_message(reput.Message("t", b"body" * 10)).end_offset
         log = tmp_path / "s" / paths.COMMIT_LOG / paths.offset_name(0)
         store.close(reput=False)
-    for path in ("checkpoint", "reput/watermarks"):
+    for path in ("checkpoint", "reput/watermarks", "reput/given-offsets"):
         (tmp_path / "s" / path).unlink()
     data = bytearray(log.read_bytes())
     data[20:end] = bytes(end - 20)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from reput.errors import DamagedStoreError
 from reput.formats.config.request_modes import decode_modes
 from reput.formats.layout import Field, Layout
 from reput.formats.own import files as own
+from reput.formats.own.given_offsets import decode_given_offsets
 from reput.formats.own.part_file import PartKind, decode_head, encode_head
 from reput.formats.pending.order_info import decode_order_info
 from reput.formats.queue.batch_consume_queue import BatchEntry
@@ -113,6 +116,28 @@ def test_no_deleted_queues(data: bytes) -> None:
     """A list of deleted queues of another version, or with other values, is damage."""
     with pytest.raises(DamagedStoreError, match="deleted"):
         own.decode_deleted(data, "reput/deleted")
+
+
+@pytest.mark.parametrize(
+    ("queues", "said"),
+    [
+        ('[["t",0,5]]', "this version"),
+        ('[["t",0]]', "not a list of offsets"),
+        ('[["t",0,-1]]', "which cannot be"),
+        ('[["t",0,"5"]]', "which cannot be"),
+        ('[["../t",0,5]]', "which cannot be"),
+        ('[["t",-1,5]]', "which cannot be"),
+        ('[["t",true,5]]', "which cannot be"),
+        ('[["t",[],5]]', "not a list of offsets"),
+        ("7", "not a list of offsets"),
+    ],
+)
+def test_no_given_offsets(queues: str, said: str) -> None:
+    """A file with another CRC, or with what is no queue or no offset, is damage; the first one has another CRC."""
+    crc = 0 if said == "this version" else zlib.crc32(queues.encode())
+    data = f'{{"version":1,"log_end":100,"crc":{crc},"queues":{queues}}}'.encode()
+    with pytest.raises(DamagedStoreError, match=f"here: .*{said}"):
+        decode_given_offsets(data, "here")
 
 
 def test_a_list_of_deleted_queues_without_a_version() -> None:

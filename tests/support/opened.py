@@ -59,6 +59,6 @@ def assert_keys_found(store: reput.MessageStore, name: str) -> None:
 
 def forget_known_good(store: Path) -> None:
     """Remove the files that say how much of a closed store's log was good once, as if it had never been synced."""
-    for name in (own.WATERMARKS_NAME, own.FRONTIER_NAME):
-        (store / paths.REPUT / name).unlink()
+    for name in (own.WATERMARKS_NAME, own.FRONTIER_NAME, own.GIVEN_OFFSETS_NAME):
+        (store / paths.REPUT / name).unlink(missing_ok=name == own.GIVEN_OFFSETS_NAME)
     (store / paths.CHECKPOINT).unlink()

@@ -22,6 +22,7 @@ from reput.formats import paths
 from reput.formats.index import index_file
 from reput.formats.java.hashing import java_string_hash_utf8
 from reput.formats.log.properties import TAGS, decode_properties
+from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import ENTRY_SIZE, decode_entry
 from support import databases, golden
 from support.checked import assert_sound
@@ -66,6 +67,11 @@ def rebuild(store: Path, config: StoreConfig | None = SMALL, **options: Any) -> 
     if whole and not damaged:
         assert_sound(store, config)
     return report
+
+
+def forget_given_offsets(store: Path) -> None:
+    """Remove what reput has kept of the queues' ends, as if RocketMQ had built them."""
+    (store / own.GIVEN_OFFSETS_PART).unlink()
 
 
 def copy(source: Path | str, target: Path | str, **options: Any) -> Path:

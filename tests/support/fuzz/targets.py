@@ -33,6 +33,7 @@ from reput.formats.index import index_database, index_file
 from reput.formats.java import fastjson
 from reput.formats.log import body, client_batch, properties, record
 from reput.formats.own import files as own
+from reput.formats.own import given_offsets
 from reput.formats.pending import (
     order_info,
     pop_database,
@@ -202,6 +203,7 @@ def _own(data: bytes) -> None:
     """Files of reput's own."""
     _rewritten(own.decode_intent, own.encode_intent, data)
     _rewritten(own.decode_deleted, own.encode_deleted, data)
+    _rewritten(given_offsets.decode_given_offsets, given_offsets.encode_given_offsets, data)
     _rewritten(own.decode_frontier, own.encode_frontier, data)
 
 

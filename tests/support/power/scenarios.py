@@ -207,8 +207,8 @@ def _torn(path: Path, note: Callable[[str, int], None]) -> None:
     with reput.MessageStore.open(path, SYNC) as store:
         end = store.put_message(message(12)).end_offset
         store.close(reput=False)
-    (path / "reput" / "watermarks").unlink()
-    (path / "checkpoint").unlink()
+    for known in ("reput/watermarks", "reput/given-offsets", "checkpoint"):
+        (path / known).unlink()
     data = bytearray(name.read_bytes())
     data[end - 60 : end] = bytes(60)
     name.write_bytes(data)

@@ -11,6 +11,7 @@
     expiry.conf         settings of deletion with which reput made the store, as in broker.conf; without it an open
                         store deletes no log file unless a call or its configuration asks
     deleted             the queues that `reput delete` deleted; JSON, replaced whole by rename; see below
+    given-offsets       the next offset of each queue; see reput.formats.own.given_offsets
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.sink.ledger
     staging-EPOCH/      what a job builds; the next owner removes it if the job died
@@ -113,13 +114,16 @@ ROCKSDB_LOGS = "rocksdb-log"
 INTENT_NAME = "intent"
 EXPIRY_NAME = "expiry.conf"
 DELETED_NAME = "deleted"
+GIVEN_OFFSETS_NAME = "given-offsets"
 SINKS_NAME = "sinks"
 STAGED_NAME = "staged"
 FILE_NAMES = (
     *(WATERMARKS_NAME, FRONTIER_NAME, LOCK_NAME, FENCE_NAME, FOLLOWER_NAME, INTENT_NAME, EXPIRY_NAME, DELETED_NAME),
+    GIVEN_OFFSETS_NAME,
 )
 """Our files that lie in the folder itself."""
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
+GIVEN_OFFSETS_PART = f"{paths.REPUT}/{GIVEN_OFFSETS_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20
 _REMEDY = "If no later version of reput wrote it, remove it and run `reput rebuild`, which builds all anew from the log"

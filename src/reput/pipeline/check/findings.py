@@ -24,6 +24,7 @@ from reput.pipeline.split.stitch import Stitched, time_regressions
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.frontier import Frontiers, marks_of, read_frontier
+from reput.store.disk.given_offsets import read_given_offsets
 from reput.store.disk.placement import placement_settings
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
@@ -236,10 +237,11 @@ def own_findings(check: Check) -> None:
     watermarks = layout.own(own.WATERMARKS_NAME)
     if why := damage_of_watermarks(watermarks):
         report.damage("own-file-damaged", str(watermarks), None, 1, why)
-    try:
-        read_frontier(layout)
-    except DamagedStoreError as error:
-        report.damage("own-file-damaged", str(layout.own(own.FRONTIER_NAME)), None, 1, str(error))
+    for name, read in ((own.FRONTIER_NAME, read_frontier), (own.GIVEN_OFFSETS_NAME, read_given_offsets)):
+        try:
+            read(layout)
+        except DamagedStoreError as error:
+            report.damage("own-file-damaged", str(layout.own(name)), None, 1, str(error))
 
 
 def check_checkpoint(check: Check) -> None:

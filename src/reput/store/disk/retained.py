@@ -1,7 +1,7 @@
 """Queues without records keep their numbering, so that it never restarts below a committed offset.
 
-The end of the old ConsumeQueue counts first. Without it the highest committed offset is used, with a warning, for
-topics that the broker still has.
+The end of the old ConsumeQueue counts first, or what reput has given beyond it (`given_offsets`). Without both the
+highest committed offset is used, with a warning, for topics that the broker still has.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.log.record import queue_offset_bound
+from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.kinds import QueueOnDisk
 from reput.store.disk.facts import StoreFacts
@@ -29,8 +30,13 @@ class Retained(NamedTuple):
     is_committed: bool = False
 
 
-def retained_queues(store: StoreFacts, present: set[QueueKey], log_end: int) -> list[Retained]:
-    """List the queues that must keep their numbering, although the log (up to `log_end`) has no record of them."""
+def retained_queues(
+    store: StoreFacts, present: set[QueueKey], log_end: int, given: Mapping[QueueKey, int]
+) -> list[Retained]:
+    """List the queues that must keep their numbering, although the log (up to `log_end`) has no record of them.
+
+    `given`: the next offsets that reput has kept.
+    """
     bound = queue_offset_bound(log_end)
     found: dict[QueueKey, Retained] = {}
     for queue in _old_queues(store):
@@ -40,6 +46,9 @@ def retained_queues(store: StoreFacts, present: set[QueueKey], log_end: int) -> 
         end = queue.end(bound)
         if end and (key not in found or end > found[key].next):
             found[key] = Retained(key, end, queue.place)
+    for key, offset in given.items():
+        if key not in present and (key not in found or offset > found[key].next):
+            found[key] = Retained(key, offset, own.GIVEN_OFFSETS_PART)
     place = store.metadata.place(Table.OFFSETS)
     for key, offset in _committed_offsets(store).items():
         if key not in present and key not in found and 0 < offset <= bound:
@@ -89,11 +98,12 @@ def shortened_queues(
     ends: Mapping[QueueKey, int],
     lost_ranges: Sequence[tuple[int, int]],
     log_end: int,
+    given: Mapping[QueueKey, int],
 ) -> list[Shortened]:
     """List the queues that end, at the offsets `ends`, before their old end or before a committed offset.
 
     `lost_ranges` are the ranges [begin, end) of the log that may have held records and do not now. Without any, a later
-    old end is no reason: a crash leaves entries past the log's end.
+    old end is no reason: a crash leaves entries past the log's end. `given`: the next offsets that reput has kept.
     """
     found: dict[QueueKey, Shortened] = {}
     for queue in _old_queues(store) if lost_ranges else ():
@@ -101,6 +111,9 @@ def shortened_queues(
         old_end = (queue.end(queue_offset_bound(log_end)) or 0) if key in ends else 0
         if key in ends and old_end > ends[key]:
             found[key] = Shortened(key, ends[key], old_end, 0, _all_in(queue, ends[key], old_end, lost_ranges))
+    for key, offset in given.items():
+        if offset > ends.get(key, offset) and not (key in found and found[key].lost and found[key].old_end >= offset):
+            found[key] = Shortened(key, ends[key], offset, 0, True)
     for key, committed in _committed_offsets(store).items():
         if key in ends and committed > ends[key]:
             short = found.get(key) or Shortened(key, ends[key], 0, 0, False)

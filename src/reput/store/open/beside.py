@@ -113,6 +113,7 @@ class ReputWriter:
         if generation != self._generation:
             self._generation = generation
             view.lookups.watched = self.watched
+            view.kept_ends.clear()
             view.load(Frontiers.of(read_frontier(self.layout)))
         elif frontier > view.frontiers.both and view.outgrown is None:
             view.advance(Frontiers.at(frontier))

@@ -22,6 +22,7 @@ from reput.formats.stored_text import shown_text
 from reput.nearest import FEW, some
 from reput.queue.files import move_queues_aside
 from reput.queue.kinds import AnyKind
+from reput.store.disk.given_offsets import forget_given_offsets
 from reput.store.disk.kinds import every_present_kind
 from reput.store.disk.layout import StoreLayout, refuse_linked_indexes
 
@@ -123,6 +124,7 @@ def delete_queues(
     here = {key for key in _keys(kinds, topic) if queue_id in (None, key.queue_id)}
     if here:
         write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
+    forget_given_offsets(layout, topic, queue_id)
     # After a kill the next owner removes this folder.
     aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
     gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}

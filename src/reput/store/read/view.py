@@ -11,7 +11,7 @@ from typing import NamedTuple, SupportsIndex
 
 from reput.errors import ConfigError, DamagedStoreError
 from reput.formats.index.index_file import capacity
-from reput.formats.log.record import CHECK_NONE, Verdict
+from reput.formats.log.record import CHECK_NONE, Verdict, queue_offset_bound
 from reput.formats.paths import MAX_QUEUE_ID, is_topic_folder_name
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import stored_bytes, stored_text
@@ -19,6 +19,7 @@ from reput.index.kinds import IndexSizes
 from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary
 from reput.queue.ext import ExtReader
+from reput.queue.kinds import QueueKind
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_refusals import damaged_queue
@@ -29,6 +30,7 @@ from reput.store.read.again import again_after_deletion
 from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.entry_reader import EntryReader
 from reput.store.read.foreign import foreign_end
+from reput.store.read.kept_ends import KeptEnds
 from reput.store.read.kinds import OpenKinds
 from reput.store.read.lookup import Known, Lookups, Watched
 from reput.store.read.message import StoredMessage
@@ -71,7 +73,7 @@ class StoreView:
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
         self.damaged = DamagedEntries(layout.root)
-        self.kinds = store.kinds
+        self.kinds, self._message_kinds = store.kinds, store.message_kinds
         self.open_kinds = OpenKinds(store)
         self.queues_table = self.open_kinds.plain
         self._why_unreadable = store.why_unreadable
@@ -97,6 +99,7 @@ class StoreView:
         """For a store without indexes or log: True once it has some. Its first files may have any sizes, so a reader
         opens it again then; this view goes on without them."""
         self.refresh: Callable[[StoreView], None] | None = None
+        self.kept_ends = KeptEnds(layout, lambda: self.follower.offset)
         self._keys: dict[tuple[str, int], QueueKey] = {}
         self.follower.deleted = left_out(layout, log.min_offset)
         self._load_queues()
@@ -191,6 +194,7 @@ class StoreView:
                 raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {MAX_QUEUE_ID}")
             self._refuse_unreadable(name)
             key = QueueKey(name, queue_id)
+            self._report_loss(key)
             if self.queues_table.knows(key):
                 self._keys[topic, queue_id] = key
         return key
@@ -198,6 +202,17 @@ class StoreView:
     def _refuse_unreadable(self, topic: bytes) -> None:
         if why := self._why_unreadable(topic):
             raise DamagedStoreError(why)
+
+    def _report_loss(self, key: QueueKey) -> None:
+        """Report a queue that ends before the end that the store has kept."""
+        try:
+            if key not in self.kept_ends.all():
+                return
+            with self.follower.lock:
+                end = self.reader_of(stored_text(key.topic)).queues.max_offset(key)
+            self.kept_end(key, end)
+        except DamagedStoreError as error:
+            self.damaged.lost(key, str(error))
 
     def reader_of(self, topic: str) -> QueueAnswers:
         """Return the reader that answers about the queues of a topic; catch up first."""
@@ -306,6 +321,29 @@ class StoreView:
 
             raise illegal(damage)
         return end
+
+    def kept_end(self, key: QueueKey, end: int) -> int:
+        """Return the offset at which a queue that ends at `end` goes on, by what the store has kept of its numbers.
+
+        Raises:
+            DamagedStoreError: the queue has lost files or messages, or the file of given offsets is damaged.
+        """
+        kept = self.kept_ends.all().get(key, 0)
+        if end >= kept or key.topic in self.settings.types.batch or self.topics_of_broker().was_deleted(key.topic):
+            return end
+        # Blank entries keep the numbers of lost messages, and the tail does not know of them.
+        if max((self._end_on_disk(kind, key) for kind in self._message_kinds), default=0) >= kept:
+            return kept
+        raise DamagedStoreError(
+            f"{self.layout.root}: queue {key}: its files and the log end at queue offset {end}, and offsets up to "
+            f"{kept - 1} were given: files of the queue are lost, or the end of the log. Restore them, or run `reput "
+            "rebuild`: it brings back what the log has, and the queue goes on after that"
+        )
+
+    def _end_on_disk(self, kind: QueueKind, key: QueueKey) -> int:
+        with kind.asked() as queue_of:
+            queue = queue_of(key)
+            return 0 if queue is None else queue.end(queue_offset_bound(self.follower.offset)) or 0
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is there; 0 if there is no such queue."""

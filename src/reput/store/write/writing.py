@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 
 from reput.config import StoreConfig
@@ -32,6 +33,7 @@ from reput.store.read.lookup import Watched
 from reput.store.recover.known_good import never_durable
 from reput.store.write.cut import cut_indexes, cut_store, names_lost_records
 from reput.store.write.expiry import Expiry, keep_settings, with_own_settings
+from reput.store.write.numbers import drop_unbelieved, keep_next_offsets, next_offset
 
 _CHECKPOINT_S = 1.0
 _DOES_THE_SAME = "It does what this call would do; end it first if you want to"
@@ -70,6 +72,7 @@ class StoreWriter:
         owner = fs.owner_of(layout.root)
         notes += self._clean_up(opened, owner)
         fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
+        drop_unbelieved(self.view, opened.tail.end)
         self.appender = self._appender_at(opened, owner)
         if is_new:
             # Not earlier: the appender has refused impossible settings by now.
@@ -108,10 +111,11 @@ class StoreWriter:
     def _appender_at(self, opened: Opened, owner: fs.Owner) -> LogAppender:
         """Return the log's appender, at the log's end."""
         view = self.view
+        stored = partial(next_offset, view)
         appender = LogAppender(
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
-            LogStart(opened.tail.end, self._flushed_to(), opened.last_store_timestamp, stored=view.stored_next_offset),
+            LogStart(opened.tail.end, self._flushed_to(), opened.last_store_timestamp, stored=stored),
             watermarks=self._owned.watermarks,
             owner=owner,
             batch_topics=view.settings.types.batch,
@@ -266,6 +270,7 @@ class StoreWriter:
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
             self.view.load()
             # The next put asks the view.
+            self.view.kept_ends.forget(key.topic, queue_id)
             self.appender.forget_queues(topic, queue_id)
         return [one.queue_id for one in gone]
 
@@ -296,6 +301,7 @@ class StoreWriter:
         try:
             self.appender.commit()
             self._on_flushed(self.appender.flush())
+            keep_next_offsets(view, self.appender.next_offsets(), self.appender.wrote)
             # Not earlier: this confirms what was buffered, or not flushed yet.
             covered = max(durable_offset(self.layout, view.frontiers), view.log.min_offset)
             is_complete = view.confirmed() <= covered and not self.may_have_leftovers

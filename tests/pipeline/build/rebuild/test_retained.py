@@ -40,6 +40,7 @@ def store(tmp_path: Path) -> Path:
     """A store with both indexes, whose first log file has expired since."""
     store = stores.with_log(tmp_path, expired_log())
     stores.rebuild(store)
+    stores.forget_given_offsets(store)
     (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
     return store
 
@@ -209,6 +210,7 @@ def damaged(tmp_path: Path, entries: int = 12) -> tuple[Path, LogBuilder]:
     log.message("other")
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store)
+    stores.forget_given_offsets(store)
     (store / paths.COMMIT_LOG / paths.offset_name(log._files[-2].start)).write_bytes(b"no record" * 227 + b"12345")
     return store, log
 
@@ -261,6 +263,7 @@ def test_the_committed_offset_is_told(tmp_path: Path) -> None:
     assert "committed" not in warnings_of(report, "topic/0")[0]
     (text,) = warnings_of(report, "other/0")
     assert "ends at 9 now; the highest committed offset is 30" in text
+    stores.forget_given_offsets(store)
     shutil.rmtree(store / paths.CONSUME_QUEUE)
     (text,) = warnings_of(stores.rebuild(store, salvage=True), "topic/0")
     assert "ends at 8 now; the highest committed offset is 12" in text

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.stages.state import Lost, NextOffsets, RangeQueues
+from reput.store.disk.given_offsets import believed_offsets, write_given_offsets
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
 
 
 def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
     """Find the queues whose numbering the log alone would shorten, and report them."""
-    present = {key for key, _ in queues.present()}
+    present, given = {key for key, _ in queues.present()}, _given_offsets(run, queues.end)
     # Queues of other kinds keep their numbers in their own way (`QueueBuilder.keep_numbers`).
     retained = [
         one
-        for one in retained_queues(run.store, present, queues.end)
+        for one in retained_queues(run.store, present, queues.end, given)
         if run.job.wants_entries_of(one.key.topic) and one.key not in run.job.deleted
     ]
     _report_retained(run, queues, present, retained)
@@ -24,7 +28,22 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
         kept = builder.keep_numbers(run, queues, lost)
         run.report.retained_queues += kept.retained
         run.report.warnings += kept.warnings
-    return NextOffsets(retained, _ends_to_keep(run, queues, present))
+    return NextOffsets(retained, _ends_to_keep(run, queues, present, given))
+
+
+def _given_offsets(run: Rebuild, log_end: int) -> dict[QueueKey, int]:
+    """Return the next offsets that reput has kept, of topics that the broker still has."""
+    found = believed_offsets(run.given, log_end, run.owned.watermarks["wrote_offset"])
+    return {key: offset for key, offset in found.items() if not run.store.topics.was_deleted(key.topic)}
+
+
+def keep_given_offsets(run: Rebuild, queues: RangeQueues, retained: Sequence[Retained]) -> None:
+    """Keep the next offsets of the queues that are live now."""
+    table = queues.table
+    now = {key: int(table.next[row]) for key, row in table.rows.items() if run.job.wants_entries_of(key.topic)}
+    now |= {one.key: one.next for one in retained}
+    before = {} if run.job.of_all_topics else _given_offsets(run, queues.end)
+    write_given_offsets(run.layout, GivenOffsets(queues.end, before | now))
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
@@ -49,12 +68,14 @@ def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], 
             )
 
 
-def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> list[QueueRange]:
+def _ends_to_keep(
+    run: Rebuild, queues: RangeQueues, present: set[QueueKey], given: Mapping[QueueKey, int]
+) -> list[QueueRange]:
     """Return the queues whose last messages are lost; report those that end too early for another reason."""
     table = queues.table
     ends = {key: int(table.next[table.rows[key]]) for key in present}
     kept = []
-    for queue in shortened_queues(run.store, ends, lost_ranges(run, queues.end), queues.end):
+    for queue in shortened_queues(run.store, ends, lost_ranges(run, queues.end), queues.end, given):
         report_shortened(run.report, queue, queue.lost)
         if queue.lost:
             kept.append(QueueRange(queue.key, queue.next, queue.old_end))

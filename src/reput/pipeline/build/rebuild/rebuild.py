@@ -21,7 +21,7 @@ from reput.pipeline.build.index.kinds import IndexStage
 from reput.pipeline.build.kinds import queue_builders
 from reput.pipeline.build.rebuild import deletions
 from reput.pipeline.build.rebuild.new_state import new_state
-from reput.pipeline.build.rebuild.next_offsets import keep_next_offsets
+from reput.pipeline.build.rebuild.next_offsets import keep_given_offsets, keep_next_offsets
 from reput.pipeline.build.rebuild.options import INDEX, LOG, RebuildOptions
 from reput.pipeline.build.rebuild.prepare import find_buildable, prepare
 from reput.pipeline.build.rebuild.report import (
@@ -44,6 +44,7 @@ from reput.pipeline.split.job import Job
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import mib, plan_splits
 from reput.pipeline.split.stitch import Stitched
+from reput.store.disk.given_offsets import read_given_offsets
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.retained import Retained
 from reput.store.owner import swap
@@ -126,7 +127,11 @@ def _begin(
         deleted=deletions.kept(layout, log.min_offset, options) if options.only != INDEX else {},
     )
     builders = queue_builders(layout, job)
-    return Rebuild(layout, settings, owned, engine, listener, job, builders, found.store, options, report)
+    run = Rebuild(layout, settings, owned, engine, listener, job, builders, found.store, options, report)
+    # A conversion may build what a part of the log says.
+    if job.build_queues and options.source == LOG:
+        run.given = read_given_offsets(layout)
+    return run
 
 
 def _rebuild(run: Rebuild) -> None:
@@ -147,6 +152,7 @@ def _rebuild(run: Rebuild) -> None:
     publish.publish(run, run.log, run.report, partial(new_state, run, stitched, last, indexes))
     if run.job.build_queues:
         deletions.forget(run)
+        keep_given_offsets(run, queues, retained)
 
 
 def _decode(run: Rebuild) -> Stitched:

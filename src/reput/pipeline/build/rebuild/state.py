@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from reput.formats.own.given_offsets import GivenOffsets
 from reput.log.read.files import LogFiles
 from reput.pipeline.build.rebuild.options import RebuildOptions
 from reput.pipeline.build.rebuild_report import RebuildReport
@@ -20,7 +21,7 @@ class Rebuild(Build):
 
     `store` has the indexes that are live until the swap, as they were listed at the begin.
     `keeps_known_good`: the log's end was damaged or lost after it was durable, and nobody has given it up.
-    `has_lost_end`: nothing of it is left.
+    `has_lost_end`: nothing of it is left. `given`: the queue offsets that reput has given; None if they do not count.
     """
 
     store: StoreOnDisk
@@ -29,6 +30,7 @@ class Rebuild(Build):
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
     has_lost_end: bool = False
+    given: GivenOffsets | None = None
 
     @property
     def log(self) -> LogFiles:

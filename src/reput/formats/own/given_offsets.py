@@ -1,0 +1,70 @@
+"""The file `given-offsets` of reput's own: the queue offsets that were given, so that no message gets one again.
+
+JSON, replaced whole by rename. Its keys:
+
+    version
+    log_end                     the log's end when the file was written
+    crc                         CRC-32 of the value of `queues`, as JSON without spaces
+    queues                      a list of [topic, queue id, the offset that the next message gets]
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from reput.errors import DamagedStoreError
+from reput.formats import paths
+from reput.formats.own.files import FORMAT_VERSION
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import stored_bytes, stored_text
+
+_REMEDY = "If no later version of reput wrote it, remove it: what it knows of lost queue files is lost then"
+
+
+class GivenOffsets(NamedTuple):
+    """The next offset of each queue, as of a log that ended at `log_end`."""
+
+    log_end: int
+    queues: Mapping[QueueKey, int]
+
+
+def encode_given_offsets(given: GivenOffsets) -> bytes:
+    """Return the file's bytes."""
+    queues = [[stored_text(key.topic), key.queue_id, offset] for key, offset in sorted(given.queues.items())]
+    # On one line: the queues may be many.
+    return (
+        _compact({"version": FORMAT_VERSION, "log_end": given.log_end, "crc": _crc(queues), "queues": queues}) + b"\n"
+    )
+
+
+def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
+    """Return the offsets in the bytes of a file.
+
+    Raises:
+        DamagedStoreError: it is no such file, or names a queue that cannot be one.
+    """
+    try:
+        value = json.loads(data)
+        version, log_end, crc, queues = (value[name] for name in ("version", "log_end", "crc", "queues"))
+        is_whole = version == FORMAT_VERSION and type(log_end) is int and log_end >= 0 and crc == _crc(queues)
+        found = {QueueKey(stored_bytes(topic), queue_id): offset for topic, queue_id, offset in queues}
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DamagedStoreError(f"{where}: this is not a list of offsets ({error!s:.80}). {_REMEDY}") from error
+    if not is_whole:
+        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {_REMEDY}")
+    for key, offset in found.items():
+        is_queue = paths.is_topic_folder_name(key.topic) and type(key.queue_id) is int and key.queue_id >= 0
+        if not is_queue or type(offset) is not int or offset < 0:
+            raise DamagedStoreError(f"{where}: gives {key} the next offset {offset!r:.40}, which cannot be. {_REMEDY}")
+    return GivenOffsets(log_end, found)
+
+
+def _crc(queues: list[Any]) -> int:
+    return zlib.crc32(_compact(queues))
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

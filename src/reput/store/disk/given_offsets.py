@@ -1,0 +1,72 @@
+"""The queue offsets that reput has given, as the last writer or rebuild left them: no message gets one of them again.
+
+A queue that has lost its last file, or its folder, shows nothing of it, nor does a log that has lost its end. So the
+store keeps the next offset of each queue beside them.
+
+They count as long as only reput has written to the log. A broker may have deleted queues since, and begun them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reput.files import fs
+from reput.formats.log.record import queue_offset_bound
+from reput.formats.own import files as own
+from reput.formats.own.given_offsets import GivenOffsets, decode_given_offsets, encode_given_offsets
+from reput.formats.queue.consume_queue import QueueKey
+from reput.store.disk.layout import StoreLayout
+
+MOST_QUEUES = 100_000
+"""A store of more queues keeps no offsets beside them: the file would take seconds to read and write."""
+_LIMIT = 64 << 20
+
+
+def read_given_offsets(layout: StoreLayout) -> GivenOffsets | None:
+    """Read the store's own file; None without one.
+
+    Raises:
+        DamagedStoreError: the file is damaged.
+    """
+    path = layout.own(own.GIVEN_OFFSETS_NAME)
+    data = fs.read_bytes(path, _LIMIT)
+    return None if data is None else decode_given_offsets(data, str(path))
+
+
+def write_given_offsets(layout: StoreLayout, given: GivenOffsets) -> None:
+    """Replace the file durably; without a queue, or with too many, it is removed."""
+    path = layout.own(own.GIVEN_OFFSETS_NAME)
+    if 0 < len(given.queues) <= MOST_QUEUES:
+        fs.write_whole(path, encode_given_offsets(given), fs.owner_of(layout.root))
+    elif fs.exists(path):
+        fs.remove_file(path)
+        fs.sync_path(layout.reput)
+
+
+def believed_offsets(given: GivenOffsets | None, log_end: int, wrote_offset: int) -> dict[QueueKey, int]:
+    """Return the next offset of each queue; none if another program may have written since.
+
+    Args:
+        log_end: where the log ends now.
+        wrote_offset: the watermark: where reput's last record ends.
+    """
+    if given is None or log_end > max(given.log_end, wrote_offset):
+        return {}
+    # A hostile number would become a file position.
+    highest = queue_offset_bound(log_end)
+    return {key: offset for key, offset in given.queues.items() if 0 < offset <= highest}
+
+
+def forget_given_offsets(layout: StoreLayout, topic: bytes, queue_id: int | None) -> None:
+    """Forget the offsets of a topic's queues, or of this one: it is deleted, and begins again.
+
+    Raises: as `read_given_offsets`.
+    """
+    given = read_given_offsets(layout)
+    if given is not None and (left := without_queues(given.queues, topic, queue_id)) != given.queues:
+        write_given_offsets(layout, given._replace(queues=left))
+
+
+def without_queues(queues: Mapping[QueueKey, int], topic: bytes, queue_id: int | None) -> dict[QueueKey, int]:
+    """Return the offsets without those of a topic's queues, or of this one."""
+    return {key: offset for key, offset in queues.items() if key.topic != topic or queue_id not in (None, key.queue_id)}
