@@ -215,10 +215,19 @@ def test_too_many_queues_are_not_kept(path: Path, monkeypatch: pytest.MonkeyPatc
 NAMES = st.text(min_size=1, max_size=20).filter(lambda name: paths.is_topic_folder_name(name.encode(errors="replace")))
 
 
-@given(st.integers(0, 1 << 62), st.dictionaries(st.tuples(NAMES, st.integers(0, 9)), st.integers(0, 1 << 62)))
-def test_they_are_read_as_they_were_written(log_end: int, queues: dict[tuple[str, int], int]) -> None:
+NUMBERS = st.integers(0, 1 << 62)
+
+
+@given(
+    NUMBERS,
+    st.none() | st.builds(own.Fingerprint, *[NUMBERS] * 4),
+    st.dictionaries(st.tuples(NAMES, st.integers(0, 9)), NUMBERS),
+)
+def test_they_are_read_as_they_were_written(
+    log_end: int, last: own.Fingerprint | None, queues: dict[tuple[str, int], int]
+) -> None:
     """Any names of topics are kept."""
     value = GivenOffsets(
-        log_end, {QueueKey(name.encode(), number): offset for (name, number), offset in queues.items()}
+        log_end, last, {QueueKey(name.encode(), number): offset for (name, number), offset in queues.items()}
     )
     assert decode_given_offsets(encode_given_offsets(value), "here") == value

@@ -4,6 +4,7 @@ JSON, replaced whole by rename. Its keys:
 
     version
     log_end                     the log's end when the file was written
+    last                        offset, size, crc and store_timestamp of the last record of the log, or null
     crc                         CRC-32 of the value of `queues`, as JSON without spaces
     queues                      a list of [topic, queue id, the offset that the next message gets]
 """
@@ -17,17 +18,20 @@ from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats.own.files import FORMAT_VERSION
+from reput.formats.own.files import FORMAT_VERSION, Fingerprint
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import stored_bytes, stored_text
 
 _REMEDY = "If no later version of reput wrote it, remove it: what it knows of lost queue files is lost then"
 
+_NAMES = ("version", "log_end", "last", "crc", "queues")
+
 
 class GivenOffsets(NamedTuple):
-    """The next offset of each queue, as of a log that ended at `log_end`."""
+    """The next offset of each queue, as of a log that ended at `log_end`, with the record `last`."""
 
     log_end: int
+    last: Fingerprint | None
     queues: Mapping[QueueKey, int]
 
 
@@ -35,9 +39,9 @@ def encode_given_offsets(given: GivenOffsets) -> bytes:
     """Return the file's bytes."""
     queues = [[stored_text(key.topic), key.queue_id, offset] for key, offset in sorted(given.queues.items())]
     # On one line: the queues may be many.
-    return (
-        _compact({"version": FORMAT_VERSION, "log_end": given.log_end, "crc": _crc(queues), "queues": queues}) + b"\n"
-    )
+    last = None if given.last is None else [*given.last]
+    value = {"version": FORMAT_VERSION, "log_end": given.log_end, "last": last, "crc": _crc(queues), "queues": queues}
+    return _compact(value) + b"\n"
 
 
 def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
@@ -48,8 +52,9 @@ def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
     """
     try:
         value = json.loads(data)
-        version, log_end, crc, queues = (value[name] for name in ("version", "log_end", "crc", "queues"))
+        version, log_end, last, crc, queues = (value[name] for name in _NAMES)
         is_whole = version == FORMAT_VERSION and type(log_end) is int and log_end >= 0 and crc == _crc(queues)
+        fingerprint = None if last is None else Fingerprint(*map(_whole, last))
         found = {QueueKey(stored_bytes(topic), queue_id): offset for topic, queue_id, offset in queues}
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DamagedStoreError(f"{where}: this is not a list of offsets ({error!s:.80}). {_REMEDY}") from error
@@ -59,7 +64,13 @@ def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
         is_queue = paths.is_topic_folder_name(key.topic) and type(key.queue_id) is int and key.queue_id >= 0
         if not is_queue or type(offset) is not int or offset < 0:
             raise DamagedStoreError(f"{where}: gives {key} the next offset {offset!r:.40}, which cannot be. {_REMEDY}")
-    return GivenOffsets(log_end, found)
+    return GivenOffsets(log_end, fingerprint, found)
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r:.40} is no number of a record")
+    return value
 
 
 def _crc(queues: list[Any]) -> int:

@@ -3,7 +3,8 @@
 A queue that has lost its last file, or its folder, shows nothing of it, nor does a log that has lost its end. So the
 store keeps the next offset of each queue beside them.
 
-They count as long as only reput has written to the log. A broker may have deleted queues since, and begun them again.
+They count as long as only reput has written to the log: no record was added by another program, and the last one is
+there, or lost. A broker may have deleted queues, and begun them again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from reput.formats.log.record import queue_offset_bound
 from reput.formats.own import files as own
 from reput.formats.own.given_offsets import GivenOffsets, decode_given_offsets, encode_given_offsets
 from reput.formats.queue.consume_queue import QueueKey
+from reput.log.read.maps import LogMaps
 from reput.store.disk.layout import StoreLayout
 
 MOST_QUEUES = 100_000
@@ -43,18 +45,29 @@ def write_given_offsets(layout: StoreLayout, given: GivenOffsets) -> None:
         fs.sync_path(layout.reput)
 
 
-def believed_offsets(given: GivenOffsets | None, log_end: int, wrote_offset: int) -> dict[QueueKey, int]:
+def believed_offsets(given: GivenOffsets | None, log: LogMaps, log_end: int, wrote_offset: int) -> dict[QueueKey, int]:
     """Return the next offset of each queue; none if another program may have written since.
 
     Args:
-        log_end: where the log ends now.
+        given: what the file says.
+        log: the log.
+        log_end: where it ends now.
         wrote_offset: the watermark: where reput's last record ends.
     """
-    if given is None or log_end > max(given.log_end, wrote_offset):
+    if given is None or log_end > max(given.log_end, wrote_offset) or _has_another(given, log, log_end):
         return {}
     # A hostile number would become a file position.
     highest = queue_offset_bound(log_end)
     return {key: offset for key, offset in given.queues.items() if 0 < offset <= highest}
+
+
+def _has_another(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
+    """Return True if the log has other bytes in the place of the last record. A log that ends before it lost it."""
+    last = given.last
+    if last is None or last.offset < log.min_offset or last.offset + last.size > log_end:
+        return False
+    record = log.record(last.offset, last.size)
+    return record is None or not last.is_of(record)
 
 
 def forget_given_offsets(layout: StoreLayout, topic: bytes, queue_id: int | None) -> None:

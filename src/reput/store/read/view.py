@@ -99,7 +99,7 @@ class StoreView:
         """For a store without indexes or log: True once it has some. Its first files may have any sizes, so a reader
         opens it again then; this view goes on without them."""
         self.refresh: Callable[[StoreView], None] | None = None
-        self.kept_ends = KeptEnds(layout, lambda: self.follower.offset)
+        self.kept_ends = KeptEnds(layout, log, lambda: self.follower.offset)
         self._keys: dict[tuple[str, int], QueueKey] = {}
         self.follower.deleted = left_out(layout, log.min_offset)
         self._load_queues()

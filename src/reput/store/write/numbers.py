@@ -10,6 +10,7 @@ from reput.formats.queue.consume_queue import QueueKey
 from reput.log.encode.message import illegal
 from reput.store.disk.given_offsets import read_given_offsets, write_given_offsets
 from reput.store.read.view import StoreView
+from reput.store.recover.recovery import fingerprint_before
 
 
 def drop_unbelieved(view: StoreView, log_end: int) -> None:
@@ -21,7 +22,7 @@ def drop_unbelieved(view: StoreView, log_end: int) -> None:
     if view.kept_ends.wrote_offset < log_end:
         given = read_given_offsets(view.layout)
         if given is not None and given.log_end < log_end:
-            write_given_offsets(view.layout, GivenOffsets(log_end, {}))
+            write_given_offsets(view.layout, GivenOffsets(log_end, None, {}))
 
 
 def next_offset(view: StoreView, topic: bytes, queue_id: int) -> int:
@@ -46,4 +47,5 @@ def keep_next_offsets(view: StoreView, next_offsets: Mapping[tuple[bytes, int], 
     if next_offsets:
         batches = view.settings.types.batch
         now = {QueueKey(*key): offset for key, offset in next_offsets.items() if key[0] not in batches}
-        write_given_offsets(view.layout, GivenOffsets(log_end, view.kept_ends.all() | now))
+        last = fingerprint_before(view.log, log_end)
+        write_given_offsets(view.layout, GivenOffsets(log_end, last, view.kept_ends.all() | now))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reput.formats.own import files as own
 from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
@@ -33,17 +34,20 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
 
 def _given_offsets(run: Rebuild, log_end: int) -> dict[QueueKey, int]:
     """Return the next offsets that reput has kept, of topics that the broker still has."""
-    found = believed_offsets(run.given, log_end, run.owned.watermarks["wrote_offset"])
+    with run.store.maps() as log:
+        found = believed_offsets(run.given, log, log_end, run.owned.watermarks["wrote_offset"])
     return {key: offset for key, offset in found.items() if not run.store.topics.was_deleted(key.topic)}
 
 
-def keep_given_offsets(run: Rebuild, queues: RangeQueues, retained: Sequence[Retained]) -> None:
-    """Keep the next offsets of the queues that are live now."""
+def keep_given_offsets(
+    run: Rebuild, queues: RangeQueues, retained: Sequence[Retained], last: own.Fingerprint | None
+) -> None:
+    """Keep the next offsets of the queues that are live now. `last`: the log's last record."""
     table = queues.table
     now = {key: int(table.next[row]) for key, row in table.rows.items() if run.job.wants_entries_of(key.topic)}
     now |= {one.key: one.next for one in retained}
     before = {} if run.job.of_all_topics else _given_offsets(run, queues.end)
-    write_given_offsets(run.layout, GivenOffsets(queues.end, before | now))
+    write_given_offsets(run.layout, GivenOffsets(queues.end, last, before | now))
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:

@@ -152,7 +152,7 @@ def _rebuild(run: Rebuild) -> None:
     publish.publish(run, run.log, run.report, partial(new_state, run, stitched, last, indexes))
     if run.job.build_queues:
         deletions.forget(run)
-        keep_given_offsets(run, queues, retained)
+        keep_given_offsets(run, queues, retained, publish.fingerprint_of(run.log, last))
 
 
 def _decode(run: Rebuild) -> Stitched:
