@@ -228,6 +228,13 @@ def test_open_polls_are_bounded(broker: reput.RunningBroker, client: GrpcClient)
             count -= some
 
 
+def test_calls_that_come_at_once_were_cancelled_at_random(client: GrpcClient) -> None:
+    """More calls than gRPC holds by default before they are taken are all answered."""
+    some = polls.MAX_LINE + 500
+    answered = asyncio.run(first_parts(client, some, polls.MAX_LINE))
+    assert [one.status.code for one in answered] == [Code.TOO_MANY_REQUESTS] * (some - polls.MAX_LINE)
+
+
 def test_a_poll_counts_its_bytes(client: GrpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call with many bytes is not held ten thousand times."""
     monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 100_000)

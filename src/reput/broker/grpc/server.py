@@ -55,6 +55,9 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_REQUEST),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
+    # Of calls that come at once gRPC cancels some at random from the 1000th on, which no client expects.
+    ("grpc.server.max_pending_requests", MAX_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_CALLS),
     ("grpc.max_metadata_size", _MAX_METADATA),
     # A second server at the port is an error.
     ("grpc.so_reuseport", 0),
