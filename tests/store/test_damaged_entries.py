@@ -236,3 +236,19 @@ def test_no_entry_of_rocketmqs_is_taken_for_damage(name: str) -> None:
                 assert without_foreign(result, opened.view.damaged) is result
                 assert all(message.record for message in result)
         assert opened.damage == before
+
+
+def test_a_missing_file_in_the_middle_of_a_queue_was_passed_over_as_if_nothing_were_wrong(tmp_path: Path) -> None:
+    """Reads go on after it, name the queue and what helps, and the exit code is 1."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 35)
+        store.reput(spark=False)
+    (path / paths.CONSUME_QUEUE / "t" / "0" / paths.offset_name(10 * ENTRY_SIZE)).unlink()
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        assert [int(message.body) for message in store.messages("t")] == [*range(10), *range(20, 35)]
+        (text,) = store.damage
+        assert "queue t/0: the entry of queue offset 10 is in a file that is missing" in text
+        assert "`reput rebuild --only queue` builds them from the log" in text
+    shown = CliRunner().invoke(cli, ["get", str(path), "-t", "t", "-c", "100"], standalone_mode=False)
+    assert (shown.return_value, shown.stdout.count("\n")) == (1, 25)

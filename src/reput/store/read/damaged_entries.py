@@ -21,6 +21,7 @@ class EntryDamage(StrEnum):
 
     NO_RECORD = "leads to no record of the log, so reads of this queue pass over it and all like it"
     FOREIGN = "leads to a message of another queue, so reads of this queue pass over it and all like it"
+    NO_FILE = "is in a file that is missing, so reads of this queue go on after it"
     NO_ORDER = "leads to a record that does not lie after the one before, so messages come twice or in another order"
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, OffsetRange, QueueKey, is_blank
 from reput.formats.stored_text import stored_text
 from reput.kernels import kernels, lookup_kernels
@@ -100,6 +101,8 @@ class EntryReader:
             if span is not queue or wanted is ALL_MESSAGES:
                 self.lookups.add_queue(topic, key, offset, max(1, max_messages), self._known())
         if not len(entries):
+            if table.durable.file_entries < INT64_MAX:
+                self.damaged.met(key, offset, EntryDamage.NO_FILE)
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(key, offset), span)
         codes = NO_CODES
         if wanted is not ALL_MESSAGES:
