@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -367,3 +368,13 @@ def test_follow_takes_in_all_queues_and_new_ones(mixed: Path) -> None:
                 assert store.put_message(reput.Message("t", b"new%d" % queue_id), queue_id).status.is_stored
                 assert process.stdout.readline() == f"new{queue_id}\n"
         assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "further"), [("get", "-t t"), ("query", "-t t --key k"), ("dump log", "")], ids=["get", "query", "dump"]
+)
+def test_times_that_were_exchanged_gave_no_message_and_no_error(command: str, further: str, tmp_path: Path) -> None:
+    """A begin after the end is a mistake: a usage error that says what to do."""
+    words = [*command.split(), str(tmp_path), *further.split(), "--since", "-1h", "--until", "-2h"]
+    with pytest.raises(click.UsageError, match=r"--since is later than --until.*exchange them"):
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)

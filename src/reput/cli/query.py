@@ -119,6 +119,7 @@ def query(
         raise click.UsageError(f"{given[0]} needs -t TOPIC")
     if by_place and (since or until is not None or before is not None):
         raise click.UsageError(f"{given[0]} names one message: leave out --since, --until and --before")
+    stores.refuse_no_time(since, until)
     config = options.config_of(config_path, assignments, store)
     bodies = Bodies(body_form, config, verify_crc=verify_crc)
     with stores.reading(store, config, by_key=not by_place) as opened:

@@ -10,7 +10,7 @@ import click
 from reput.cli.dump.choice import chosen_queue_option, chosen_topic_option, log_of
 from reput.cli.shared import options, output
 from reput.cli.shared.bodies import Bodies, body_form_option
-from reput.cli.shared.opened import TIME_HELP, time_value
+from reput.cli.shared.opened import TIME_HELP, refuse_no_time, time_value
 from reput.cli.shared.parts import head
 from reput.formats.stored_text import shown_text, stored_bytes
 from reput.nearest import near, quoted
@@ -131,6 +131,7 @@ class _RecordChoice:
 
     def __init__(self, topic: str | None, queue_id: int | None, since_ms: int | None, until_ms: int | None) -> None:
         self.topic = None if topic is None else stored_bytes(topic)
+        refuse_no_time(since_ms, until_ms)
         self.queue_id, self.since_ms, self.until_ms = queue_id, since_ms, until_ms
         self.leaves_out = any(bound is not None for bound in (topic, queue_id, since_ms, until_ms))
         self.met: set[bytes] = set()

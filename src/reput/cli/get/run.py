@@ -45,6 +45,7 @@ class ReadBounds(NamedTuple):
             raise click.UsageError("-o and --since both set the begin: give one of them")
         if follow and until is not None:
             raise click.UsageError("--until sets an end, and -f has none: give one of them")
+        stores.refuse_no_time(since, until)
         if offset is None or offset in OFFSETS:
             return cls(OFFSETS[offset or EARLIEST], since, until)
         try:

@@ -304,6 +304,16 @@ def time_ms(text: str) -> int | None:
         return None
 
 
+def refuse_no_time(since_ms: int | None, until_ms: int | None) -> None:
+    """Refuse times between which there is none.
+
+    Raises:
+        click.UsageError: The first one is later than the last one.
+    """
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise click.UsageError("--since is later than --until, so no message can be stored in between: exchange them")
+
+
 def stored_ms(opened: MessageStore, span: StoreQueue, offset: int) -> int | None:
     """Return the store time (ms) of a queue's message; None if there is none."""
     time_ms = opened.store_time(span.topic, span.queue_id, offset)
