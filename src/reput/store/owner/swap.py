@@ -17,7 +17,8 @@ from reput.formats.own import files as own
 from reput.store.disk.layout import StoreLayout
 
 _INTENT_LIMIT = 64 << 20
-_INTENT_BEGUN = own.INTENT_NAME + fs.TEMPORARY
+_BEGUN = frozenset(name + fs.TEMPORARY for name in (own.INTENT_NAME, own.GIVEN_OFFSETS_NAME))
+"""Files that owners alone write: one that is not whole belongs to no other process."""
 
 
 def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
@@ -80,10 +81,10 @@ def pending_swap(layout: StoreLayout) -> bool:
 
 
 def remove_leftovers(layout: StoreLayout) -> list[str]:
-    """Remove the folders that killed jobs left, and an intent that one has not written whole; returns their names."""
+    """Remove the folders that killed jobs left, and files that one has not written whole; returns their names."""
     names = list(leftovers(layout))
     for name in names:
-        if name == _INTENT_BEGUN:
+        if name in _BEGUN:
             fs.remove_file(layout.own(name))
         else:
             fs.remove_tree(layout.own(name))
@@ -91,14 +92,14 @@ def remove_leftovers(layout: StoreLayout) -> list[str]:
 
 
 def leftovers(layout: StoreLayout) -> Iterator[str]:
-    """Yield the names of what belongs to a job: staging and aside folders, and an intent that is not whole yet.
+    """Yield the names of what belongs to a job: staging and aside folders, and files that are not whole yet.
 
     Without a running job, killed jobs left them.
     """
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
         if entry.is_file:
-            if entry.name == _INTENT_BEGUN:
+            if entry.name in _BEGUN:
                 yield entry.name
         elif kind in ("staging", "aside") and epoch.isdecimal():
             yield entry.name
