@@ -375,6 +375,9 @@ def test_follow_takes_in_all_queues_and_new_ones(mixed: Path) -> None:
 )
 def test_times_that_were_exchanged_gave_no_message_and_no_error(command: str, further: str, tmp_path: Path) -> None:
     """A begin after the end is a mistake: a usage error that says what to do."""
-    words = [*command.split(), str(tmp_path), *further.split(), "--since", "-1h", "--until", "-2h"]
+    log = LogBuilder(2048)
+    log.message("t")
+    store = stores.with_log(tmp_path, log)
+    words = [*command.split(), str(store), *further.split(), "--since", "-1h", "--until", "-2h"]
     with pytest.raises(click.UsageError, match=r"--since is later than --until.*exchange them"):
         CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
