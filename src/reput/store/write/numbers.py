@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reput.errors import DamagedStoreError
+from reput.formats.own import files as own
 from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.encode.message import illegal
+from reput.store.disk.frontier import read_frontier
 from reput.store.disk.given_offsets import read_given_offsets, write_given_offsets
 from reput.store.read.view import StoreView
 from reput.store.recover.recovery import fingerprint_before
@@ -47,5 +49,12 @@ def keep_next_offsets(view: StoreView, next_offsets: Mapping[tuple[bytes, int], 
     if next_offsets:
         batches = view.settings.types.batch
         now = {QueueKey(*key): offset for key, offset in next_offsets.items() if key[0] not in batches}
-        last = fingerprint_before(view.log, log_end)
-        write_given_offsets(view.layout, GivenOffsets(log_end, last, view.kept_ends.all() | now))
+        write_given_offsets(view.layout, GivenOffsets(log_end, _last_record(view, log_end), view.kept_ends.all() | now))
+
+
+def _last_record(view: StoreView, log_end: int) -> own.Fingerprint | None:
+    """Return the fingerprint of the log's last record. After a catch-up the frontier has it; to find it takes 1 ms."""
+    frontier = read_frontier(view.layout)
+    if frontier is not None and frontier.queue_offset == log_end:
+        return frontier.queue_fingerprint
+    return fingerprint_before(view.log, log_end)
