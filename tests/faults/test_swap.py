@@ -149,8 +149,8 @@ def test_renames_are_durable_on_both_sides_before_the_intent_goes(
     """Between the last rename and the end of the intent all folders that a name left or came to are synced."""
     calls = Calls(victim.store, monkeypatch)
     stores.rebuild(victim.store, topics=["a"])
-    last = max(n for n, (name, _) in enumerate(calls.made) if name == "rename")
     gone = calls.first("remove_file", "reput/intent")
+    last = max(n for n, (name, _) in enumerate(calls.made[:gone]) if name == "rename")
     synced = {path for name, path in calls.made[last:gone] if name == "sync_path"}
     epoch = next(path.split("-")[1].split("/")[0] for _, path in calls.made if path.startswith("reput/staging-"))
     both = {f"reput/{name}-{epoch}{inside}" for name in ("staging", "aside") for inside in ("", "/consumequeue")}

@@ -151,8 +151,9 @@ def _rebuild(run: Rebuild) -> None:
         warn_of_short_index(run, stitched)
     publish.publish(run, run.log, run.report, partial(new_state, run, stitched, last, indexes))
     if run.job.build_queues:
-        deletions.forget(run)
-        keep_given_offsets(run, queues, retained, publish.fingerprint_of(run.log, last))
+        with swap.new_indexes_live():
+            deletions.forget(run)
+            keep_given_offsets(run, queues, retained, publish.fingerprint_of(run.log, last))
 
 
 def _decode(run: Rebuild) -> Stitched:
