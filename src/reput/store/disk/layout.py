@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from reput.config import StoreConfig
@@ -22,6 +23,12 @@ _SWAPPED_BY_RENAMES = (
     "New indexes are swapped in by renames within the store's file system: put the folder itself here, or the whole "
     "store on that disk, and run it again"
 )
+
+
+@lru_cache(1024)
+def _joined(folder: Path, name: str) -> Path:
+    """Return a path, the same object as before: to make one, and its text, takes 5 us, and an open asks 400 times."""
+    return folder / name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +54,12 @@ class StoreLayout:
     @property
     def consume_queue(self) -> Path:
         """Folder of the ConsumeQueues."""
-        return self.root / paths.CONSUME_QUEUE
+        return _joined(self.root, paths.CONSUME_QUEUE)
 
     @property
     def own_queue_database(self) -> Path:
         """The folder that a database of queues has for itself, if it does not share that of queue files."""
-        return self.root / paths.SEPARATE_QUEUE_FOLDER
+        return _joined(self.root, paths.SEPARATE_QUEUE_FOLDER)
 
     @property
     def queue_database(self) -> Path:
@@ -75,47 +82,47 @@ class StoreLayout:
     @property
     def batch_consume_queue(self) -> Path:
         """Folder of the batch ConsumeQueues."""
-        return self.root / paths.BATCH_CONSUME_QUEUE
+        return _joined(self.root, paths.BATCH_CONSUME_QUEUE)
 
     @property
     def queue_folders(self) -> tuple[Path, ...]:
         """Every folder that queues of any kind may be in, with the folder of their ext units."""
-        return tuple(self.root / name for name in paths.QUEUE_FOLDERS)
+        return tuple(_joined(self.root, name) for name in paths.QUEUE_FOLDERS)
 
     @property
     def consume_queue_ext(self) -> Path:
         """Folder of the ConsumeQueueExts."""
-        return self.root / paths.CONSUME_QUEUE_EXT
+        return _joined(self.root, paths.CONSUME_QUEUE_EXT)
 
     @property
     def index(self) -> Path:
         """Folder of the IndexFiles."""
-        return self.root / paths.INDEX
+        return _joined(self.root, paths.INDEX)
 
     @property
     def index_database(self) -> Path:
         """Folder of the database with the index in RocksDB."""
-        return self.root / paths.INDEX_DATABASE
+        return _joined(self.root, paths.INDEX_DATABASE)
 
     @property
     def checkpoint(self) -> Path:
         """The checkpoint file."""
-        return self.root / paths.CHECKPOINT
+        return _joined(self.root, paths.CHECKPOINT)
 
     @property
     def abort(self) -> Path:
         """The file that exists as long as the store is not closed."""
-        return self.root / paths.ABORT
+        return _joined(self.root, paths.ABORT)
 
     @property
     def broker_lock(self) -> Path:
         """RocketMQ's lock file."""
-        return self.root / paths.LOCK
+        return _joined(self.root, paths.LOCK)
 
     @property
     def reput(self) -> Path:
         """The folder of reput's own files."""
-        return self.root / paths.REPUT
+        return _joined(self.root, paths.REPUT)
 
     def as_found(self) -> StoreLayout:
         """Return these paths with the database of queues where it is, whatever the settings say."""
@@ -123,11 +130,11 @@ class StoreLayout:
 
     def own(self, name: str) -> Path:
         """Return the path of one of reput's own files or folders."""
-        return self.reput / name
+        return _joined(self.reput, name)
 
     def staging(self, epoch: int) -> Path:
         """Return the path of a job's staging folder."""
-        return self.reput / own.staging_name(epoch)
+        return _joined(self.reput, own.staging_name(epoch))
 
 
 def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
