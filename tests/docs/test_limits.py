@@ -28,6 +28,7 @@ from reput.log.read import maps
 from reput.pipeline.spark import session
 from reput.pipeline.split import plan
 from reput.queue import batch, ext, file_kind
+from reput.store.disk import given_offsets
 from reput.store.read import results, tail_follower
 from support.opened import CONFIG, bodies, put
 
@@ -49,6 +50,7 @@ VALUES = {
     "nesting of an SQL92 filter": (grammar.MAX_DEPTH, 100),
     "nesting of a broker's JSON": (fastjson._DEPTH_LIMIT, 32),
     "file of committed offsets": (consumer_offset.SIZE_LIMIT, 256 * MIB),
+    "queues whose next offsets are kept in `reput/given-offsets`": (given_offsets.MOST_QUEUES, 100_000),
     "maps of queue files": (file_kind._MOST_MAPS, 8192),
     "maps of files of queues of batches": (batch._MOST_MAPS, 4096),
     "maps of ext files": (ext._MOST_MAPS, 1024),
