@@ -72,6 +72,8 @@ def test_a_queue_of_a_closed_store_that_lost_files_gave_its_numbers_again(path: 
         assert f"queue t/0: its files and the log end at queue offset {end}, and offsets up to 34 were given" in text
         bodies(store, "other")
         assert len(store.damage) == 1
+    (text,) = reput.info(path).damage
+    assert text.startswith("queues end before offsets that were given: t/0. They lost files")
     with reput.MessageStore.open(path, CONFIG) as store:
         assert "run `reput rebuild`" in refusal(store)
         put(store, 1, "other")
@@ -81,6 +83,7 @@ def test_a_queue_of_a_closed_store_that_lost_files_gave_its_numbers_again(path: 
         put(store, 1)
         assert bodies(store) == [*(b"%d" % number for number in range(35)), b"0"]
         assert store.max_offset("other", 0) == 36
+    assert reput.info(path).damage == []
     assert_sound(path, CONFIG)
 
 
@@ -194,6 +197,7 @@ def test_a_damaged_file_is_named(path: Path) -> None:
         assert f"{file}: not a file that this version" in refusal(store)
         assert len(bodies(store)) == 35
         assert any(text.startswith(f"{file}: ") for text in store.damage)
+    assert any(text.startswith(f"{file}: ") for text in reput.info(path).damage)
     report = reput.check(path, spark=False, config=CONFIG)
     assert [(one.rule, one.file) for one in report.findings] == [("own-file-damaged", str(file))]
     with pytest.raises(DamagedStoreError, match="remove it"):

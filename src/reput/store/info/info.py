@@ -40,6 +40,7 @@ from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import known_index_sizes
 from reput.store.disk.store import StoreOnDisk
 from reput.store.info.end import Ends, has_keys, read_log_end
+from reput.store.info.shorter import judge_ends
 from reput.store.info.use import Use, look_at_use
 from reput.store.info.values import (
     CLEAN,
@@ -102,6 +103,8 @@ def store_info(
     _read_indexes(store, info, ends, use, only)
     read_log_end(log, info, ends, use)
     _judge_marks(store, info, use)
+    if only is None and use.holder.who is Who.NOBODY and info.log.max_is_exact and info.waiting_is_exact:
+        judge_ends(store, info)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
         named = {stored_text(name) for name in store.topics.names}

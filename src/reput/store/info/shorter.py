@@ -1,0 +1,44 @@
+"""Queues that end before the offset that the store has kept of them: they lost files, or the log lost its end."""
+
+from __future__ import annotations
+
+from reput.errors import DamagedStoreError
+from reput.formats.queue.queue_kinds import FILE
+from reput.formats.stored_text import stored_text
+from reput.nearest import FEW, some
+from reput.store.disk.frontier import marks_of
+from reput.store.disk.given_offsets import believed_offsets, read_given_offsets
+from reput.store.disk.store import StoreOnDisk
+from reput.store.info.values import StoreInfo
+
+
+def judge_ends(store: StoreOnDisk, info: StoreInfo) -> None:
+    """Report them, and a damaged file of given offsets. Every queue has been read, and nobody has the store."""
+    try:
+        given, frontier = read_given_offsets(store.layout), store.frontier
+    except DamagedStoreError as error:
+        info.damage.append(str(error))
+        return
+    if given is None or frontier is None or frontier.queue_offset < info.log.max_offset:
+        # Messages may wait for their entries.
+        return
+    if any(kind.name != FILE for kind in store.message_kinds):
+        # A database is whole or damaged, and says up to where it has the log.
+        return
+    with store.maps() as log:
+        kept = believed_offsets(given, log, info.log.max_offset, marks_of(store.layout)["wrote_offset"])
+    ends = {
+        (topic.topic, queue.queue_id): queue.max_offset - queue.waiting
+        for topic in info.topics
+        for queue in topic.queues
+    }
+    shorter = [
+        str(key)
+        for key, offset in sorted(kept.items())
+        if ends.get((stored_text(key.topic), key.queue_id), 0) < offset and not store.topics.was_deleted(key.topic)
+    ]
+    if shorter:
+        info.damage.append(
+            f"queues end before offsets that were given: {some(shorter, FEW)}. They lost files, or the log lost its "
+            "end: restore them, or run `reput rebuild`"
+        )
