@@ -134,7 +134,7 @@ def test_no_deleted_queues(data: bytes) -> None:
 )
 def test_no_given_offsets(queues: str, said: str) -> None:
     """A file with another CRC, or with what is no queue or no offset, is damage; the first one has another CRC."""
-    crc = 0 if said == "this version" else zlib.crc32(queues.encode())
+    crc = 0 if said == "this version" else zlib.crc32(f"[100,null,{queues}]".encode())
     data = f'{{"version":1,"log_end":100,"last":null,"crc":{crc},"queues":{queues}}}'.encode()
     with pytest.raises(DamagedStoreError, match=f"here: .*{said}"):
         decode_given_offsets(data, "here")
@@ -143,7 +143,8 @@ def test_no_given_offsets(queues: str, said: str) -> None:
 @pytest.mark.parametrize("last", ["[1,2,3]", "[1,2,3,-4]", '[1,2,3,"4"]', "7"])
 def test_no_last_record_of_given_offsets(last: str) -> None:
     """A last record without its four numbers is damage."""
-    data = f'{{"version":1,"log_end":100,"last":{last},"crc":{zlib.crc32(b"[]")},"queues":[]}}'.encode()
+    crc = zlib.crc32(f"[100,{last},[]]".encode())
+    data = f'{{"version":1,"log_end":100,"last":{last},"crc":{crc},"queues":[]}}'.encode()
     with pytest.raises(DamagedStoreError, match="not a list of offsets"):
         decode_given_offsets(data, "here")
 

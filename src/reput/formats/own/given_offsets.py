@@ -5,7 +5,7 @@ JSON, replaced whole by rename. Its keys:
     version
     log_end                     the log's end when the file was written
     last                        offset, size, crc and store_timestamp of the last record of the log, or null
-    crc                         CRC-32 of the value of `queues`, as JSON without spaces
+    crc                         CRC-32 of the list of log_end, last and queues, as JSON without spaces
     queues                      a list of [topic, queue id, the offset that the next message gets]
 """
 
@@ -40,8 +40,8 @@ def encode_given_offsets(given: GivenOffsets) -> bytes:
     queues = [[stored_text(key.topic), key.queue_id, offset] for key, offset in sorted(given.queues.items())]
     # On one line: the queues may be many.
     last = None if given.last is None else [*given.last]
-    value = {"version": FORMAT_VERSION, "log_end": given.log_end, "last": last, "crc": _crc(queues), "queues": queues}
-    return _compact(value) + b"\n"
+    known = {"log_end": given.log_end, "last": last, "queues": queues}
+    return _compact({"version": FORMAT_VERSION, "crc": _crc([*known.values()]), **known}) + b"\n"
 
 
 def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
@@ -53,7 +53,9 @@ def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
     try:
         value = json.loads(data)
         version, log_end, last, crc, queues = (value[name] for name in _NAMES)
-        is_whole = version == FORMAT_VERSION and type(log_end) is int and log_end >= 0 and crc == _crc(queues)
+        is_whole = (
+            version == FORMAT_VERSION and type(log_end) is int and log_end >= 0 and crc == _crc([log_end, last, queues])
+        )
         fingerprint = None if last is None else Fingerprint(*map(_whole, last))
         found = {QueueKey(stored_bytes(topic), queue_id): offset for topic, queue_id, offset in queues}
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -73,8 +75,8 @@ def _whole(value: object) -> int:
     return value
 
 
-def _crc(queues: list[Any]) -> int:
-    return zlib.crc32(_compact(queues))
+def _crc(known: list[Any]) -> int:
+    return zlib.crc32(_compact(known))
 
 
 def _compact(value: Any) -> bytes:
