@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from reput.errors import DamagedStoreError
-from reput.formats.queue.queue_kinds import FILE
 from reput.formats.stored_text import stored_text
 from reput.nearest import FEW, some
 from reput.store.disk.frontier import marks_of
@@ -22,8 +21,7 @@ def judge_ends(store: StoreOnDisk, info: StoreInfo) -> None:
     if given is None or frontier is None or frontier.queue_offset < info.log.max_offset:
         # Messages may wait for their entries.
         return
-    if any(kind.name != FILE for kind in store.message_kinds):
-        # A database is whole or damaged, and says up to where it has the log.
+    if _is_known_otherwise(store):
         return
     with store.maps() as log:
         kept = believed_offsets(given, log, info.log.max_offset, marks_of(store.layout)["wrote_offset"])
@@ -42,3 +40,11 @@ def judge_ends(store: StoreOnDisk, info: StoreInfo) -> None:
             f"queues end before offsets that were given: {some(shorter, FEW)}. They lost files, or the log lost its "
             "end: restore them, or run `reput rebuild`"
         )
+
+
+def _is_known_otherwise(store: StoreOnDisk) -> bool:
+    """Return True if a kind of queues says up to where it has the log, or cannot be read, as is reported already."""
+    try:
+        return any(store.complete_to(kind) is not None for kind in store.message_kinds)
+    except DamagedStoreError:
+        return True
