@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reput
-from reput.errors import DamagedStoreError
+from reput.errors import AccessError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.formats.own.given_offsets import GivenOffsets, decode_given_offsets, encode_given_offsets
 from reput.formats.queue.consume_queue import QueueKey
 from reput.store.disk import given_offsets
 from reput.store.disk.layout import StoreLayout
+from reput.store.read import kept_ends
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 from support.records import LogBuilder
@@ -127,6 +131,129 @@ def test_kept_numbers_count_where_the_whole_log_is_read(path: Path) -> None:
         assert store.put_message(reput.Message("t", b"next"), 0).queue_offset == 35
 
 
+def killed_after(path: Path, topic: str, count: int) -> None:
+    """Put messages in a process that is killed before it closes the store."""
+
+    def work() -> None:
+        store = reput.MessageStore.open(path, CONFIG)
+        put(store, count, topic)
+        os._exit(0)
+
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+def test_what_a_killed_program_put_is_kept_by_the_next_one(path: Path) -> None:
+    """The next session puts to other queues alone; then files are lost, and the numbers stay given."""
+    killed_after(path, "t", 10)
+    killed_after(path, "new", 5)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1, "other")
+    lose_last_file(path / paths.CONSUME_QUEUE / "t" / "0")
+    shutil.rmtree(path / paths.CONSUME_QUEUE / "new")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert "offsets up to 44 were given" in refusal(store)
+        assert "offsets up to 4 were given" in refusal(store, "new")
+    reput.rebuild(path, spark=False, config=CONFIG)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert [store.max_offset(topic, 0) for topic in ("t", "new", "other")] == [45, 5, 36]
+    assert_sound(path, CONFIG)
+
+
+def test_numbers_stay_given_when_others_take_the_place_of_the_lost_end(path: Path) -> None:
+    """A program that is killed after it has put to another queue does not make them those of another log."""
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 100, "t", properties={"padding": "x" * 1000})
+        store.reput(spark=False)
+    lose_last_file(path / paths.COMMIT_LOG)
+    killed_after(path, "new", 900)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert "offsets up to 134 were given" in refusal(store)
+
+
+def test_a_reader_of_a_log_that_lost_its_end_reports_its_queues(path: Path) -> None:
+    """Entries that lead past the log's end keep no numbers."""
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 100, "t", properties={"padding": "x" * 1000})
+        store.reput(spark=False)
+    lose_last_file(path / paths.COMMIT_LOG)
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        assert len(bodies(store)) < 135
+        assert ["queue t/0" in text for text in store.damage] == [True]
+
+
+def test_lost_files_show_although_a_database_has_their_entries(tmp_path: Path) -> None:
+    """With queues in files and in RocksDB a put needs both."""
+    path = tmp_path / "store"
+    both = replace(CONFIG, rocksdb_cq_double_write_enable=True)
+    with reput.MessageStore.open(path, both, create=True) as store:
+        put(store, 35)
+        store.reput(spark=False)
+    lose_last_file(path / paths.CONSUME_QUEUE / "t" / "0")
+    with reput.MessageStore.open(path, both) as store:
+        assert "offsets up to 34 were given" in refusal(store)
+
+
+def test_a_reader_takes_no_deletion_of_a_writer_for_a_loss(path: Path) -> None:
+    """It asked for another queue before, so it had read what was given."""
+    with (
+        reput.MessageStore.open(path, CONFIG) as writer,
+        reput.MessageStore.open(path, CONFIG, read_only=True) as reader,
+    ):
+        assert reader.max_offset("other", 0) == 35
+        writer.delete_topic("t")
+        assert (reader.max_offset("t", 0), reader.damage) == (0, [])
+        put(writer, 3)
+        assert (reader.max_offset("t", 0), reader.damage) == (3, [])
+
+
+def test_a_reader_takes_no_close_of_a_writer_for_a_loss(path: Path) -> None:
+    """The file is newer than what the reader has read of the log."""
+    writer = reput.MessageStore.open(path, CONFIG)
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        put(writer, 30)
+        writer.close(reput=False)
+        assert (reader.max_offset("t", 0), reader.damage) == (65, [])
+
+
+def test_a_reader_takes_no_expiry_for_a_missing_file(tmp_path: Path) -> None:
+    """A writer deletes files of the log and of queues; the reader looks a fifth of a second later."""
+    path = tmp_path / "store"
+    config = replace(CONFIG, file_reserved_time=0)
+    with reput.MessageStore.open(path, config, create=True, delete_expired=True) as writer:
+        put(writer, 300, properties={"padding": "x" * 1000})
+        writer.reput(spark=False)
+        with reput.MessageStore.open(path, config, read_only=True) as reader:
+            assert reader.get_message("t", 0, 20).messages
+            assert writer.delete_expired(manual=True)
+            reader.get_message("t", 0, 5)
+            assert reader.damage == []
+
+
+def test_a_read_needs_no_given_offsets(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that cannot be read costs a sentence, and no message."""
+
+    def refuse(*_: object) -> None:
+        raise AccessError("given-offsets: may not be read")
+
+    monkeypatch.setattr(kept_ends, "read_given_offsets", refuse)
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        assert (len(bodies(store)), store.damage) == (35, ["given-offsets: may not be read"])
+
+
+def test_hostile_numbers_make_no_blanks(path: Path) -> None:
+    """More lost messages than the log can have had are left out, and named."""
+    layout = StoreLayout(path, path / paths.COMMIT_LOG)
+    given = given_offsets.read_given_offsets(layout)
+    assert given is not None
+    given_offsets.write_given_offsets(layout, given._replace(queues=dict.fromkeys(given.queues, 900_000)))
+    (text,) = reput.rebuild(path, spark=False, config=CONFIG).warnings
+    assert "more than a log of this size can have had" in text
+    assert_sound(path, CONFIG)
+
+
 def test_a_deleted_topic_begins_again_at_0(path: Path) -> None:
     """Deletion forgets the numbers at once, and so does the store's file."""
     with reput.MessageStore.open(path, CONFIG) as store:
@@ -176,7 +303,8 @@ def test_numbers_do_not_count_after_others_have_written(path: Path) -> None:
         assert 0 < end < 35
         put(store, 1)
         assert store.damage == []
-    assert kept(path) == {QueueKey(b"t", 0): end + 1}
+    assert kept(path)[QueueKey(b"t", 0)] == end + 1
+    assert QueueKey(b"other", 0) not in kept(path)
 
 
 def test_a_topic_that_the_broker_has_deleted_begins_again(path: Path) -> None:
@@ -187,6 +315,15 @@ def test_a_topic_that_the_broker_has_deleted_begins_again(path: Path) -> None:
     with reput.MessageStore.open(path, CONFIG) as store:
         put(store, 1)
         assert (store.max_offset("t", 0), store.damage) == (1, [])
+
+
+def test_a_close_forgets_what_the_broker_has_deleted(path: Path) -> None:
+    """The broker may make the topic again later."""
+    test_a_topic_that_the_broker_has_deleted_begins_again(path)
+    shutil.rmtree(path / paths.CONSUME_QUEUE / "t")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1, "other")
+    assert [*kept(path)] == [QueueKey(b"other", 0)]
 
 
 def test_a_damaged_file_is_named(path: Path) -> None:

@@ -22,7 +22,10 @@ from reput.formats.own.files import FORMAT_VERSION, Fingerprint
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import stored_bytes, stored_text
 
-_REMEDY = "If no later version of reput wrote it, remove it: what it knows of lost queue files is lost then"
+_REMEDY = (
+    "If no later version of reput wrote it, remove it, and look with `reput check` for what it knew alone: queues that "
+    "lost files"
+)
 
 _NAMES = ("version", "log_end", "last", "crc", "queues")
 
@@ -63,7 +66,8 @@ def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
     if not is_whole:
         raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {_REMEDY}")
     for key, offset in found.items():
-        is_queue = paths.is_topic_folder_name(key.topic) and type(key.queue_id) is int and key.queue_id >= 0
+        number = key.queue_id
+        is_queue = paths.is_topic_folder_name(key.topic) and type(number) is int and 0 <= number <= paths.MAX_QUEUE_ID
         if not is_queue or type(offset) is not int or offset < 0:
             raise DamagedStoreError(f"{where}: gives {key} the next offset {offset!r:.40}, which cannot be. {_REMEDY}")
     return GivenOffsets(log_end, fingerprint, found)

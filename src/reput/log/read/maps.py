@@ -100,6 +100,10 @@ class LogMaps(Closing):
         starts = self._starts
         return starts[0] if starts else 0
 
+    def has_lost_files(self) -> bool:
+        """Return True if the first file is not there any more: a writer has deleted it since the files were listed."""
+        return not fs.exists(self.folder / paths.offset_name(self.min_offset))
+
     @property
     def starts(self) -> list[int]:
         """Start offsets of the files, in order."""

@@ -54,7 +54,9 @@ def believed_offsets(given: GivenOffsets | None, log: LogMaps, log_end: int, wro
         log_end: where it ends now.
         wrote_offset: the watermark: where reput's last record ends.
     """
-    if given is None or log_end > max(given.log_end, wrote_offset) or _has_another(given, log, log_end):
+    if given is None or len(given.queues) > MOST_QUEUES:
+        return {}
+    if log_end > max(given.log_end, wrote_offset) or _has_another(given, log, log_end):
         return {}
     # A hostile number would become a file position.
     highest = queue_offset_bound(log_end)

@@ -10,9 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reput.files import fs
 from reput.files.watermarks import Watermarks
-from reput.formats import paths
 from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
@@ -67,7 +65,7 @@ class GoneFiles:
         now, log = time.monotonic(), view.log
         if now - self._looked >= _GONE_LOOK_S:
             self._looked = now
-            if not fs.exists(log.folder / paths.offset_name(log.min_offset)):
+            if log.has_lost_files():
                 log.refresh()
         # A look for new files at the log's end may have found out, too.
         if log.min_offset != view.log_begin:

@@ -121,10 +121,11 @@ def delete_queues(
     layout = owned.layout
     refuse_linked_indexes(layout)
     known = {one.key: one for one in read_deleted(layout)}
+    # First: it fails if the file is damaged.
+    forget_given_offsets(layout, topic, queue_id)
     here = {key for key in _keys(kinds, topic) if queue_id in (None, key.queue_id)}
     if here:
         write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
-    forget_given_offsets(layout, topic, queue_id)
     # After a kill the next owner removes this folder.
     aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
     gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}

@@ -60,7 +60,8 @@ class BatchReader:
             # Each batch holds at least one message, so there are no more entries than messages within reach.
             entries = self.queues.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
         if not len(entries):
-            self.damaged.met(key, offset, EntryDamage.NO_FILE)
+            if not self.log.has_lost_files():
+                self.damaged.met(key, offset, EntryDamage.NO_FILE)
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
         pull = _EntriesTaken(self.log, self.follower.offset, max_messages, pull_bytes(asked.max_bytes), self.limits)
         matching = None

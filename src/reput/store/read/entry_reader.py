@@ -101,7 +101,7 @@ class EntryReader:
             if span is not queue or wanted is ALL_MESSAGES:
                 self.lookups.add_queue(topic, key, offset, max(1, max_messages), self._known())
         if not len(entries):
-            if table.durable.file_entries < INT64_MAX:
+            if table.durable.file_entries < INT64_MAX and not self.log.has_lost_files():
                 self.damaged.met(key, offset, EntryDamage.NO_FILE)
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(key, offset), span)
         codes = NO_CODES

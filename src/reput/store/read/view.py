@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import NamedTuple, SupportsIndex
 
-from reput.errors import ConfigError, DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError, ReputError
 from reput.formats.index.index_file import capacity
 from reput.formats.log.record import CHECK_NONE, Verdict, queue_offset_bound
 from reput.formats.paths import MAX_QUEUE_ID, is_topic_folder_name
@@ -73,7 +73,7 @@ class StoreView:
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
         self.damaged = DamagedEntries(layout.root)
-        self.kinds, self._message_kinds = store.kinds, store.message_kinds
+        self.kinds, self._message_kinds, self._holds = store.kinds, store.message_kinds, store.placement.holds
         self.open_kinds = OpenKinds(store)
         self.queues_table = self.open_kinds.plain
         self._why_unreadable = store.why_unreadable
@@ -204,15 +204,24 @@ class StoreView:
             raise DamagedStoreError(why)
 
     def _report_loss(self, key: QueueKey) -> None:
-        """Report a queue that ends before the end that the store has kept."""
+        """Report a queue that ends before the end that the store has kept. A read needs no such file."""
         try:
-            if key not in self.kept_ends.all():
-                return
-            with self.follower.lock:
-                end = self.reader_of(stored_text(key.topic)).queues.max_offset(key)
-            self.kept_end(key, end)
-        except DamagedStoreError as error:
+            if self._loss_of(key):
+                # A writer may have deleted the queue, or put and closed, since this view has looked.
+                self.kept_ends.clear()
+                if loss := self._loss_of(key):
+                    self.damaged.lost(key, loss)
+        except ReputError as error:
             self.damaged.lost(key, str(error))
+
+    def _loss_of(self, key: QueueKey) -> str:
+        """Return a sentence if a queue ends before what the store has kept; "" if not. The log is read last."""
+        if key not in self.kept_ends.all():
+            return ""
+        self.catch_up()
+        with self.follower.lock:
+            end = self.reader_of(stored_text(key.topic)).queues.max_offset(key)
+        return self.goes_on_at(key, end)[1]
 
     def reader_of(self, topic: str) -> QueueAnswers:
         """Return the reader that answers about the queues of a topic; catch up first."""
@@ -322,28 +331,37 @@ class StoreView:
             raise illegal(damage)
         return end
 
-    def kept_end(self, key: QueueKey, end: int) -> int:
+    def goes_on_at(self, key: QueueKey, end: int) -> tuple[int, str]:
         """Return the offset at which a queue that ends at `end` goes on, by what the store has kept of its numbers.
 
+        With it comes a sentence if the queue has lost files or messages, otherwise "".
+
         Raises:
-            DamagedStoreError: the queue has lost files or messages, or the file of given offsets is damaged.
+            DamagedStoreError: the file of given offsets is damaged.
         """
         kept = self.kept_ends.all().get(key, 0)
         if end >= kept or key.topic in self.settings.types.batch or self.topics_of_broker().was_deleted(key.topic):
-            return end
+            return end, ""
         # Blank entries keep the numbers of lost messages, and the tail does not know of them.
-        if max((self._end_on_disk(kind, key) for kind in self._message_kinds), default=0) >= kept:
-            return kept
-        raise DamagedStoreError(
+        holders = [kind for kind in self._message_kinds if self._holds(kind.name, key.topic)]
+        if holders and all(self._reaches(kind, key, kept) for kind in holders):
+            return kept, ""
+        return end, (
             f"{self.layout.root}: queue {key}: its files and the log end at queue offset {end}, and offsets up to "
             f"{kept - 1} were given: files of the queue are lost, or the end of the log. Restore them, or run `reput "
             "rebuild`: it brings back what the log has, and the queue goes on after that"
         )
 
-    def _end_on_disk(self, kind: QueueKind, key: QueueKey) -> int:
+    def _reaches(self, kind: QueueKind, key: QueueKey, end: int) -> bool:
+        """Return True if a queue has an entry before this offset that is blank, or leads into the log."""
         with kind.asked() as queue_of:
             queue = queue_of(key)
-            return 0 if queue is None else queue.end(queue_offset_bound(self.follower.offset)) or 0
+            if queue is None or (queue.end(queue_offset_bound(self.follower.offset)) or 0) < end:
+                return False
+            last = next(queue.read(end - 1, end), None)
+        return last is not None and (
+            last[1].is_pre_blank or last[1].physical_offset + last[1].size <= self.follower.offset
+        )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is there; 0 if there is no such queue."""

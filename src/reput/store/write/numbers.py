@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from reput.errors import DamagedStoreError
@@ -10,21 +11,26 @@ from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.encode.message import illegal
 from reput.store.disk.frontier import read_frontier
-from reput.store.disk.given_offsets import read_given_offsets, write_given_offsets
+from reput.store.disk.given_offsets import MOST_QUEUES, read_given_offsets, write_given_offsets
 from reput.store.read.view import StoreView
 from reput.store.recover.recovery import fingerprint_before
 
 
-def drop_unbelieved(view: StoreView, log_end: int) -> None:
+def judge_given_offsets(view: StoreView, log_end: int, is_short: bool) -> None:
     """Remove the offsets of before if others have written since: a writer's watermark would make them count again.
 
+    `is_short`: the log has lost its end. Then they are kept for the end that is left, since the next messages take the
+    place of the last one that they name.
+
     Raises:
-        DamagedStoreError: Others have written, and the file is damaged.
+        DamagedStoreError: The file is damaged, and one of the two is the case.
     """
     if view.kept_ends.wrote_offset < log_end:
         given = read_given_offsets(view.layout)
         if given is not None and given.log_end < log_end:
             write_given_offsets(view.layout, GivenOffsets(log_end, None, {}))
+    elif is_short and (kept := view.kept_ends.all()):
+        write_given_offsets(view.layout, GivenOffsets(log_end, fingerprint_before(view.log, log_end), kept))
 
 
 def next_offset(view: StoreView, topic: bytes, queue_id: int) -> int:
@@ -35,21 +41,42 @@ def next_offset(view: StoreView, topic: bytes, queue_id: int) -> int:
     """
     end = view.stored_next_offset(topic, queue_id)
     try:
-        return view.kept_end(QueueKey(topic, queue_id), end)
+        end, loss = view.goes_on_at(QueueKey(topic, queue_id), end)
     except DamagedStoreError as error:
         raise illegal(str(error)) from error
+    if loss:
+        raise illegal(loss)
+    return end
+
+
+def keep_tail_ends(view: StoreView) -> None:
+    """Keep the ends of queues whose messages are not indexed yet, which a killed program may have put.
+
+    The caller holds the follower's lock, and has settled the tail.
+    """
+    tails = view.queues_table.tail.queues
+    # A damaged file refuses puts, and says so there.
+    with contextlib.suppress(DamagedStoreError):
+        if 0 < len(tails) <= MOST_QUEUES:
+            view.kept_ends.raise_to({key: tail.next for key, tail in tails.items()})
 
 
 def keep_next_offsets(view: StoreView, next_offsets: Mapping[tuple[bytes, int], int], log_end: int) -> None:
-    """Keep where each queue goes on. All messages are durable; without one nothing is written.
+    """Keep where each queue goes on. All messages are durable; without a message nothing is written.
 
     Raises:
         DamagedStoreError: The file of before is damaged; nothing is written then.
     """
-    if next_offsets:
-        batches = view.settings.types.batch
-        now = {QueueKey(*key): offset for key, offset in next_offsets.items() if key[0] not in batches}
-        write_given_offsets(view.layout, GivenOffsets(log_end, _last_record(view, log_end), view.kept_ends.all() | now))
+    if not next_offsets and not view.kept_ends.is_raised:
+        return
+    batches = view.settings.types.batch
+    now = {QueueKey(*key): offset for key, offset in next_offsets.items() if key[0] not in batches}
+    kept = view.kept_ends.all()
+    if others := {key.topic for key in kept} - {key.topic for key in now}:
+        topics = view.topics_of_broker()
+        deleted = {topic for topic in others if topics.was_deleted(topic)}
+        kept = {key: offset for key, offset in kept.items() if key.topic not in deleted}
+    write_given_offsets(view.layout, GivenOffsets(log_end, _last_record(view, log_end), kept | now))
 
 
 def _last_record(view: StoreView, log_end: int) -> own.Fingerprint | None:

@@ -33,7 +33,7 @@ from reput.store.read.lookup import Watched
 from reput.store.recover.known_good import never_durable
 from reput.store.write.cut import cut_indexes, cut_store, names_lost_records
 from reput.store.write.expiry import Expiry, keep_settings, with_own_settings
-from reput.store.write.numbers import drop_unbelieved, keep_next_offsets, next_offset
+from reput.store.write.numbers import judge_given_offsets, keep_next_offsets, keep_tail_ends, next_offset
 
 _CHECKPOINT_S = 1.0
 _DOES_THE_SAME = "It does what this call would do; end it first if you want to"
@@ -71,8 +71,9 @@ class StoreWriter:
         """True if a crash may have left index items above the frontier; the next catch-up removes them."""
         owner = fs.owner_of(layout.root)
         notes += self._clean_up(opened, owner)
+        self.view.kept_ends.is_of_writer = True
+        judge_given_offsets(self.view, opened.tail.end, opened.is_short)
         fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
-        drop_unbelieved(self.view, opened.tail.end)
         self.appender = self._appender_at(opened, owner)
         if is_new:
             # Not earlier: the appender has refused impossible settings by now.
@@ -212,6 +213,7 @@ class StoreWriter:
         view.follower.follow_confirmed(end)
         with view.follower.lock:
             ends = view.queues_table.ends_below_tail()
+            keep_tail_ends(view)
         tag_items = view.follower.settings.tag_items
         task = CatchUpTask(
             self.layout,
@@ -267,10 +269,11 @@ class StoreWriter:
             # Entries that are not indexed yet would come back after the deletion. Without a frontier the next opening
             # would take the end of the remaining queues for the frontier, and read the deleted messages after it.
             self._index(indexer, keep_frontier=True)
+            # Before the queues go: a read meanwhile would miss them.
+            self.view.kept_ends.forget(key.topic, queue_id)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
             self.view.load()
             # The next put asks the view.
-            self.view.kept_ends.forget(key.topic, queue_id)
             self.appender.forget_queues(topic, queue_id)
         return [one.queue_id for one in gone]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reput.formats.log.record import queue_offset_bound
 from reput.formats.own import files as own
 from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey, QueueRange
@@ -78,10 +79,24 @@ def _ends_to_keep(
     """Return the queues whose last messages are lost; report those that end too early for another reason."""
     table = queues.table
     ends = {key: int(table.next[table.rows[key]]) for key in present}
-    kept = []
+    kept, given = [], _bounded(run, queues.end, ends, given)
     for queue in shortened_queues(run.store, ends, lost_ranges(run, queues.end), queues.end, given):
         report_shortened(run.report, queue, queue.lost)
         if queue.lost:
             kept.append(QueueRange(queue.key, queue.next, queue.old_end))
             table.next[table.rows[queue.key]] = queue.old_end
     return kept
+
+
+def _bounded(
+    run: Rebuild, log_end: int, ends: Mapping[QueueKey, int], given: Mapping[QueueKey, int]
+) -> Mapping[QueueKey, int]:
+    """Return the given offsets, but none if the blanks up to them would be more than this log can have had messages."""
+    missing = sum(max(0, given[key] - end) for key, end in ends.items() if key in given)
+    if missing <= queue_offset_bound(log_end):
+        return given
+    run.report.warnings.append(
+        f"{own.GIVEN_OFFSETS_PART} names {missing} lost messages, more than a log of this size can have had; it is "
+        "left out"
+    )
+    return {}
