@@ -372,3 +372,14 @@ def test_they_are_read_as_they_were_written(
         log_end, last, {QueueKey(name.encode(), number): offset for (name, number), offset in queues.items()}
     )
     assert decode_given_offsets(encode_given_offsets(value), "here") == value
+
+
+def test_a_reader_that_was_there_before_the_writer_takes_nothing_for_a_loss(path: Path) -> None:
+    """It has read a shorter log than the one that the file is about."""
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        with reput.MessageStore.open(path, CONFIG) as writer:
+            put(writer, 5, "new")
+            put(writer, 5, "t")
+        assert reader.max_offset("new", 0) in (0, 5)
+        assert reader.max_offset("t", 0) in (35, 40)
+        assert reader.damage == []

@@ -63,6 +63,16 @@ def believed_offsets(given: GivenOffsets | None, log: LogMaps, log_end: int, wro
     return {key: offset for key, offset in given.queues.items() if 0 < offset <= highest}
 
 
+def goes_past(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
+    """Return True if the log goes on past the end that the caller has read: they are of later messages, too."""
+    last = given.last
+    if last is None or last.offset + last.size <= log_end:
+        return False
+    log.refresh()
+    record = log.record(last.offset, last.size)
+    return record is not None and last.is_of(record)
+
+
 def _has_another(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
     """Return True if the log has other bytes in the place of the last record. A log that ends before it lost it."""
     last = given.last

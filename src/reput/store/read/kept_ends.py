@@ -8,7 +8,7 @@ from threading import Lock
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.maps import LogMaps
 from reput.store.disk.frontier import marks_of
-from reput.store.disk.given_offsets import believed_offsets, read_given_offsets, without_queues
+from reput.store.disk.given_offsets import believed_offsets, goes_past, read_given_offsets, without_queues
 from reput.store.disk.layout import StoreLayout
 
 
@@ -61,6 +61,9 @@ class KeptEnds:
 
     def _read(self) -> dict[QueueKey, int]:
         if self._ends is None:
-            given = read_given_offsets(self._layout)
-            self._ends = believed_offsets(given, self._log, self._log_end(), self.wrote_offset)
+            given, log_end = read_given_offsets(self._layout), self._log_end()
+            if given is not None and goes_past(given, self._log, log_end):
+                # A writer has come since this reader has looked at the log.
+                return {}
+            self._ends = believed_offsets(given, self._log, log_end, self.wrote_offset)
         return self._ends

@@ -6,12 +6,16 @@ import contextlib
 from collections.abc import Mapping
 
 from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import paths
 from reput.formats.own import files as own
 from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.encode.message import illegal
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.given_offsets import MOST_QUEUES, read_given_offsets, write_given_offsets
+from reput.store.metadata.json_files import CONFIGURATION_FILES
+from reput.store.metadata.tables import Table
 from reput.store.read.view import StoreView
 from reput.store.recover.recovery import fingerprint_before
 
@@ -72,11 +76,18 @@ def keep_next_offsets(view: StoreView, next_offsets: Mapping[tuple[bytes, int], 
     batches = view.settings.types.batch
     now = {QueueKey(*key): offset for key, offset in next_offsets.items() if key[0] not in batches}
     kept = view.kept_ends.all()
-    if others := {key.topic for key in kept} - {key.topic for key in now}:
+    others = {key.topic for key in kept} - {key.topic for key in now}
+    if others and _may_have_topics(view):
         topics = view.topics_of_broker()
         deleted = {topic for topic in others if topics.was_deleted(topic)}
         kept = {key: offset for key, offset in kept.items() if key.topic not in deleted}
     write_given_offsets(view.layout, GivenOffsets(log_end, _last_record(view, log_end), kept | now))
+
+
+def _may_have_topics(view: StoreView) -> bool:
+    """Return True if there may be topics of a broker, in a file or a database. To ask for them costs more."""
+    listed = fs.list_dir(view.layout.root / paths.CONFIG)
+    return any(not entry.is_file or entry.name.startswith(CONFIGURATION_FILES[Table.TOPICS]) for entry in listed)
 
 
 def _last_record(view: StoreView, log_end: int) -> own.Fingerprint | None:
