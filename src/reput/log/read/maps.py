@@ -31,6 +31,7 @@ from reput.formats.log.record import (
     Verdict,
     examine,
 )
+from reput.formats.own.files import Fingerprint
 from reput.formats.queue.consume_queue import is_blank
 from reput.log.read.files import LogFile
 
@@ -99,6 +100,11 @@ class LogMaps(Closing):
         """Log offset of the first byte kept, 0 without files."""
         starts = self._starts
         return starts[0] if starts else 0
+
+    def has_record(self, of: Fingerprint) -> bool:
+        """Return True if the record of a fingerprint is in its place."""
+        record = self.record(of.offset, of.size)
+        return record is not None and of.is_of(record)
 
     def has_lost_files(self) -> bool:
         """Return True if the first file is not there any more: a writer has deleted it since the files were listed."""

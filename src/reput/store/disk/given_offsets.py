@@ -18,6 +18,7 @@ from reput.formats.own.given_offsets import GivenOffsets, decode_given_offsets, 
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.maps import LogMaps
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.store import StoreOnDisk
 
 MOST_QUEUES = 100_000
 """A store of more queues keeps no offsets beside them: the file would take seconds to read and write."""
@@ -63,14 +64,22 @@ def believed_offsets(given: GivenOffsets | None, log: LogMaps, log_end: int, wro
     return {key: offset for key, offset in given.queues.items() if 0 < offset <= highest}
 
 
+def offsets_of_store(
+    store: StoreOnDisk, given: GivenOffsets | None, log_end: int, wrote_offset: int
+) -> dict[QueueKey, int]:
+    """Return `believed_offsets` of a store that nobody has open, without topics that the broker has deleted."""
+    with store.maps() as log:
+        found = believed_offsets(given, log, log_end, wrote_offset)
+    return {key: offset for key, offset in found.items() if not store.topics.was_deleted(key.topic)}
+
+
 def goes_past(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
     """Return True if the log goes on past the end that the caller has read: they are of later messages, too."""
     last = given.last
     if last is None or last.offset + last.size <= log_end:
         return False
     log.refresh()
-    record = log.record(last.offset, last.size)
-    return record is not None and last.is_of(record)
+    return log.has_record(last)
 
 
 def _has_another(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
@@ -78,8 +87,7 @@ def _has_another(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
     last = given.last
     if last is None or last.offset < log.min_offset or last.offset + last.size > log_end:
         return False
-    record = log.record(last.offset, last.size)
-    return record is None or not last.is_of(record)
+    return not log.has_record(last)
 
 
 def forget_given_offsets(layout: StoreLayout, topic: bytes, queue_id: int | None) -> None:

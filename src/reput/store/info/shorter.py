@@ -6,7 +6,7 @@ from reput.errors import DamagedStoreError
 from reput.formats.stored_text import stored_text
 from reput.nearest import FEW, some
 from reput.store.disk.frontier import marks_of
-from reput.store.disk.given_offsets import believed_offsets, read_given_offsets
+from reput.store.disk.given_offsets import offsets_of_store, read_given_offsets
 from reput.store.disk.store import StoreOnDisk
 from reput.store.info.values import StoreInfo
 
@@ -23,17 +23,14 @@ def judge_ends(store: StoreOnDisk, info: StoreInfo) -> None:
         return
     if _is_known_otherwise(store):
         return
-    with store.maps() as log:
-        kept = believed_offsets(given, log, info.log.max_offset, marks_of(store.layout)["wrote_offset"])
+    kept = offsets_of_store(store, given, info.log.max_offset, marks_of(store.layout)["wrote_offset"])
     ends = {
         (topic.topic, queue.queue_id): queue.max_offset - queue.waiting
         for topic in info.topics
         for queue in topic.queues
     }
     shorter = [
-        str(key)
-        for key, offset in sorted(kept.items())
-        if ends.get((stored_text(key.topic), key.queue_id), 0) < offset and not store.topics.was_deleted(key.topic)
+        str(key) for key, offset in sorted(kept.items()) if ends.get((stored_text(key.topic), key.queue_id), 0) < offset
     ]
     if shorter:
         info.damage.append(

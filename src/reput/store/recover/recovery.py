@@ -170,8 +170,7 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
         return -1
     if fingerprint.offset < log.min_offset:
         return offset if offset <= log.end_offset else -1
-    data = log.record(fingerprint.offset, fingerprint.size)
-    if data is None or not fingerprint.is_of(data):
+    if not log.has_record(fingerprint):
         return -1
     end = fingerprint.offset + fingerprint.size
     # RocketMQ goes on before a blank that ends the log, so records may be in the blank's place now.

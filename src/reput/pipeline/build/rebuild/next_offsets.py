@@ -11,7 +11,7 @@ from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.stages.state import Lost, NextOffsets, RangeQueues
-from reput.store.disk.given_offsets import believed_offsets, write_given_offsets
+from reput.store.disk.given_offsets import offsets_of_store, write_given_offsets
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
 
 
@@ -35,9 +35,7 @@ def keep_next_offsets(run: Rebuild, queues: RangeQueues) -> NextOffsets:
 
 def _given_offsets(run: Rebuild, log_end: int) -> dict[QueueKey, int]:
     """Return the next offsets that reput has kept, of topics that the broker still has."""
-    with run.store.maps() as log:
-        found = believed_offsets(run.given, log, log_end, run.owned.watermarks["wrote_offset"])
-    return {key: offset for key, offset in found.items() if not run.store.topics.was_deleted(key.topic)}
+    return offsets_of_store(run.store, run.given, log_end, run.owned.watermarks["wrote_offset"])
 
 
 def keep_given_offsets(
