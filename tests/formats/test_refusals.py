@@ -134,17 +134,21 @@ def test_no_deleted_queues(data: bytes) -> None:
 )
 def test_no_given_offsets(queues: str, said: str) -> None:
     """A file with another CRC, or with what is no queue or no offset, is damage; the first one has another CRC."""
-    crc = 0 if said == "this version" else zlib.crc32(f"[100,null,{queues}]".encode())
-    data = f'{{"version":1,"log_end":100,"last":null,"crc":{crc},"queues":{queues}}}'.encode()
+    crc = 0 if said == "this version" else zlib.crc32(f"[100,null,null,{queues}]".encode())
+    data = f'{{"version":1,"log_end":100,"first":null,"last":null,"crc":{crc},"queues":{queues}}}'.encode()
     with pytest.raises(DamagedStoreError, match=f"here: .*{said}"):
         decode_given_offsets(data, "here")
 
 
-@pytest.mark.parametrize("last", ["[1,2,3]", "[1,2,3,-4]", '[1,2,3,"4"]', "7"])
-def test_no_last_record_of_given_offsets(last: str) -> None:
-    """A last record without its four numbers is damage."""
-    crc = zlib.crc32(f"[100,{last},[]]".encode())
-    data = f'{{"version":1,"log_end":100,"last":{last},"crc":{crc},"queues":[]}}'.encode()
+@pytest.mark.parametrize("number", ["-1", "1.5", "true", '"4"', "null", "[]"])
+@pytest.mark.parametrize("name", ["first", "last"])
+def test_no_record_of_given_offsets(name: str, number: str) -> None:
+    """A first or last record without its four numbers is damage."""
+    record = f'{{"offset":{number},"size":100,"crc":1,"store_timestamp":-5}}'
+    records = {"first": "null", "last": "null"} | {name: record}
+    crc = zlib.crc32(f"[100,{records['first']},{records['last']},[]]".encode())
+    known = f'"log_end":100,"first":{records["first"]},"last":{records["last"]},"queues":[]'
+    data = f'{{"version":1,"crc":{crc},{known}}}'.encode()
     with pytest.raises(DamagedStoreError, match="not a list of offsets"):
         decode_given_offsets(data, "here")
 

@@ -61,6 +61,21 @@ def kept(path: Path) -> Mapping[QueueKey, int]:
     return {} if found is None else found.queues
 
 
+def entry_offset(path: Path, number: int) -> int:
+    """Return the log offset in an entry of the first queue file of t/0."""
+    with (path / paths.CONSUME_QUEUE / "t/0" / paths.offset_name(0)).open("rb") as file:
+        file.seek(number * 20)
+        return int.from_bytes(file.read(8), "big")
+
+
+def first_of(path: Path) -> own.Fingerprint:
+    """Return the log's first record as the store has kept it."""
+    found = given_offsets.read_given_offsets(StoreLayout(path, path / paths.COMMIT_LOG))
+    assert found is not None
+    assert found.first is not None
+    return found.first
+
+
 @pytest.mark.parametrize("is_folder", [False, True], ids=["file", "folder"])
 def test_a_queue_of_a_closed_store_that_lost_files_gave_its_numbers_again(path: Path, is_folder: bool) -> None:
     """A put is refused, a read reports it, others go on; a rebuild brings all messages back."""
@@ -116,11 +131,9 @@ def test_a_log_of_a_closed_store_that_lost_its_end_gave_numbers_again(path: Path
 
 def test_kept_numbers_count_where_the_whole_log_is_read(path: Path) -> None:
     """Blank entries keep a queue's numbers; the tail, which has the queue's last message, does not hide them."""
-    lose_last_file(path / paths.COMMIT_LOG)
-    log = LogBuilder(LOG_FILE)
-    for _ in range(5):
-        log.message("t")
-    log.write(path)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data, end = log.read_bytes(), entry_offset(path, 5)
+    log.write_bytes(data[:end] + bytes(len(data) - end))
     reput.rebuild(path, spark=False, config=CONFIG)
     (path / paths.REPUT / own.FRONTIER_NAME).unlink()
     (path / paths.CHECKPOINT).unlink()
@@ -307,6 +320,44 @@ def test_numbers_do_not_count_after_others_have_written(path: Path) -> None:
     assert QueueKey(b"other", 0) not in kept(path)
 
 
+def test_numbers_do_not_count_in_another_log_that_is_shorter(path: Path) -> None:
+    """Its queues begin at 0, and nobody takes it for the store's log without its end."""
+    for part in (paths.COMMIT_LOG, paths.CONSUME_QUEUE):
+        shutil.rmtree(path / part)
+    log = LogBuilder(LOG_FILE)
+    for _ in range(3):
+        log.message("t", queue_id=0)
+    log.write(path)
+    assert reput.info(path).damage == []
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1)
+        assert (store.max_offset("t", 0), store.max_offset("other", 0), store.damage) == (4, 0, [])
+    assert kept(path) == {QueueKey(b"t", 0): 4}
+
+
+def test_a_damaged_first_record_makes_no_other_log(path: Path) -> None:
+    """The numbers of a lost file stay given."""
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    with log.open("r+b") as file:
+        file.seek(first_of(path).size - 20)
+        file.write(b"?")
+    lose_last_file(path / paths.CONSUME_QUEUE / "t/0")
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert "end at queue offset 30" in refusal(store)
+
+
+def test_messages_stored_before_1970_are_kept_like_others(tmp_path: Path) -> None:
+    """A clock may be wrong, and a log of others may say anything."""
+    path = tmp_path / "store"
+    log = LogBuilder(LOG_FILE)
+    log.message("t", queue_id=0, store_timestamp=-5000)
+    log.write(path)
+    reput.rebuild(path, spark=False, config=CONFIG)
+    assert first_of(path).store_timestamp == -5000
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1)
+
+
 def test_a_topic_that_the_broker_has_deleted_begins_again(path: Path) -> None:
     """The broker's topics are the word on that."""
     shutil.rmtree(path / paths.CONSUME_QUEUE / "t")
@@ -357,20 +408,24 @@ NAMES = st.text(min_size=1, max_size=20).filter(lambda name: paths.is_topic_fold
 
 
 NUMBERS = st.integers(0, 1 << 62)
+RECORDS = st.none() | st.builds(own.Fingerprint, NUMBERS, NUMBERS, NUMBERS, st.integers(-(1 << 63), 1 << 62))
 
 
 @given(
     NUMBERS,
-    st.none() | st.builds(own.Fingerprint, *[NUMBERS] * 4),
+    RECORDS,
+    RECORDS,
     st.dictionaries(st.tuples(NAMES, st.integers(0, 9)), NUMBERS),
 )
 def test_they_are_read_as_they_were_written(
-    log_end: int, last: own.Fingerprint | None, queues: dict[tuple[str, int], int]
+    log_end: int,
+    first: own.Fingerprint | None,
+    last: own.Fingerprint | None,
+    queues: dict[tuple[str, int], int],
 ) -> None:
     """Any names of topics are kept."""
-    value = GivenOffsets(
-        log_end, last, {QueueKey(name.encode(), number): offset for (name, number), offset in queues.items()}
-    )
+    numbers = {QueueKey(name.encode(), number): offset for (name, number), offset in queues.items()}
+    value = GivenOffsets(log_end, first, last, numbers)
     assert decode_given_offsets(encode_given_offsets(value), "here") == value
 
 

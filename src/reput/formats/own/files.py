@@ -240,7 +240,7 @@ def _deleted(value: dict[str, Any]) -> Deleted:
 
 
 class Fingerprint(NamedTuple):
-    """The last record below a frontier: offset and size in bytes, CRC-32 of its bytes, store time in ms."""
+    """A record that is known again: log offset and size in bytes, CRC-32 of its bytes, store time in ms."""
 
     offset: int
     size: int
@@ -255,6 +255,24 @@ class Fingerprint(NamedTuple):
     def is_of(self, record: bytes | memoryview) -> bool:
         """Return True for the bytes of the record."""
         return zlib.crc32(record) == self.crc
+
+    @classmethod
+    def from_json(cls, value: Any) -> Fingerprint | None:
+        """Return the fingerprint in a value of an own file; None of `null`.
+
+        Raises:
+            LookupError, TypeError, ValueError: The value is not a fingerprint.
+        """
+        if value is None:
+            return None
+        found = cls(**{name: value[name] for name in cls._fields})
+        if any(type(number) is not int for number in found) or min(found.offset, found.size) < 0:
+            raise ValueError(f"{value!r:.80} is no record")
+        return found
+
+    def to_json(self) -> dict[str, int]:
+        """Return the value that an own file has of it."""
+        return self._asdict()
 
 
 class Frontier(NamedTuple):
@@ -274,7 +292,7 @@ def encode_frontier(frontier: Frontier) -> bytes:
     """Return the frontier file's bytes."""
     value = frontier._asdict()
     for name in _FINGERPRINTS:
-        value[name] = value[name]._asdict() if value[name] else None
+        value[name] = value[name].to_json() if value[name] else None
     return _encode({"version": FORMAT_VERSION, **value})
 
 
@@ -293,9 +311,9 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
             store_id=str(value["store_id"]),
             epoch=int(value["epoch"]),
             queue_offset=int(value["queue_offset"]),
-            queue_fingerprint=_fingerprint(value["queue_fingerprint"]),
+            queue_fingerprint=Fingerprint.from_json(value["queue_fingerprint"]),
             index_offset=int(value["index_offset"]),
-            index_fingerprint=_fingerprint(value["index_fingerprint"]),
+            index_fingerprint=Fingerprint.from_json(value["index_fingerprint"]),
             index_file=str(value["index_file"]),
             index_count=int(value["index_count"]),
         )
@@ -308,10 +326,6 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
             f"{where}: {frontier.index_file!r} is not the name of an IndexFile. Remove it and run `reput rebuild`"
         )
     return frontier
-
-
-def _fingerprint(value: dict[str, Any] | None) -> Fingerprint | None:
-    return Fingerprint(**{name: int(value[name]) for name in Fingerprint._fields}) if value else None
 
 
 def _encode(value: dict[str, Any]) -> bytes:

@@ -4,8 +4,8 @@ JSON, replaced whole by rename. Its keys:
 
     version
     log_end                     the log's end when the file was written
-    last                        offset, size, crc and store_timestamp of the last record of the log, or null
-    crc                         CRC-32 of the list of log_end, last and queues, as JSON without spaces
+    first, last                 offset, size, crc and store_timestamp of the log's first record and of its last, or null
+    crc                         CRC-32 of the list of log_end, first, last and queues, as JSON without spaces
     queues                      a list of [topic, queue id, the offset that the next message gets]
 """
 
@@ -27,13 +27,14 @@ _REMEDY = (
     "lost files"
 )
 
-_NAMES = ("version", "log_end", "last", "crc", "queues")
+_NAMES = ("version", "log_end", "first", "last", "crc", "queues")
 
 
 class GivenOffsets(NamedTuple):
-    """The next offset of each queue, as of a log that ended at `log_end`, with the record `last`."""
+    """The next offset of each queue, as of a log that ended at `log_end`, from the record `first` to `last`."""
 
     log_end: int
+    first: Fingerprint | None
     last: Fingerprint | None
     queues: Mapping[QueueKey, int]
 
@@ -42,8 +43,8 @@ def encode_given_offsets(given: GivenOffsets) -> bytes:
     """Return the file's bytes."""
     queues = [[stored_text(key.topic), key.queue_id, offset] for key, offset in sorted(given.queues.items())]
     # On one line: the queues may be many.
-    last = None if given.last is None else [*given.last]
-    known = {"log_end": given.log_end, "last": last, "queues": queues}
+    first, last = (None if record is None else record.to_json() for record in (given.first, given.last))
+    known = {"log_end": given.log_end, "first": first, "last": last, "queues": queues}
     return _compact({"version": FORMAT_VERSION, "crc": _crc([*known.values()]), **known}) + b"\n"
 
 
@@ -55,11 +56,10 @@ def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
     """
     try:
         value = json.loads(data)
-        version, log_end, last, crc, queues = (value[name] for name in _NAMES)
-        is_whole = (
-            version == FORMAT_VERSION and type(log_end) is int and log_end >= 0 and crc == _crc([log_end, last, queues])
-        )
-        fingerprint = None if last is None else Fingerprint(*map(_whole, last))
+        version, log_end, first, last, crc, queues = (value[name] for name in _NAMES)
+        is_number = type(log_end) is int and log_end >= 0
+        is_whole = version == FORMAT_VERSION and is_number and crc == _crc([log_end, first, last, queues])
+        records = Fingerprint.from_json(first), Fingerprint.from_json(last)
         found = {QueueKey(stored_bytes(topic), queue_id): offset for topic, queue_id, offset in queues}
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DamagedStoreError(f"{where}: this is not a list of offsets ({error!s:.80}). {_REMEDY}") from error
@@ -70,13 +70,7 @@ def decode_given_offsets(data: bytes, where: str) -> GivenOffsets:
         is_queue = paths.is_topic_folder_name(key.topic) and type(number) is int and 0 <= number <= paths.MAX_QUEUE_ID
         if not is_queue or type(offset) is not int or offset < 0:
             raise DamagedStoreError(f"{where}: gives {key} the next offset {offset!r:.40}, which cannot be. {_REMEDY}")
-    return GivenOffsets(log_end, fingerprint, found)
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r:.40} is no number of a record")
-    return value
+    return GivenOffsets(log_end, *records, found)
 
 
 def _crc(known: list[Any]) -> int:

@@ -106,6 +106,11 @@ class LogMaps(Closing):
         record = self.record(of.offset, of.size)
         return record is not None and of.is_of(record)
 
+    def fingerprint(self, offset: int, size: int) -> Fingerprint | None:
+        """Return the fingerprint of the record at a log offset; None if there is none of this size."""
+        record = self.record(offset, size)
+        return None if record is None else Fingerprint.of(offset, record, self.store_time(offset))
+
     def has_lost_files(self) -> bool:
         """Return True if the first file is not there any more: a writer has deleted it since the files were listed."""
         return not fs.exists(self.folder / paths.offset_name(self.min_offset))

@@ -3,8 +3,8 @@
 A queue that has lost its last file, or its folder, shows nothing of it, nor does a log that has lost its end. So the
 store keeps the next offset of each queue beside them.
 
-They count as long as only reput has written to the log: no record was added by another program, and the last one is
-there, or lost. A broker may have deleted queues, and begun them again.
+They count as long as only reput has written to the log: no record was added by another program, the last one is there,
+or lost, and the first one is there, damaged or expired. A broker may have deleted queues, and begun them again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reput.files import fs
-from reput.formats.log.record import queue_offset_bound
+from reput.formats.log.record import CHECK_NONE, queue_offset_bound
 from reput.formats.own import files as own
+from reput.formats.own.files import Fingerprint
 from reput.formats.own.given_offsets import GivenOffsets, decode_given_offsets, encode_given_offsets
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.maps import LogMaps
@@ -82,12 +83,28 @@ def goes_past(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
     return log.has_record(last)
 
 
+def first_record(log: LogMaps) -> Fingerprint | None:
+    """Return the fingerprint of the log's first record; None if the log does not begin with one."""
+    begin = log.min_offset
+    return log.fingerprint(begin, log.record_end(begin, CHECK_NONE) - begin)
+
+
 def _has_another(given: GivenOffsets, log: LogMaps, log_end: int) -> bool:
-    """Return True if the log has other bytes in the place of the last record. A log that ends before it lost it."""
-    last = given.last
-    if last is None or last.offset < log.min_offset or last.offset + last.size > log_end:
-        return False
-    return not log.has_record(last)
+    """Return True if the log has another record in the place of the first or last one.
+
+    A log that begins after the first one, or ends before the last one, has it no more. A first record that is damaged
+    is no other one: it has the size and the time of before.
+    """
+    first, last = given.first, given.last
+    if first is not None and _may_have(log, first, log_end):
+        end = log.record_end(first.offset, CHECK_NONE)
+        if end >= 0 and (end - first.offset, log.store_time(first.offset)) != (first.size, first.store_timestamp):
+            return True
+    return last is not None and _may_have(log, last, log_end) and not log.has_record(last)
+
+
+def _may_have(log: LogMaps, record: Fingerprint, log_end: int) -> bool:
+    return log.min_offset <= record.offset and record.offset + record.size <= log_end
 
 
 def forget_given_offsets(layout: StoreLayout, topic: bytes, queue_id: int | None) -> None:

@@ -247,10 +247,7 @@ def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
     if offset <= log.min_offset or not log.starts:
         return None
     chain = _chain_to(log, offset)
-    record = log.record(chain.last, chain.size) if chain.end == offset and chain.size else None
-    if record is None:
-        return None
-    return own.Fingerprint.of(chain.last, record, log.store_time(chain.last))
+    return log.fingerprint(chain.last, chain.size) if chain.end == offset else None
 
 
 class _Chain(NamedTuple):

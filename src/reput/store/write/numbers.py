@@ -13,7 +13,7 @@ from reput.formats.own.given_offsets import GivenOffsets
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.encode.message import illegal
 from reput.store.disk.frontier import read_frontier
-from reput.store.disk.given_offsets import MOST_QUEUES, read_given_offsets, write_given_offsets
+from reput.store.disk.given_offsets import MOST_QUEUES, first_record, read_given_offsets, write_given_offsets
 from reput.store.metadata.json_files import CONFIGURATION_FILES
 from reput.store.metadata.tables import Table
 from reput.store.read.view import StoreView
@@ -32,9 +32,9 @@ def judge_given_offsets(view: StoreView, log_end: int, is_short: bool) -> None:
     if view.kept_ends.wrote_offset < log_end:
         given = read_given_offsets(view.layout)
         if given is not None and given.log_end < log_end:
-            write_given_offsets(view.layout, GivenOffsets(log_end, None, {}))
+            write_given_offsets(view.layout, GivenOffsets(log_end, None, None, {}))
     elif is_short and (kept := view.kept_ends.all()):
-        write_given_offsets(view.layout, GivenOffsets(log_end, fingerprint_before(view.log, log_end), kept))
+        _write(view, log_end, fingerprint_before(view.log, log_end), kept)
 
 
 def next_offset(view: StoreView, topic: bytes, queue_id: int) -> int:
@@ -81,7 +81,11 @@ def keep_next_offsets(view: StoreView, next_offsets: Mapping[tuple[bytes, int], 
         topics = view.topics_of_broker()
         deleted = {topic for topic in others if topics.was_deleted(topic)}
         kept = {key: offset for key, offset in kept.items() if key.topic not in deleted}
-    write_given_offsets(view.layout, GivenOffsets(log_end, _last_record(view, log_end), kept | now))
+    _write(view, log_end, _last_record(view, log_end), kept | now)
+
+
+def _write(view: StoreView, log_end: int, last: own.Fingerprint | None, kept: Mapping[QueueKey, int]) -> None:
+    write_given_offsets(view.layout, GivenOffsets(log_end, first_record(view.log), last, kept))
 
 
 def _may_have_topics(view: StoreView) -> bool:

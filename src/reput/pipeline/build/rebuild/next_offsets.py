@@ -11,7 +11,7 @@ from reput.formats.queue.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.rebuild.report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.build.rebuild.state import Rebuild
 from reput.pipeline.build.stages.state import Lost, NextOffsets, RangeQueues
-from reput.store.disk.given_offsets import offsets_of_store, write_given_offsets
+from reput.store.disk.given_offsets import first_record, offsets_of_store, write_given_offsets
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
 
 
@@ -46,7 +46,9 @@ def keep_given_offsets(
     now = {key: int(table.next[row]) for key, row in table.rows.items() if run.job.wants_entries_of(key.topic)}
     now |= {one.key: one.next for one in retained}
     before = {} if run.job.of_all_topics else _given_offsets(run, queues.end)
-    write_given_offsets(run.layout, GivenOffsets(queues.end, last, before | now))
+    with run.store.maps() as log:
+        first = first_record(log)
+    write_given_offsets(run.layout, GivenOffsets(queues.end, first, last, before | now))
 
 
 def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], retained: list[Retained]) -> None:
