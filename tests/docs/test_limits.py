@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ from reput.pipeline.spark import session
 from reput.pipeline.split import plan
 from reput.queue import batch, ext, file_kind
 from reput.store.disk import given_offsets
-from reput.store.read import results, tail_follower
+from reput.store.read import lookup, results, tail_follower
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ VALUES = {
     "maps of ext files": (ext._MOST_MAPS, 1024),
     "maps of IndexFiles": (search._MOST_MAPS, 256),
     "maps of log files": (maps._MOST_MAPS, 64),
+    "queue files that pulls keep mapped, the last one of each queue": (lookup.MOST_QUEUES, 16_384),
+    "queue files that searches by time keep mapped": (lookup.MOST_SEEK_MAPS, 4096),
+    "log files that pulls keep mapped": (maps._MOST_MAPS, 64),
     "cache of a RocksDB": (database.CACHE_BYTES, 64 * MIB),
     "line of `reput put`": (lines._LINE_MAX, 64 * MIB),
     "range of the log for one task": (plan.MAX_SPLIT_MB * MIB, 1024 * MIB),
@@ -148,7 +152,40 @@ def test_maps_are_bounded(tmp_path: Path) -> None:
         assert sum(cache.get(key) is not None for key in range(10)) <= 3
     assert [key for key in range(10) if cache.get(key) is not None] == [7, 8, 9]
     assert bytes(held) == bytes(8)
-    assert sum(module._MOST_MAPS for module in (batch, ext, file_kind, maps, search)) < MAP_COUNT_MAX
+    caches = sum(module._MOST_MAPS for module in (batch, ext, file_kind, maps, search))
+    assert caches + lookup.MOST_QUEUES + lookup.MOST_SEEK_MAPS + maps._MOST_MAPS < MAP_COUNT_MAX
+
+
+@pytest.mark.parametrize("by_time", [False, True], ids=["pulls", "searches"])
+def test_maps_of_an_open_store_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_time: bool) -> None:
+    """Pulls of many queues, and searches by time in them, keep no map of the log and of queue files for each queue.
+
+    A bug once: each queue kept a log file mapped, and each search all queue files that it had looked at.
+    """
+    queues = 40
+    config = replace(CONFIG, mapped_file_size_commit_log=1 << 14)
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        for number in range(20 * queues):
+            store.put_message(reput.Message("t", bytes(1000)), number % queues)
+        store.reput(spark=False)
+        logs = len(store.view.log.starts)
+    for module, most in ((file_kind, 8), (maps, 4)):
+        monkeypatch.setattr(module, "_MOST_MAPS", most)
+    monkeypatch.setattr(lookup, "MOST_QUEUES", 48)
+    monkeypatch.setattr(lookup, "MOST_SEEK_MAPS", 12)
+    with reput.MessageStore.open(tmp_path / "s", config, read_only=True) as store:
+        for round_ in range(3):
+            for queue_id in range(queues):
+                offset = (queue_id + 7 * round_) % 20
+                # A message that is held keeps its map.
+                (time_ms, *_) = [one.store_timestamp for one in store.get_message("t", queue_id, offset, 3)]
+                if by_time:
+                    store.offset_by_time("t", queue_id, time_ms)
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        mapped = {part: sum(f"{tmp_path}/s/{part}" in line for line in lines) for part in ("commitlog", "consumequeue")}
+    assert logs > 40
+    assert mapped["commitlog"] <= 4 + 4
+    assert mapped["consumequeue"] <= 8 + 48 + 12
 
 
 @pytest.fixture

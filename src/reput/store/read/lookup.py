@@ -33,10 +33,12 @@ from reput.log.read.maps import LogMaps
 from reput.queue.queues import Queues
 from reput.store.read.message import StoredMessage
 
-_MOST_QUEUES = 1 << 14
+MOST_QUEUES = 1 << 14
 _MOST_TOPICS = 1 << 16
 _MOST_FILES = 1 << 16
 _MOST_MAPS = 64
+MOST_SEEK_MAPS = 1 << 12
+"""The most maps of queue files that searches by time keep, those of all queues together."""
 _KEPT_TIMES = 1 << 10
 """Steps of searches by time whose times are kept for a queue. All searches take the same first ones."""
 _NO_TIMES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -152,6 +154,7 @@ class Lookups:
         # The questions since the last change. A vector costs some 10 us, which is not worth it for a single look-up, or
         # while the store is being written.
         self._asked: set[tuple[str, int] | None] = set()
+        self._seek_maps = 0
         self._table = table
         self._log = log
         self._index = index
@@ -166,11 +169,12 @@ class Lookups:
         self.topics.clear()
         self.index = None
         self._asked.clear()
+        self._seek_maps = 0
 
     def _is_asked_again(self, what: tuple[str, int] | None, questions: int) -> bool:
         if questions > 1 or what in self._asked:
             return self.watched is not None
-        if len(self._asked) >= _MOST_QUEUES:
+        if len(self._asked) >= MOST_QUEUES:
             self._asked.clear()
         self._asked.add(what)
         return False
@@ -183,8 +187,8 @@ class Lookups:
         """
         if not self._is_asked_again((topic, key.queue_id), questions):
             return
-        log, watched, table = self._log.table, self.watched, self._table
-        if log is None or watched is None:
+        watched, table = self.watched, self._table
+        if watched is None:
             return
         old, tail, stored = self.queues.get((topic, key.queue_id)), table.find_tail(key), table.durable.find(key)
         is_within = old is not None and old.begin <= offset < old.end
@@ -205,9 +209,13 @@ class Lookups:
         last = min(offset + count, made.end) - 1 - made.begin
         physical_offset = ENTRY.struct.unpack_from(made.entries.data, last * ENTRY_SIZE)[0]
         start = self._log.file_at(physical_offset) if 0 <= physical_offset < known.log_end else None
-        if start is None:
+        # Not earlier: there may be new files.
+        log = self._log.table
+        number, rest = (-1, 0) if start is None else divmod(start, self._log.file_size)
+        # The map is that of the table: the maps of queues would be as many as the queues.
+        if log is None or start is None or rest or not self._put_log(number, log) or number not in log.arrays:
             return
-        made.maps = ((start, self._log.array(start)),)
+        made.maps = ((start, log.arrays[number]),)
         made.files = old.files if old is not None else self._files_of(made)
         made.times = old.times if old is not None else _NO_TIMES
         made.log, made.watched = log, watched
@@ -232,8 +240,9 @@ class Lookups:
             time_count=len(made.times),
         )
         made.address = address_of(made.vector)
-        if len(self.queues) >= min(_MOST_QUEUES, table.durable.most_blocks):
+        if len(self.queues) >= min(MOST_QUEUES, table.durable.most_blocks):
             self.queues.clear()
+            self._seek_maps = 0
         self.queues[topic, key.queue_id] = made
 
     def _files_of(self, queue: QueueLookup) -> MapTable:
@@ -253,7 +262,8 @@ class Lookups:
         if not of_queue:
             return self.map_log(needed, queue.log)
         found = self._table.block(key, max(number * self._file_entries, queue.min_offset))
-        is_put = queue.files.put(number, found[1] if found is not None else None)
+        is_put = self._seek_maps < MOST_SEEK_MAPS and queue.files.put(number, found[1] if found is not None else None)
+        self._seek_maps += 1
         if not is_put:
             self.clear()
         return is_put
@@ -261,6 +271,11 @@ class Lookups:
     def map_log(self, needed: int, log: MapTable) -> bool:
         """Map the file of the log that a kernel needs; see `map_for`."""
         number, _ = needed_file(needed)
+        return self._put_log(number, log)
+
+    def _put_log(self, number: int, log: MapTable) -> bool:
+        if number in log.arrays:
+            return True
         is_put = log.put(number, self._log.kept(number * self._log.file_size))
         if not is_put:
             self._log.drop_table()
