@@ -61,7 +61,7 @@ def test_a_wrong_sector_is_read_at_recovery(name: str, tmp_path: Path) -> None:
 
 def test_a_recovery_that_believes_a_wrong_sector_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery that cuts what was known to be good loses messages silently: the sweep can fail."""
-    monkeypatch.setattr(recovery, "why_known_good", lambda *_: "")
+    monkeypatch.setattr(recovery, "why_damaged", lambda *_: "")
     with pytest.raises(AssertionError, match="MISREAD="):
         sweep.sweep_misreads("recovery", tmp_path, most=300)
 

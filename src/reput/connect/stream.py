@@ -134,7 +134,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.walked.verdict is not Verdict.ZERO and self.options.fail_on_data_loss:
             store = self._on_disk()
             with store.maps() as maps:
-                judge_tail(store.layout, maps, self.walked.end, self.walked.verdict)
+                judge_tail(store, maps, self.walked.end, self.walked.verdict)
         if not self.walked.cuts:
             return start
         if self.walked.last is None:

@@ -21,7 +21,7 @@ from reput.store.disk.layout import find_store
 from reput.store.recover.known_good import known_good
 from support.power import others
 from support.power.disk import SECTOR
-from support.power.verdict import assert_kept
+from support.power.verdict import RefusedPutError, assert_kept
 
 if TYPE_CHECKING:
     import random
@@ -105,6 +105,9 @@ def assert_not_silent(folder: Path, one: Misread, promises: Promises, scenario: 
         reput.MessageStore.open(path, scenario.config).close()
     try:
         assert_kept(path, promises, scenario)
+    except RefusedPutError:
+        # A queue whose end was read wrong may keep an offset that it has not reached.
+        return
     except AssertionError as error:
         if not looks_right and reput.check(path, spark=False, config=scenario.config).sound:
             raise AssertionError(f"{one}: {error}") from error

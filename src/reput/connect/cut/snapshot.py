@@ -131,7 +131,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
         DamagedLogError: the log breaks below its writer's confirmed offset.
         DamagedStoreError: a crash does not leave such an end.
     """
-    layout, log = snapshot.layout, snapshot.log
+    log = snapshot.log
     queue_offset, index_offset = snapshot.frontiers
     maps = snapshot.store.maps()
     confirmed = confirmed_by(snapshot.writer, snapshot.store, maps)
@@ -152,7 +152,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     elif tolerant:
         after += written_bytes(log, end)
     else:
-        tail = judge_tail(layout, maps, walk.offset, walk.verdict)
+        tail = judge_tail(snapshot.store, maps, walk.offset, walk.verdict)
         end, after = tail.end, tail.end + tail.written
     snapshot.end = end
     snapshot.bad_end = _bad_end(log, end, after)

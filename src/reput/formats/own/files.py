@@ -14,6 +14,8 @@
     given-offsets       the next offset of each queue; see reput.formats.own.given_offsets
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.sink.ledger
+    cut-OFFSET/         a store: the log's files from that of a log offset on, as they were before a cut there that
+                        removed good records
     staging-EPOCH/      what a job builds; the next owner removes it if the job died
     aside-EPOCH/        what a swap has moved aside; removed once the swap is complete
 
@@ -137,6 +139,11 @@ def staging_name(epoch: int) -> str:
 def aside_name(epoch: int) -> str:
     """Return the folder into which the swap of this epoch moves what it replaces."""
     return f"aside-{epoch}"
+
+
+def cut_name(offset: int, number: int) -> str:
+    """Return the folder that keeps the log's last files before a cut at a log offset; `number`: after earlier ones."""
+    return f"cut-{offset}" + (f"-{number + 1}" if number else "")
 
 
 class Intent(NamedTuple):

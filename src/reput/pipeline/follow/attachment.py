@@ -45,11 +45,16 @@ class Attachment:
     `writer`: REPUT beside a reput writer, NOBODY if the follower owns the store.
     """
 
-    layout: StoreLayout
+    store: StoreOnDisk
     writer: Writer
     owned: Ownership
     task: CatchUpTask
     log: LogMaps
+
+    @property
+    def layout(self) -> StoreLayout:
+        """The places of its files."""
+        return self.store.layout
 
     def _files(self) -> LogFiles:
         """The log's files now."""
@@ -101,7 +106,7 @@ class Attachment:
             DamagedLogError: good records that were once durable follow.
         """
         self.log.refresh()
-        judge_tail(self.layout, self.log, end, Verdict.ZERO)
+        judge_tail(self.store, self.log, end, Verdict.ZERO)
 
     def publish(self, offset: int) -> None:
         """Let readers use the indexes up to this log offset from now on.
@@ -219,4 +224,4 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     log.follow_writes()
     tag_items = store.tag_items is not False
     task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items, kinds, may_have_leftovers=True)
-    return Attachment(layout, writer, owned, task, log)
+    return Attachment(store, writer, owned, task, log)

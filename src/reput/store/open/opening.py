@@ -98,7 +98,7 @@ def open_view(
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
-            tail = judge_tail(layout, log, tail.end, verdict or Verdict.ZERO, view.follower.last_store_timestamp)
+            tail = judge_tail(store, log, tail.end, verdict or Verdict.ZERO, view.follower.last_store_timestamp)
         except DamagedLogError as error:
             if not beside:
                 raise
@@ -115,9 +115,7 @@ def open_view(
     begin_to_follow(view)
     view.lookups.watched = watched
     if tail.written:
-        notes.append(
-            f"the log ends at {tail.end} with {tail.written} bytes that are not a whole record ({tail.verdict.meaning})"
-        )
+        notes.append(_note_on(tail))
     return Opened(
         view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short, damage
     )
@@ -132,6 +130,14 @@ def _start(store: StoreOnDisk, log: LogMaps, reput: ReputWriter | None) -> Start
     if reput is None or reput.frontier <= start.frontiers.both:
         return start
     return start._replace(frontiers=Frontiers(*map(max, start.frontiers, Frontiers.at(reput.frontier))))
+
+
+def _note_on(tail: LogTail) -> str:
+    following = f"; good records follow, the first one at {tail.following}" if tail.following >= 0 else ""
+    return (
+        f"the log ends at {tail.end} with {tail.written} bytes that are not a whole record ({tail.verdict.meaning})"
+        f"{following}"
+    )
 
 
 def _damage_of_queues(store: StoreOnDisk) -> list[str]:

@@ -9,7 +9,7 @@ The opener begins at the first of these that is valid:
 
 If the index that answers has marks of its own, they say how far it is complete.
 
-A bad record that was once known to be good is damage, never a reason to cut (`reput.store.recover.known_good`).
+A bad record that no crash has left is damage, never a reason to cut (`reput.store.recover.bad_end`).
 
 Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
 """
@@ -33,16 +33,15 @@ from reput.kernels import kernels
 from reput.kernels.layouts.columns import Columns
 from reput.kernels.layouts.log import LogBytes
 from reput.log.read.maps import LogMaps
-from reput.log.read.reader import place, written_bytes
+from reput.log.read.reader import find_record, place, written_bytes
 from reput.log.read.scan import RangeWalk, checking
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
-from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.deletion import read_deleted
-from reput.store.recover.known_good import why_known_good
+from reput.store.recover.bad_end import why_damaged
 
 _NEAR_BYTES = 64 << 10
 _UNCHECKED = checking(CHECK_NONE)
@@ -285,26 +284,28 @@ def _chain_from(data: NDArray[np.uint8], start: int, begin: int, end: int) -> _C
 
 
 class LogTail(NamedTuple):
-    """The log's `end`, after its last good record; `written` bytes follow, up to the last byte that is not zero."""
+    """The log's `end`, after its last good record; `written` bytes follow, up to the last byte that is not zero.
+
+    `following`: the log offset of the first good record among these, -1 for none.
+    """
 
     end: int
     verdict: Verdict
     written: int
+    following: int = -1
 
 
-def judge_tail(
-    layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict, last_store_timestamp: int = -1
-) -> LogTail:
+def judge_tail(store: StoreOnDisk, log: LogMaps, end: int, verdict: Verdict, last_store_timestamp: int = -1) -> LogTail:
     """Judge the place where reading stopped.
 
     `last_store_timestamp`: that of the record before it, if it is known.
 
     Raises:
-        DamagedLogError: The bad bytes were good once (see `reput.store.recover.known_good`), or records older than the
-            checkpoint follow: a crash does not leave that.
+        DamagedLogError: No crash has left the bad bytes (see `reput.store.recover.bad_end`).
     """
     written = written_bytes(log, end)
-    known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
-    if known:
-        raise DamagedLogError(f"{place(log, end)}: {verdict.meaning}, and {known}. {_NOTHING_IS_CUT}")
-    return LogTail(end, verdict, written)
+    why = why_damaged(store, log, end, written, last_store_timestamp) if written else ""
+    if why:
+        raise DamagedLogError(f"{place(log, end)}: {verdict.meaning}, and {why}. {_NOTHING_IS_CUT}")
+    following = find_record(log, end + 1, search_bytes=written - 1) if written else None
+    return LogTail(end, verdict, written, -1 if following is None else following)

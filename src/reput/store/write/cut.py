@@ -48,7 +48,7 @@ def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Own
             f"{', '.join(queues)}"
         )
     if removed:
-        notes.append(f"removed empty log files after the end: {', '.join(removed)}")
+        notes.append(f"removed log files after the end: {', '.join(removed)}")
     return notes
 
 

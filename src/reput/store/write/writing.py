@@ -19,6 +19,7 @@ from reput.formats.own import files as own
 from reput.log.append.append import LogAppender
 from reput.log.append.flush import FlushService
 from reput.log.append.positions import Flushed, LogStart
+from reput.store.disk.abort import write_abort
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import Frontiers, durable_offset, read_frontier
 from reput.store.disk.layout import StoreLayout
@@ -33,6 +34,7 @@ from reput.store.read.lookup import Watched
 from reput.store.recover.known_good import never_durable
 from reput.store.write.cut import cut_indexes, cut_store, names_lost_records
 from reput.store.write.expiry import Expiry, keep_settings, with_own_settings
+from reput.store.write.kept_records import keep_records
 from reput.store.write.numbers import judge_given_offsets, keep_next_offsets, keep_tail_ends, next_offset
 
 _CHECKPOINT_S = 1.0
@@ -73,7 +75,7 @@ class StoreWriter:
         notes += self._clean_up(opened, owner)
         self.view.kept_ends.is_of_writer = True
         judge_given_offsets(self.view, opened.tail.end, opened.is_short)
-        fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
+        write_abort(layout, owner)
         self.appender = self._appender_at(opened, owner)
         if is_new:
             # Not earlier: the appender has refused impossible settings by now.
@@ -101,6 +103,7 @@ class StoreWriter:
         notes = []
         # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
         if tail.written or opened.is_short or view.log.file_at(tail.end) is None or self.may_have_leftovers:
+            notes += keep_records(self.layout, view.log, tail, self._owned, owner)
             notes += cut_store(self.layout, view, tail, owner)
         elif names_lost_records(view, tail.end):
             notes += cut_indexes(view, tail.end, owner)

@@ -136,7 +136,9 @@ def _mark_known_good(run: Rebuild, stitched: Stitched, old: Checkpoint, new: Che
     Returns the new checkpoint with what it must keep of the old one.
     """
     if run.keeps_known_good:
-        kept = max(run.owned.watermarks["flushed_offset"], known_good(run.layout).offset)
+        # The proof may have been the old queues.
+        bad = -1 if run.report.torn_tail_offset is None else run.report.torn_tail_offset
+        kept = max(run.owned.watermarks["flushed_offset"], known_good(run.layout).offset, bad + 1)
         run.owned.watermarks["flushed_offset"] = kept
         return new._replace(physic_msg_timestamp=max(old.physic_msg_timestamp, new.physic_msg_timestamp))
     if run.report.torn_tail_offset is not None or run.has_lost_end:

@@ -28,6 +28,7 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched, time_regressions
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.retained import Retained, Shortened
+from reput.store.recover.bad_end import why_damaged
 from reput.store.recover.known_good import why_known_good
 
 _MANY_REPEATS = 100
@@ -87,7 +88,7 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
     run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
     found = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record after it"
     with run.store.maps() as log:
-        known = why_known_good(run.layout, log, stitched.end, size)
+        known = why_damaged(run.store, log, stitched.end, size)
     if not run.log.is_whole:
         # reput does not open this log to write, and RocketMQ does so only if no length is odd.
         given_up = f", though {known}: these messages are given up" if known else ""

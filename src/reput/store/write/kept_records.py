@@ -1,0 +1,57 @@
+"""Good records that a cut of the log would remove: a copy of the log's last files stays in reput's own folder.
+
+After a crash RocketMQ cuts its log at the first bad record, and so does reput. If the machine has not failed, but one
+record is damaged, many good ones may follow. `cut-OFFSET/commitlog/` then has the files from that of the log offset on,
+as they were. The folder `cut-OFFSET` is a store: a rebuild with salvage makes its queues, and it can be read.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.own import files as own
+from reput.log.read.maps import LogMaps
+from reput.store.disk import abort
+from reput.store.disk.layout import StoreLayout
+from reput.store.owner.owner import Ownership
+from reput.store.recover.recovery import LogTail
+
+
+def keep_records(layout: StoreLayout, log: LogMaps, tail: LogTail, owned: Ownership, owner: fs.Owner) -> list[str]:
+    """Keep the log's files from the tail on if the cut would remove good records; return notes for people.
+
+    After a crash of reput itself none of these is durable, and nothing is kept.
+
+    Raises:
+        ReputError: There is no room for the copy, or the disk refuses it. Nothing was cut.
+    """
+    if tail.following < 0 or abort.was_left_by_reput(layout):
+        return []
+    staging = layout.staging(owned.epoch) / paths.COMMIT_LOG
+    fs.make_dirs(staging, owner)
+    is_one_disk = fs.device_of(log.folder) == fs.device_of(staging)
+    for start in log.starts:
+        name = paths.offset_name(start)
+        # The file of the tail is changed in its place.
+        if start >= tail.end and is_one_disk:
+            fs.link(log.folder / name, staging / name)
+        elif start + log.file_size > tail.end:
+            fs.copy_file(log.folder / name, staging / name, owner)
+    fs.sync_tree(staging.parent)
+    kept = _free_name(layout, tail.end)
+    fs.rename(staging.parent, kept)
+    fs.sync_path(layout.reput)
+    note = (
+        f"good records follow the bad one at log offset {tail.end}, the first one at {tail.following}: {kept} keeps "
+        f"the log's files from there on. It is a store: `reput rebuild --salvage {kept}` makes its queues, and `reput "
+        "get` or `reput export` reads it. Remove it when you need it no more"
+    )
+    return [note]
+
+
+def _free_name(layout: StoreLayout, end: int) -> Path:
+    names = (own.cut_name(end, number) for number in count())
+    return next(path for name in names if not fs.exists(path := layout.own(name)))
