@@ -158,6 +158,24 @@ def test_what_does_not_fit_together(tmp_path: Path) -> None:
         reput.export(second, out, **LOOP)
 
 
+def test_files_that_a_killed_run_left_had_messages_twice(tmp_path: Path) -> None:
+    """A range without a marker is exported anew: no file of it stays, also none that this run does not make."""
+    log = LogBuilder()
+    for _ in range(50):
+        log.message("t")
+    store, out = stores.with_log(tmp_path, log), tmp_path / "out"
+    reput.export(store, out, **LOOP)
+    (file,) = out.rglob("*.parquet")
+    shutil.copy(file, file.with_name(f"{file.stem}-1.parquet"))
+    stranger = file.with_name("notes.parquet")
+    shutil.copy(file, stranger)
+    (own_folder(out) / f"{0:020d}.json").unlink()
+    reput.export(store, out, **LOOP)
+    assert sorted(out.rglob("*.parquet")) == [file, stranger]
+    stranger.unlink()
+    assert len(exported(out)) == 50
+
+
 def test_a_plan_or_a_marker_that_is_none(tmp_path: Path) -> None:
     """A plan that cannot be read is refused by its name; a range whose marker cannot be is exported again."""
     _, (store,) = grown(tmp_path, (90,))
@@ -421,20 +439,24 @@ def reported_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dic
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("is_durable", [True, False])
-def test_salvage_lists_a_damaged_last_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_durable: bool
-) -> None:
-    """Bytes of no record at the log's end are a gap as any other, and are read once they are restored."""
+@pytest.mark.parametrize("state", ["rebuilt", "closed", "crashed"])
+def test_salvage_lists_a_damaged_last_record(tmp_path: Path, capsys: pytest.CaptureFixture[str], state: str) -> None:
+    """Bytes of no record at the log's end are a gap as any other, and are read once they are restored.
+
+    Only after a crash they may be a torn record, which an export without --salvage leaves out.
+    """
     store, out = golden.unpack("basic", tmp_path), str(tmp_path / "out")
     rows = frames.table(store, columns="physicalOffset,storeSize").sort_by("physicalOffset").to_pylist()
     offset, size = rows[-1]["physicalOffset"], rows[-1]["storeSize"]
     (in_body,) = (record.body.start for record in golden.records(store) if record.offset == offset)
-    if is_durable:
+    if state == "rebuilt":
         reput.rebuild(store, spark=False)
+    if state == "crashed":
+        (store / paths.ABORT).touch()
     flipped(store, in_body)
-    assert run(["export", str(store), "--folder", str(tmp_path / "other"), "--no-spark"]) == int(is_durable)
-    hint = "`reput export --salvage` skips it" if is_durable else f"with {size} bytes of no record"
+    is_damage = state != "crashed"
+    assert run(["export", str(store), "--folder", str(tmp_path / "other"), "--no-spark"]) == int(is_damage)
+    hint = "`reput export --salvage` skips it" if is_damage else f"with {size} bytes of no record"
     assert hint in capsys.readouterr().err
     reported = reported_by([str(store), "--folder", out, "--salvage"], capsys)
     assert reported["messages"] == len(rows) - 1

@@ -38,6 +38,7 @@ from reput.connect.export_range import (
     marker_path,
     own_folder,
     read_marker,
+    remove_files_of,
 )
 from reput.connect.options.options import ReadOptions, local_path, read_options
 from reput.connect.options.schemas import BodyForm
@@ -136,6 +137,7 @@ def export_store(
     _extend(target, plan, snapshot)
     job = ScanJob.of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
+    remove_files_of(target, plan.planned_before.intersection(cut.begin for cut in missing))
     report = ExportReport(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
         messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
@@ -364,6 +366,7 @@ class _Plan:
         self.body = options.body
         self.cuts: list[LogCut] = []
         self.mark: tuple[int, int] | None = None
+        self.planned_before = frozenset[int]() if saved is None else frozenset(one[0] for one in saved.ranges)
         if saved is not None:
             self._take_over(saved, snapshot)
         elif any(entry.name.startswith(TOPIC_PREFIX) for entry in fs.list_dir(target)):

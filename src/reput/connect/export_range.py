@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,8 @@ from reput.formats.stored_text import stored_bytes
 
 TOPIC_PREFIX = "topic="
 """The beginning of the name of a topic's folder."""
+_DIGITS = 20
+_SUFFIX = ".parquet"
 JSON_LIMIT = 64 << 20
 """The most bytes of a plan or a marker that are read."""
 _HELD_BYTES = 128 << 20
@@ -112,6 +114,20 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
     done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps, undecoded)
     fs.write_whole(marker_path(Path(target), cut.begin), json.dumps(asdict(done)).encode())
     return done
+
+
+def remove_files_of(target: Path, begins: Collection[int]) -> None:
+    """Remove what a killed run, or one with a gap, left of the ranges that begin at these log offsets.
+
+    A run with other batches, as of another version, makes other files of a range, so it would not replace all of them.
+    """
+    for topic in fs.list_dir(target) if begins else ():
+        for day in fs.list_dir(target / topic.name) if topic.name.startswith(TOPIC_PREFIX) else ():
+            folder = target / topic.name / day.name
+            for entry in fs.list_dir(folder):
+                number = entry.name[:_DIGITS]
+                if entry.name.endswith(_SUFFIX) and number.isdecimal() and int(number) in begins:
+                    fs.remove_file(folder / entry.name)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
@@ -204,7 +220,7 @@ class _Files:
         suffix = f"-{self._round}" if self._round else ""
         for (topic, day), rows in self._held.items():
             folder = Path(_topic_folder(topic)) / f"day={day}"
-            name = folder / f"{self.begin:020d}{suffix}.parquet"
+            name = folder / f"{self.begin:0{_DIGITS}d}{suffix}{_SUFFIX}"
             sink = pa.BufferOutputStream()
             pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd", **_encoding(rows[0].schema))
             data = sink.getvalue()
