@@ -468,9 +468,12 @@ class LocalStore(ProgressCalls, Putting, Reading):
             if self._writing is not None:
                 try:
                     is_complete = self._writing.close_log()
-                finally:
-                    # Keep the committed offsets, also if the log could not be closed.
-                    self.progress.persist()
+                except BaseException:
+                    # Also then, unless the messages may be lost that they rest on.
+                    if not self.offsets_follow_log:
+                        self.progress.persist()
+                    raise
+                self.progress.persist()
                 if is_complete:
                     fs.remove_file(self.layout.abort)
         finally:
