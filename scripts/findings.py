@@ -50,6 +50,8 @@ REMEDIES = {
     "not-a-folder": "move the file away",
     "not-a-file": "move the folder away",
     "stray-file": "nothing; if the finding says that RocketMQ does not load the log beside a file, move that file away",
+    "log-kept": "look for the messages that are missing there, and remove the folder; see "
+    "[Recover](tasks/recover.md#after-a-crash)",
     "own-file-damaged": "remove the file, which reput makes again, and [rebuild](tasks/rebuild.md)",
     "checkpoint-cut": "[rebuild](tasks/rebuild.md)",
 }

@@ -82,6 +82,7 @@ def test_good_records_after_a_bad_one_of_a_killed_broker_were_destroyed(tmp_path
     kept = store / paths.REPUT / f"cut-{bad}"
     assert f"log offset {bad}, the first one at {records[0].offset}: {kept} keeps" in note
     assert log_of(kept) == log
+    assert ("log-kept", str(kept)) in [(one.rule, one.file) for one in reput.check(store, spark=False).findings]
     reput.rebuild(kept, spark=False, salvage=True)
     assert len(visible) > 2000
     assert places(kept) == visible

@@ -146,6 +146,12 @@ def cut_name(offset: int, number: int) -> str:
     return f"cut-{offset}" + (f"-{number + 1}" if number else "")
 
 
+def is_cut_name(name: str) -> bool:
+    """Return True for a name that `cut_name` returns."""
+    kind, _, numbers = name.partition("-")
+    return kind == "cut" and all(map(str.isdecimal, numbers.split("-")))
+
+
 class Intent(NamedTuple):
     """A swap in progress: its epoch and the parts that change, relative to the store."""
 

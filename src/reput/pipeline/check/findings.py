@@ -232,8 +232,12 @@ def stray_findings(check: Check) -> None:
 
 
 def own_findings(check: Check) -> None:
-    """Report files of reput's own that writers refuse."""
+    """Report files of reput's own that writers refuse, and records that are kept."""
     layout, report = check.layout, check.report
+    for entry in fs.list_dir(layout.reput):
+        if not entry.is_file and own.is_cut_name(entry.name):
+            detail = "good records that a cut of the log removed: this folder is a store that has them"
+            report.remark(NOTE, "log-kept", str(layout.own(entry.name)), 1, detail)
     watermarks = layout.own(own.WATERMARKS_NAME)
     if why := damage_of_watermarks(watermarks):
         report.damage("own-file-damaged", str(watermarks), None, 1, why)

@@ -74,6 +74,9 @@ _LOG = (
         (NOTE,),
         "the last file of the log was made ahead and has no record, and RocketMQ removes it",
     ),
+    CheckRule(
+        "log-kept", Group.LOG, (NOTE,), "a folder `reput/cut-OFFSET` keeps good records that a cut of the log removed"
+    ),
 )
 _QUEUES = (
     CheckRule(
