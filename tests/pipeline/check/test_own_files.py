@@ -11,6 +11,7 @@ import reput
 from reput.cli.main import cli
 from reput.errors import DamagedStoreError
 from reput.files.watermarks import damage_of_watermarks
+from reput.formats import paths
 from reput.formats.own import files as own
 from support.checked import assert_sound
 from support.opened import CONFIG, put
@@ -49,3 +50,25 @@ def test_watermarks_that_were_only_begun_are_no_damage(data: bytes, tmp_path: Pa
     (tmp_path / "watermarks").write_bytes(data)
     assert damage_of_watermarks(tmp_path / "watermarks") == ""
     assert damage_of_watermarks(tmp_path / "missing") == ""
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["frontier", "none"])
+def test_a_lost_end_of_a_queue_that_no_opening_makes_again_was_called_a_leftover(knows: bool, tmp_path: Path) -> None:
+    """Below the durable frontier nobody decodes the log again after a crash; without a frontier an opening does."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 25)
+        put(store, 5, "other")
+    last = max((path / paths.CONSUME_QUEUE / "t/0").iterdir())
+    last.write_bytes(bytes(last.stat().st_size))
+    (path / paths.ABORT).touch()
+    if not knows:
+        for name in (own.FRONTIER_NAME, own.GIVEN_OFFSETS_NAME):
+            (path / paths.REPUT / name).unlink()
+        (path / paths.CHECKPOINT).unlink()
+    (found,) = (
+        one for one in reput.check(path, spark=False, config=CONFIG).findings if one.rule == "queue-out-of-date"
+    )
+    assert (found.severity, found.count) == ("damage" if knows else "leftover", 5)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.max_offset("t", 0) == (20 if knows else 25)

@@ -163,6 +163,16 @@ def is_unindexed(check: Check, offset: int) -> bool:
     return not check.report.closed_cleanly and offset > check.last_entry
 
 
+def was_indexed(check: Check, offset: int) -> bool:
+    """Return True if the record at a log offset is below reput's durable frontier, and the log is still that one."""
+    frontier = check.store.frontier
+    last = None if frontier is None else frontier.queue_fingerprint
+    if frontier is None or last is None or offset >= frontier.queue_offset:
+        return False
+    with check.store.maps() as log:
+        return last.offset < log.min_offset or log.has_record(last)
+
+
 def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
     """Return a place in a file; for a missing file its lowest folder that exists, and the beginning of a detail."""
     path = Path(file)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from reput.formats.queue.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.nearest import FEW, some
-from reput.pipeline.check.findings import is_unindexed, what_is_there
+from reput.pipeline.check.findings import is_unindexed, was_indexed, what_is_there
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.queue_file_tasks import place_in_queue
 from reput.pipeline.check.state import Check
@@ -73,6 +73,10 @@ class QueueJudge(ABC):
     def waits(self, offset: int) -> bool:
         """Return True if the record at a log offset waits for its entry, so that its queue may not be there yet."""
 
+    def is_lost(self, offset: int) -> bool:  # noqa: ARG002 - a kind in a database goes on where it ends
+        """Return True if the record at a log offset had its entry, durably, so that no opening makes it again."""
+        return False
+
     def folder_of(self, key: QueueKey) -> str:
         """Return the place of a queue, for people."""
         return queue_path(str(self.folder), key)
@@ -99,7 +103,8 @@ class QueueJudge(ABC):
         if entries.first_missing + entries.missing == queue.expected.max_offset:
             end = queue.expected.max_offset
             detail = f"the queue ends at {self.counted} {entries.first_missing}, its records at {end}"
-            check.out_of_date("queue-out-of-date", file, offset, entries.missing, where + detail)
+            report = check.report.damage if self.is_lost(entries.missing_from) else check.out_of_date
+            report("queue-out-of-date", file, offset, entries.missing, where + detail)
         else:
             detail = f"records without an entry, first queue {self.counted} {entries.first_missing}"
             check.report.damage("queue-entry-missing", file, offset, entries.missing, where + detail)
@@ -141,3 +146,7 @@ class JudgeOfFiles(QueueJudge):
     def waits(self, offset: int) -> bool:
         """See `is_unindexed`."""
         return is_unindexed(self.check, offset)
+
+    def is_lost(self, offset: int) -> bool:
+        """See `was_indexed`."""
+        return was_indexed(self.check, offset)
