@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import AccessError, DamagedLogError
+from reput.errors import AccessError, DamagedLogError, ReputError
 from reput.files import fs
 from reput.formats import paths
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.layout import StoreLayout
 from support import golden, stores
 from support.opened import CONFIG, bodies, put
+from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,8 +100,12 @@ def test_a_second_cut_keeps_its_files_beside_those_of_the_first(
     golden.flip(store, body[0])
     log = log_of(store)
     (store / paths.REPUT / f"cut-{bad}").mkdir(parents=True)
+
+    def no_link(source: Path, target: Path) -> None:
+        raise ReputError(f"{source}: cannot link to {target}: Invalid cross-device link")
+
     if not is_one_disk:
-        monkeypatch.setattr(fs, "device_of", lambda path: 1 if "staging" in str(path) else 2)
+        monkeypatch.setattr(fs, "link", no_link)
     reput.MessageStore.open(store).close()
     assert log_of(store / paths.REPUT / f"cut-{bad}-2") == log
     assert len(log_of(store)) == 1
@@ -123,6 +128,25 @@ def test_without_room_for_the_copy_nothing_is_cut(tmp_path: Path, monkeypatch: p
     assert log_of(store) == log
     reput.MessageStore.open(store).close()
     assert [path.name for path in (store / paths.REPUT).glob("staging-*")] == []
+
+
+@pytest.mark.parametrize("text", ["", "4711 reput"], ids=["broker 5", "broker 4 after reput"])
+def test_kept_files_of_a_log_whose_first_record_is_bad_were_zeroed(text: str, tmp_path: Path) -> None:
+    """The cut changes the first file of a log in its place, so it is copied. Broker 4 leaves the text in `abort`."""
+    log = LogBuilder(1 << 14)
+    while log.end < 3 << 14:
+        log.message("t", body=b"body" * 20)
+    store = stores.with_log(tmp_path, log)
+    (store / paths.ABORT).write_text(text)
+    first = store / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(first.read_bytes())
+    data[data.index(b"body")] ^= 1
+    first.write_bytes(data)
+    before = log_of(store)
+    with reput.MessageStore.open(store) as opened:
+        assert opened.view.confirmed() == 0
+        put(opened, 3)
+    assert log_of(store / paths.REPUT / "cut-0") == before
 
 
 def test_after_a_crash_of_reput_no_files_are_kept(tmp_path: Path) -> None:

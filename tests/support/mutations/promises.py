@@ -146,8 +146,8 @@ MUTATIONS = (
         "keep no good records",
         "Good records after a bad one are kept before the log of a killed broker is cut.",
         "store/write/kept_records.py",
-        "    if tail.following < 0 or abort.was_left_by_reput(layout):",
-        "    if tail.following or abort.was_left_by_reput(layout):",
+        "    if tail.following < 0 or _was_put_by_reput(layout, tail, owned):",
+        "    if tail.following or _was_put_by_reput(layout, tail, owned):",
         ("store/test_bad_end.py::test_good_records_after_a_bad_one_of_a_killed_broker_were_destroyed",),
     ),
     Mutation(

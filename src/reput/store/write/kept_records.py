@@ -7,9 +7,11 @@ as they were. The folder `cut-OFFSET` is a store: a rebuild with salvage makes i
 
 from __future__ import annotations
 
+import contextlib
 from itertools import count
 from pathlib import Path
 
+from reput.errors import ReputError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.own import files as own
@@ -28,18 +30,14 @@ def keep_records(layout: StoreLayout, log: LogMaps, tail: LogTail, owned: Owners
     Raises:
         ReputError: There is no room for the copy, or the disk refuses it. Nothing was cut.
     """
-    if tail.following < 0 or abort.was_left_by_reput(layout):
+    if tail.following < 0 or _was_put_by_reput(layout, tail, owned):
         return []
     staging = layout.staging(owned.epoch) / paths.COMMIT_LOG
     fs.make_dirs(staging, owner)
-    is_one_disk = fs.device_of(log.folder) == fs.device_of(staging)
     for start in log.starts:
-        name = paths.offset_name(start)
-        # The file of the tail is changed in its place.
-        if start >= tail.end and is_one_disk:
-            fs.link(log.folder / name, staging / name)
-        elif start + log.file_size > tail.end:
-            fs.copy_file(log.folder / name, staging / name, owner)
+        if start + log.file_size > tail.end:
+            name = paths.offset_name(start)
+            _keep(log.folder / name, staging / name, owner, is_removed=start >= tail.end and start > log.min_offset)
     fs.sync_tree(staging.parent)
     kept = _free_name(layout, tail.end)
     fs.rename(staging.parent, kept)
@@ -50,6 +48,21 @@ def keep_records(layout: StoreLayout, log: LogMaps, tail: LogTail, owned: Owners
         "get` or `reput export` reads it. Remove it when you need it no more"
     )
     return [note]
+
+
+def _was_put_by_reput(layout: StoreLayout, tail: LogTail, owned: Ownership) -> bool:
+    """Return True if a crash of reput left the bytes after the log's end. A broker 4.x leaves the text of `abort`."""
+    return abort.was_left_by_reput(layout) and tail.end + tail.written <= owned.watermarks["wrote_offset"]
+
+
+def _keep(file: Path, kept: Path, owner: fs.Owner, *, is_removed: bool) -> None:
+    """Keep a file of the log; `is_removed`: the cut does not change it, but removes its name."""
+    if is_removed:
+        # A link to another disk, or where a file system has no links, is refused.
+        with contextlib.suppress(ReputError):
+            fs.link(file.resolve(), kept)
+            return
+    fs.copy_file(file, kept, owner)
 
 
 def _free_name(layout: StoreLayout, end: int) -> Path:
