@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +13,15 @@ import pytest
 import rocksdict
 
 import reput
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
+from reput.files.database import DatabaseReader
 from reput.formats import paths
 from reput.formats.layout import INT64_MAX
 from reput.formats.queue import rocksdb_consume_queue as fmt
 from reput.formats.queue.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey, decode_entry
 from reput.formats.queue.rocksdb_consume_queue import OffsetValue
+from reput.queue import rocksdb_kind
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.disk.kinds import present_kinds
@@ -290,3 +294,48 @@ def test_log_builder_store_reads_from_rocksdb(tmp_path: Path) -> None:
             for ms in sorted({time + shift for time in times for shift in (-1, 0, 1)}):
                 asked = ("topic", 0, ms, boundary)
                 assert one.offset_by_time(*asked) == other.offset_by_time(*asked)
+
+
+def test_a_database_that_cannot_be_opened_again_showed_no_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TMPDIR is away while log files expire: the queues of before go on, and no number is given twice."""
+    log = LogBuilder(1 << 14)
+    for _ in range(400):
+        log.message("orders", body=b"old")
+    store = stores.with_log(tmp_path, log)
+    config = replace(ROCKSDB, mapped_file_size_commit_log=1 << 14)
+    reput.rebuild(store, spark=False, config=config)
+    stores.forget_given_offsets(store)
+    os.utime(store / paths.COMMIT_LOG / paths.offset_name(0), (1e9, 1e9))
+    with reput.MessageStore.open(store, config) as opened:
+        with monkeypatch.context() as patched:
+            patched.setattr(tempfile, "tempdir", str(tmp_path / "away"))
+            with pytest.raises(ReputError, match="cannot make a temporary folder in"):
+                opened.delete_expired(manual=True)
+        assert opened.max_offset("orders", 0) == 400
+        assert opened.put_message(reput.Message("orders", b"new")).queue_offset == 400
+        opened.reput(spark=False)
+    with reput.MessageStore.open(store, config, read_only=True) as opened:
+        assert opened.max_offset("orders", 0) == 401
+        assert 0 < opened.min_offset("orders", 0) < 400
+
+
+def test_a_database_that_cannot_be_followed_for_a_moment_was_closed_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handle of before goes on, and the next look opens the database again."""
+    store = golden.unpack("rocksdb", tmp_path)
+    with rocksdb_kind.open_reader(store / paths.CONSUME_QUEUE) as reader:
+        rows = list(EntryTable(reader.families).ends())
+
+        def busy(_self: DatabaseReader, _families: list[str]) -> None:
+            raise ReputError("its files change faster than they can be read. Try again")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(DatabaseReader, "_open", busy)
+            with pytest.raises(ReputError, match="Try again"):
+                reader.refresh(lambda: False)
+        assert list(EntryTable(reader.families).ends()) == rows
+        assert reader.refresh(lambda: False)
+        assert list(EntryTable(reader.families).ends()) == rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats import paths
 from reput.store.read.arrivals import Arrivals, Waiter
 
 if TYPE_CHECKING:
@@ -141,3 +143,24 @@ def test_puts_ask_about_their_own_queues_only(tmp_path: Path, monkeypatch: pytes
         store.put_message(reput.Message("own", b"x"), 2)
         assert sorted(asked) == [("own", queue_id) for queue_id in range(3)]
         assert woken == ["own"] * 3
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_a_callback_that_fails_left_the_store_open_and_others_waiting(flush: str, tmp_path: Path) -> None:
+    """A callback wakes a loop that is closed by now: the put is acknowledged, others are called, the close is whole."""
+    config = replace(CONFIG, flush_disk_type=flush)
+    called = threading.Event()
+
+    def fail() -> None:
+        raise RuntimeError("Event loop is closed")
+
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        store.on_arrival("a", 0, 0, fail)
+        store.on_arrival("a", 0, 0, called.set)
+        assert store.put_message(reput.Message("a", b"x")).status is reput.PutStatus.PUT_OK
+        assert called.wait(SOON_S)
+        store.commit_offset("g", "a", 0, 1)
+        store.on_arrival("a", 0, 1, fail)
+    assert not (tmp_path / "s" / paths.ABORT).exists()
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        assert store.query_offset("g", "a", 0) == 1

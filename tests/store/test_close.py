@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store import message_store
+from reput.store.write.writing import StoreWriter
 from support.checked import assert_sound
 from support.growing import CatchUpThatWaits, many_splits
 from support.opened import CONFIG, bodies, put
@@ -306,3 +308,23 @@ def test_who_opens_or_closes_a_store_is_no_broker(tmp_path: Path, monkeypatch: p
     with reput.MessageStore.open(tmp_path / "s", CONFIG):
         pass
     assert found == [True, True]
+
+
+def test_the_housekeeper_died_of_an_error_that_is_not_of_reput(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A step that fails is kept as `background_error` and logged, and the other steps go on: offsets are saved."""
+
+    def fail(_self: StoreWriter) -> None:
+        raise FileNotFoundError("no temporary folder")
+
+    config = replace(CONFIG, flush_consumer_offset_interval=1)
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        monkeypatch.setattr(StoreWriter, "catch_up", fail)
+        store.commit_offset("g", "t", 0, 5)
+        offsets = tmp_path / "s" / paths.CONFIG / "consumerOffset.json"
+        deadline = time.monotonic() + 20
+        while not (offsets.exists() and isinstance(store.background_error, FileNotFoundError)):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert "the housekeeper of" in caplog.text

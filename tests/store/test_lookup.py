@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import reput
 from reput.config import StoreConfig
+from reput.log.read import maps
 from reput.queue.by_time import Boundary
 from reput.store.read import many
 from reput.store.read.queue_answers import PullLimits
@@ -221,3 +223,35 @@ def test_results_outlive_the_store(tmp_path: Path) -> None:
             ask("t", 0, 3)
     with pytest.raises(reput.ClosedError):
         store.query_messages("t", ["u0"])
+
+
+def test_a_file_that_came_while_the_table_of_files_was_made_stayed_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread lists a new log file meanwhile: messages in it are found, by offset and by key."""
+    config = replace(CONFIG, mapped_file_size_commit_log=1 << 14)
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
+        store.expect_many()
+        log, real = store.view.log, maps.MapTable
+
+        def put(numbers: range) -> None:
+            for number in numbers:
+                store.put_message(reput.Message("t", bytes(100), keys=f"k{number}"))
+
+        def racing(first: int, count: int, most: int) -> maps.MapTable:
+            monkeypatch.setattr(maps, "MapTable", real)
+            thread = threading.Thread(target=lambda: (put(range(20, 120)), log.refresh()))
+            thread.start()
+            thread.join()
+            return real(first, count, most)
+
+        put(range(20))
+        store.reput(spark=False)
+        monkeypatch.setattr(maps, "MapTable", racing)
+        log.drop_table()
+        assert log.table is not None
+        store.reput(spark=False)
+        for _ in range(3):
+            assert [one.queue_offset for one in store.get_message("t", 0, 110, 1)] == [110]
+            assert len(store.query_message("t", "k110")) == 1
+        assert len(log.starts) > 1

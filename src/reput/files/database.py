@@ -381,21 +381,24 @@ class DatabaseReader(Closing):
             if self._present() == shown and (has_all is None or has_all()):
                 return False
         # A file was added or removed meanwhile. A secondary ignores missing files, and does not look for them again.
-        for family in self.families.values():
-            family.handle.close()
-        self._handle.close()
-        self._handle, _ = self._open([name for name in self.families if name not in self._optional])
+        handle, _ = self._open([name for name in self.families if name not in self._optional])
+        # Not earlier: if that fails, the one of before goes on.
+        self._close_handles()
+        self._handle = handle
         for name, family in self.families.items():
-            family.handle = self._handle.get_column_family(name)
+            family.handle = handle.get_column_family(name)
         return True
 
     def close(self) -> None:
         """Close the files."""
+        self._close_handles()
+        self._shadow.remove()
+        forks.released(self)
+
+    def _close_handles(self) -> None:
         for family in self.families.values():
             family.handle.close()
         self._handle.close()
-        self._shadow.remove()
-        forks.released(self)
 
 
 def family_names(folder: Path, remedy: str = REBUILD_QUEUES) -> list[str]:

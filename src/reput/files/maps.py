@@ -86,8 +86,10 @@ class MapTable:
         self._lock = threading.Lock()
 
     def put(self, number: int, array: NDArray[np.uint8] | None) -> bool:
-        """Enter a file's map, or None for a missing file; return False if the table has `most` maps."""
+        """Enter a file's map, or None for a missing file; return False if the table has `most` maps, or no place."""
         place = FIRST_FILE + number - int(self.words[FileTableAt.first])
+        if not FIRST_FILE <= place < len(self.words):
+            return False
         with self._lock:
             if array is None:
                 self.words[place] = -1

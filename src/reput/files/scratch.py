@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from stat import S_ISDIR
 
-from reput.files import forks
+from reput.files import forks, fs
 
 _LOCK_NAME = "lock"
 _swept: set[str] = set()
@@ -24,14 +24,18 @@ class ScratchFolder:
     """A new folder `path`, whose name begins with `prefix`; it is removed by `remove`, with this object, or later.
 
     The first one with its prefix in a process removes those of this user that are no longer in use.
+
+    Raises:
+        ReputError: There is no room for it, or no folder for temporary files.
     """
 
     def __init__(self, prefix: str) -> None:
         if prefix not in _swept:
             _swept.add(prefix)
             sweep(Path(tempfile.gettempdir()), prefix)
-        self.path = Path(tempfile.mkdtemp(prefix=prefix))
-        descriptor = os.open(self.path / "lock.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with fs.errors_named(tempfile.gettempdir(), "make a temporary folder in"):
+            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            descriptor = os.open(self.path / "lock.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         # Registered first, so that the folder is removed however the lines below end. A forked child does not do it.
         self.remove = forks.finalize(self, _remove, str(self.path), descriptor)
         # On a file system without locks dead folders are not removed.

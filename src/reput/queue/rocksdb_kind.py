@@ -96,11 +96,11 @@ class RocksdbQueues:
         self._frontier = self._log_min = 0
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Open the database again: a rebuild may have replaced it."""
+        """Open the database again: a rebuild may have replaced it. If that fails, the one of before goes on."""
+        reader = open_reader(self.folder) if folder_names.is_database(self.folder) else None
         self.close()
-        if folder_names.is_database(self.folder):
-            self._reader = open_reader(self.folder)
-            self._table = EntryTable(self._reader.families, self._log_end)
+        self._reader = reader
+        self._table = None if reader is None else EntryTable(reader.families, self._log_end)
         self._frontier, self._log_min = frontier_offset, log_min_offset
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:

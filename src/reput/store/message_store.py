@@ -13,6 +13,7 @@ Source: `DefaultMessageStore`.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from reput.store.read.view import StoreView
     from reput.store.write.writing import StoreWriter
 
+_log = logging.getLogger("reput.store")
 _TICK_S = 0.1
 _LOOK_OUT_S = 0.02
 
@@ -374,7 +376,9 @@ class LocalStore(ProgressCalls, Putting, Reading):
 
     def _notify_arrivals(self) -> None:
         for topic, queue_id in self._arrivals.queues():
-            self._arrivals.reached(topic, queue_id, self._current_view().max_offset(topic, queue_id))
+            # A queue that cannot be read must not hide the others.
+            with self._kept_error():
+                self._arrivals.reached(topic, queue_id, self._current_view().max_offset(topic, queue_id))
 
     def _open_view(self) -> StoreView:
         self._check_open(to_write=False)
@@ -418,16 +422,28 @@ class LocalStore(ProgressCalls, Putting, Reading):
     def _keep_house(self, writing: StoreWriter) -> None:
         notified = -1
         while self._is_called():
-            try:
+            with self._kept_error():
                 writing.catch_up()
-                if self._arrivals and (reached := self.view.follower.offset) != notified:
-                    notified = reached  # who waits from now on looks by himself first
-                    self._notify_arrivals()
+            if self._arrivals and (reached := self.view.follower.offset) != notified:
+                notified = reached  # who waits from now on looks by himself first
+                self._notify_arrivals()
+            with self._kept_error():
                 self.progress.persist_if_due(now_ms(), writing.flush if self.offsets_follow_log else None)
+            with self._kept_error():
                 writing.keep_up()
-            except ReputError as error:
-                # Keep the error for callers. Puts and reads that it concerns meet the same error themselves.
-                self.background_error = error
+
+    @contextlib.contextmanager
+    def _kept_error(self) -> Iterator[None]:
+        """Keep an error of the block for callers: the next step is due all the same.
+
+        Puts and reads that it concerns meet the same error themselves.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - kept, and logged
+            if not isinstance(error, ReputError):
+                _log.exception("the housekeeper of %s has failed", self.layout.root)
+            self.background_error = error
 
     def _is_called(self) -> bool:
         """Wait for work, or for a moment; return False when the store is closed."""
@@ -437,10 +453,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
 
     def _look_out(self) -> None:
         while not self._stop.wait(_LOOK_OUT_S):
-            try:
-                self._notify_arrivals()
-            except ReputError as error:
-                self.background_error = error
+            self._notify_arrivals()
 
     def _on_flushed(self) -> None:
         if self._waiting:
@@ -460,10 +473,10 @@ class LocalStore(ProgressCalls, Putting, Reading):
         if self._flush is not None and self._flush.runs_here():
             raise AccessError(f"{self.layout.root}: a callback of put_message_async cannot close the store")
         self._closed = True
-        self._arrivals.notify_all()
-        self._stop.set()
-        self._house_calls.set()
         try:
+            self._arrivals.notify_all()
+            self._stop.set()
+            self._house_calls.set()
             self._end_threads()
             if self._writing is not None:
                 try:

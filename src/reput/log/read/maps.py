@@ -88,7 +88,11 @@ class LogMaps(Closing):
             table = MapTable(numbers[0], numbers[-1] - numbers[0] + 1, _MOST_MAPS)
             for number in set(range(numbers[0], numbers[-1])).difference(numbers):
                 table.put(number, None)
-            self._table = table
+            with self._refreshing:
+                # Another thread may have found new files meanwhile; the next caller makes a table of these.
+                if self._starts is starts:
+                    self._table = table
+            return table
         return self._table
 
     def drop_table(self) -> None:

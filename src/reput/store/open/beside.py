@@ -109,10 +109,11 @@ class ReputWriter:
         """Load the indexes that were extended or replaced since the last look."""
         generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
         if generation != self._generation:
-            self._generation = generation
-            view.lookups.watched = self.watched
             view.kept_ends.clear()
             view.load(Frontiers.of(read_frontier(self.layout)))
+            # Not earlier: if that fails, the next look tries again.
+            self._generation = generation
+            view.lookups.watched = self.watched
         elif frontier > view.frontiers.both and view.outgrown is None:
             view.advance(Frontiers.at(frontier))
         self._gone.leave_out(view)

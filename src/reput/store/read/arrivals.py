@@ -6,9 +6,12 @@ and an arrival reads only the waiters of its queue. This is the primitive of lon
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
+
+_log = logging.getLogger("reput.store")
 
 
 class Waiter(NamedTuple):
@@ -58,8 +61,7 @@ class Arrivals:
             arrived = [waiter for waiter in waiting if waiter.offset < max_offset]
             if arrived:
                 self._keep(topic, queue_id, lambda other: other.offset >= max_offset)
-        for waiter in arrived:
-            waiter.arrived()
+        _call(arrived)
 
     def _keep(self, topic: str, queue_id: int, wanted: Callable[[Waiter], bool]) -> None:
         left = [waiter for waiter in self._waiters.get((topic, queue_id), ()) if wanted(waiter)]
@@ -73,5 +75,13 @@ class Arrivals:
         with self._lock:
             waiters = [waiter for waiting in self._waiters.values() for waiter in waiting]
             self._waiters.clear()
-        for waiter in waiters:
+        _call(waiters)
+
+
+def _call(waiters: Iterable[Waiter]) -> None:
+    for waiter in waiters:
+        try:
             waiter.arrived()
+        except Exception:  # noqa: BLE001 - logged
+            # The message is there all the same, and others wait, too. An asyncio loop may be closed by now.
+            _log.exception("a callback of on_arrival has failed")

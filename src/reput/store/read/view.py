@@ -114,20 +114,27 @@ class StoreView:
         """
         deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
+            before = self.follower.deleted, self.frontiers
             self.follower.deleted = deleted
             if frontiers is not None:
                 self.frontiers = Frontiers(*map(max, frontiers, self.frontiers))
-            self._load_queues()
+            try:
+                self._load_queues()
+            except BaseException:
+                # The queues of before go on.
+                self.follower.deleted, self.frontiers = before
+                raise
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
             self.lookups.clear()
 
     def _load_queues(self) -> None:
-        self.log_begin = self.log.min_offset
-        """The log offset from which on the queues, as they were loaded, have messages."""
+        begin = self.log.min_offset
         for queues in self.open_kinds:
-            queues.load(self.frontiers.both, self.log_begin)
+            queues.load(self.frontiers.both, begin)
+        self.log_begin = begin
+        """The log offset from which on the queues, as they were loaded, have messages."""
 
     def advance(self, frontiers: Frontiers) -> None:
         """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
