@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 import reput
 from reput.config import StoreConfig
+from reput.kernels import SWITCH
 from reput.log.read import maps
+from reput.pipeline.build.index import write
 from reput.queue.by_time import Boundary
 from reput.store.read import many
 from reput.store.read.queue_answers import PullLimits
@@ -255,3 +258,39 @@ def test_a_file_that_came_while_the_table_of_files_was_made_stayed_unseen(
             assert [one.queue_offset for one in store.get_message("t", 0, 110, 1)] == [110]
             assert len(store.query_message("t", "k110")) == 1
         assert len(log.starts) > 1
+
+
+@pytest.mark.parametrize("kernel", ["compiled", "reference"])
+def test_old_messages_were_not_found_while_an_index_was_extended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    """A reader looks after new slots are written, and before the header counts their items: or a kill came there."""
+    monkeypatch.setenv(SWITCH, kernel)
+    config = replace(CONFIG, max_index_num=400)
+    real, found = write.write_slots, []
+    with (
+        reput.MessageStore.open(tmp_path / "s", config, create=True) as store,
+        contextlib.ExitStack() as readers,
+    ):
+        keys = [f"k{number}" for number in range(40)]
+        for key in keys:
+            store.put_message(reput.Message("t", b"old", keys=key))
+        store.reput(spark=False)
+        reader = readers.enter_context(reput.MessageStore.open(tmp_path / "s", config, read_only=True))
+        reader.expect_many()
+
+        def ask() -> list[int]:
+            one_by_one = [len(reader.query_message("t", key)) for key in keys]
+            assert [len(each) for each in reader.query_messages("t", keys)] == one_by_one
+            return one_by_one
+
+        def slots(*given: Any) -> None:
+            real(*given)
+            found.append(ask())
+
+        monkeypatch.setattr(write, "write_slots", slots)
+        for key in keys:
+            store.put_message(reput.Message("t", b"new", keys=key))
+        store.reput(spark=False)
+        assert found
+        assert found == [[2] * len(keys)] * len(found)

@@ -219,7 +219,9 @@ class FileIndexSearch:
         exact: bool,
     ) -> Iterator[tuple[int, int]]:
         data = self._map(path).data
-        count = min(header.index_count, self.items - 1)
+        # A writer sets slots before the count. Its new items are there by then, and lead to older ones. A search of
+        # RocketMQ ends there.
+        count = self.items - 1 if exact else min(header.index_count, self.items - 1)
         (number,) = SLOT.struct.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         base = items_at(self.slots)
         while 0 < number <= count:

@@ -61,7 +61,6 @@ _BEGIN_TIME_AT, _END_TIME_AT = (
     index_fmt.HEADER.offsets["begin_timestamp"],
     index_fmt.HEADER.offsets["end_timestamp"],
 )
-_INDEX_COUNT_AT = index_fmt.HEADER.offsets["index_count"]
 _ITEM_AT = index_fmt.ITEM.offsets
 _PHYSICAL_AT, _DIFF_AT, _PREVIOUS_AT = _ITEM_AT["physical_offset"], _ITEM_AT["time_diff_s"], _ITEM_AT["previous_item"]
 _PREFETCH = 320
@@ -304,9 +303,9 @@ def items_of(index, file):
 
 
 @kernel
-def item_count_of(index, file):
-    """Return the number of the last item of an IndexFile."""
-    return min(load_be32(file + _INDEX_COUNT_AT), word(index, IndexAt.items) - 1)
+def last_item_of(index):
+    """Return the number of the last item that an IndexFile has room for; see the twin."""
+    return word(index, IndexAt.items) - 1
 
 
 @kernel
@@ -351,7 +350,7 @@ def find(topic, key, key_size, key_hash, slot_at, max_messages, buffer):
     taken = np.int64(0)
     for n in range(word(index, IndexAt.count)):
         file = word(index, FIRST_INDEX_FILE + n)
-        count, items, number = item_count_of(index, file), items_of(index, file), load_be32(file + slot_at)
+        count, items, number = last_item_of(index), items_of(index, file), load_be32(file + slot_at)
         while 0 < number <= count:
             item = items + number * _ITEM_SIZE
             previous = load_be32(item + _PREVIOUS_AT)

@@ -24,9 +24,9 @@ from reput.kernels.compiled.lookup import (
     has_changed,
     hash_of,
     is_ascii,
-    item_count_of,
     items_of,
     keep_time,
+    last_item_of,
     record_of,
     seek,
     seek_known,
@@ -186,7 +186,7 @@ def seek_times(asked):
 @kernel
 def _ask_for_chains(index, file, group, count):
     """Ask for the first items of some searches' chains in an IndexFile, and for the records that they name."""
-    items, item_count = items_of(index, file), item_count_of(index, file)
+    items, item_count = items_of(index, file), last_item_of(index)
     below = min(word(index, IndexAt.below), word(index, WatchAt.log_end))
     for n in range(count):
         chain = group + n * _CHAIN_SIZE

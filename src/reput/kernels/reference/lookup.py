@@ -175,8 +175,8 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
     headers = [Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE))) for file in files]
     if any(header.begin_timestamp < 0 or header.end_timestamp < 0 for header in headers):
         return ASK
-    for file, header in zip(files, headers, strict=True):
-        for physical in _offsets_of(index, file, header, index_key_hash(topic_bytes + b"#" + name)):
+    for file in files:
+        for physical in _offsets_of(index, file, index_key_hash(topic_bytes + b"#" + name)):
             if physical is None:
                 return ASK
             number, position = divmod(physical, file_size)
@@ -196,9 +196,10 @@ def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
     return _take(buffer, list(places.items()))
 
 
-def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int | None]:
+def _offsets_of(index: int, file: int, key_hash: int) -> Iterator[int | None]:
     """Yield the log offsets of the messages whose items have a hash, newest first; None for a damaged chain."""
-    slots, count = word(index, IndexAt.slots), min(header.index_count, word(index, IndexAt.items) - 1)
+    # Items above the header's count are there before their slots, and lead to older ones.
+    slots, count = word(index, IndexAt.slots), word(index, IndexAt.items) - 1
     number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
     base = file + HEADER_SIZE + slots * SLOT_SIZE
     while 0 < number <= count:

@@ -1,4 +1,4 @@
-"""An IndexFile is written: items first, then slots, then the header. A reader of the old header follows nothing new.
+"""An IndexFile is written: items first, then slots, then the header. Readers find older items by the new ones.
 
 A task builds one file from the items that the splits left (`build_index_file`). A range of one task appends its items
 at once (`append_items`). This happens again and again, so its cost must not grow with the file: a worker keeps the
