@@ -13,6 +13,7 @@ from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.java.fastjson import write_fastjson
+from reput.formats.topics.pop_topics import TopicKind, retry_topic
 from reput.formats.wire.bodies import QueueName, write_queue_table
 from reput.formats.wire.codes import ResponseCode
 
@@ -56,32 +57,52 @@ def _attributes(before: Any, text: str) -> dict[str, str]:
 
 
 def delete_topic(broker: Broker, request: Request) -> Answer | None:
-    """Delete a topic, if there is one, with its queues and all groups' offsets; the log keeps the messages."""
+    """Delete a topic, if there is one, with its queues, all groups' offsets and what they hold; the log stays.
+
+    The retry topics that pops of groups have made of it go with it.
+    """
     topic = request.text("topic")
     if not topic.strip():
         refuse(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     if broker.topics.is_system(topic):
         refuse(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic.")
     broker.refuse_work(request)
-    # From now on nobody may put to it, pull from it or make it again.
-    broker.topics.begin_to_delete(topic)
-    broker.holds.answer_pulls_of_topic(topic)
-    broker.polls.answer_topic(topic)
-    broker.statistics.forget(topic)
+    topics = [topic, *_retry_topics(broker, topic)]
+    for one in topics:
+        # From now on nobody may put to it, pull from it or make it again.
+        broker.topics.begin_to_delete(one)
+        broker.holds.answer_pulls_of_topic(one)
+        broker.polls.answer_topic(one)
+        broker.statistics.forget(one)
+        broker.leases.forget_topic(one)
+        broker.order_blocks.forget_topic(one)
 
     def delete() -> Answer:
+        store = broker.store
         try:
-            if broker.store.queues(topic):
-                broker.store.delete_topic(topic)
-            broker.store.clean_offsets(topic=topic)
+            for one in topics:
+                if store.queues(one):
+                    store.delete_topic(one)
+                store.clean_offsets(topic=one)
+            # A start after a kill must not move offsets of a new topic of that name, as the pops of the old one did.
+            broker.leases.note_offsets()
+            store.flush()
+            store.progress.persist()
         except ConfigError as error:
             return Answer(ResponseCode.INVALID_PARAMETER, str(error))
         finally:
-            broker.soon(broker.topics.end_deletion, topic)
+            for one in topics:
+                broker.soon(broker.topics.end_deletion, one)
         return Answer()
 
     broker.in_thread(request, delete)
     return None
+
+
+def _retry_topics(broker: Broker, topic: str) -> list[str]:
+    groups = sorted({*broker.consumers.groups_of(topic), *broker.store.progress.groups_of(topic)})
+    names = (retry_topic(topic, group, kind) for group in groups for kind in (TopicKind.RETRY, TopicKind.RETRY_V2))
+    return [name for name in names if broker.topics.find(name) is not None]
 
 
 def delete_route(broker: Broker, request: Request) -> Answer:  # noqa: ARG001 - as all handlers

@@ -116,7 +116,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of a broker. All methods run in the loop's thread.
+    """The leases of a broker. All methods but `note_offsets` run in the loop's thread.
 
     Args:
         state: the broker's state.
@@ -185,7 +185,7 @@ class Leases:
     def stop(self) -> None:
         """Look no more."""
         self._due.stop()
-        self._note_offsets()
+        self.note_offsets()
 
     def _catch_up_offsets(self) -> None:
         """Move committed offsets as the pops did whose checkpoints came after offsets were written last."""
@@ -199,7 +199,9 @@ class Leases:
                 key = checkpoint.key
                 queue = key.group, key.topic, key.queue_id
                 end = max(checkpoint.all_offsets) + 1
-                if store.query_offset(*queue) < end <= store.max_offset(key.topic, key.queue_id):
+                is_known = store.query_offset(*queue) < end <= store.max_offset(key.topic, key.queue_id)
+                # A later message has the number if the topic was deleted, and made again.
+                if is_known and store.store_time(key.topic, key.queue_id, end - 1) <= key.pop_time:
                     store.commit_offset(*queue, end)
 
     def _checkpoint_of(self, message: StoredMessage) -> PopCheckpoint | None:
@@ -213,12 +215,19 @@ class Leases:
             return None
         return decode_pop_checkpoint(message.body)
 
-    def _note_offsets(self) -> None:
+    def note_offsets(self) -> None:
         """Note that the committed offsets have seen all checkpoints that there are."""
         store = self._state.store
         end = store.max_offset(TIMER_TOPIC, 0)
         if end > 0 and end != store.query_offset(REVIVE_GROUP, TIMER_TOPIC, 0):
             store.commit_offset(REVIVE_GROUP, TIMER_TOPIC, 0, end)
+
+    def forget_topic(self, topic: str) -> None:
+        """End all leases of a topic: it is deleted. What the store does not take of that, a start finds again."""
+        for lease in [one for one in self._leases.values() if one.key.topic == topic]:
+            left = list(lease.left)
+            self._end(lease, left)
+            self._put_ack(lease, left)
 
     # --- leases --------------------------------------------------------------------------------
 
@@ -374,7 +383,7 @@ class Leases:
                 log.error("messages of a pop do not come again now: %s: %s", lease.key, refusal.remark)  # noqa: TRY400 - the text says it all
                 # Others are over, too.
                 heapq.heapreplace(self._heap, (self._loop.time() + _REFUSED_S, next(self._numbers), lease))
-        self._note_offsets()
+        self.note_offsets()
         has_more = self._pass_done()
         wait_s = _LOOK_S if has_more or self._leases else LONGEST_WAIT_S
         if self._heap:

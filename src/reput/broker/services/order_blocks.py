@@ -117,6 +117,9 @@ class OrderBlocks:
             return
         store = self._state.store
         before, offset = store.query_offset(group, topic, queue_id), info.next_offset
+        if store.store_time(topic, queue_id, info.offsets[-1]) > info.pop_time:
+            # The topic was deleted, and made again.
+            return
         if before < 0 or info.offsets[0] <= before < offset:
             store.commit_offset(group, topic, queue_id, offset)
 
@@ -254,6 +257,15 @@ class OrderBlocks:
             self._is_changed = self._is_changed or block is not None
         if block is not None and block.timer is not None:
             block.timer.cancel()
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget what all groups hold of a topic: it is deleted."""
+        with self._lock:
+            gone = [self._blocks.pop(names) for names in list(self._blocks) if names[0] == topic]
+            self._is_changed = self._is_changed or bool(gone)
+        for block in (block for queues in gone for block in queues.values()):
+            if block.timer is not None:
+                block.timer.cancel()
 
     def _find(self, topic: str, group: str, queue_id: int) -> _Block | None:
         return self._blocks.get((topic, group), {}).get(queue_id)
