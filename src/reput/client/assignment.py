@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from reput.client.queue_work import QueueWork
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reput.client.core import ClientCore
     from reput.client.group_calls import GroupCalls, Pulled
     from reput.client.inbox import Inbox
+    from reput.client.received import ReceivedMessage
     from reput.formats.wire.bodies import QueueName
     from reput.formats.wire.subscription import Subscription
 
@@ -199,7 +200,7 @@ class Assignment:
             return
         tags = work.subscription.tags
         # Brokers compare the hashes of tags.
-        messages = [one for one in pulled.messages if one.tags in tags] if tags else pulled.messages
+        messages = [one for one in pulled.messages if _has_one_of(one, tags)] if tags else pulled.messages
         work.next_offset, work.broker_id = pulled.next_offset, pulled.broker_id
         self._inbox.add(work, messages)
 
@@ -238,3 +239,12 @@ class Assignment:
             else:
                 work.sent_offset = offset
         return last
+
+
+def _has_one_of(message: ReceivedMessage, tags: Collection[str]) -> bool:
+    """Return True if a message has one of these tags; one that cannot be read has none."""
+    try:
+        return message.tags in tags
+    except ClientError as error:
+        log.error("a message is left out: %s", error)  # noqa: TRY400 - the text says it all
+        return False

@@ -10,6 +10,7 @@ Source: `ReceiveMessageActivity`, `ReceiveMessageResponseStreamWriter`, `AckMess
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -44,7 +45,7 @@ from reput.broker.services.pops import ANY_QUEUE, PopAsk
 from reput.broker.state.consumers import filter_of
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import RefusedError
-from reput.errors import ConfigError, ReputError
+from reput.errors import ConfigError, DamagedStoreError, ReputError
 from reput.formats.config.tag_expression import ALL_TAGS
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.stored_text import stored_bytes, stored_text
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     from reput.broker.services.broker import Broker
     from reput.broker.services.pops import Popped, PoppedMessage
     from reput.formats.wire.receipt_handle import ReceiptHandle
+    from reput.store.read.message import StoredMessage
+
+log = logging.getLogger("reput.broker")
 
 SHORTEST_POLL_MS: Final = 5000
 SHORTEST_LEASE_MS: Final = 10_000
@@ -261,6 +265,11 @@ async def _to_give(broker: Broker, client: GrpcClient, popped: Popped) -> list[t
     try:
         for one in popped.messages():
             stored = one.message
+            if not _is_readable(stored):
+                if ask.is_orderly:
+                    # Nothing after it would come.
+                    broker.pops.ack(ask.group, one.queue_topic, one.handle)
+                continue
             before = one.given_before + stored.record.reconsume_times
             given = GivenHandle(one.handle, stored.physical_offset)
             if before >= attempts and (ask.lite_client or not ask.is_orderly):
@@ -274,6 +283,15 @@ async def _to_give(broker: Broker, client: GrpcClient, popped: Popped) -> list[t
             _give_back(broker, ask.group, one)
         raise
     return found
+
+
+def _is_readable(message: StoredMessage) -> bool:
+    try:
+        _ = message.record
+    except DamagedStoreError as error:
+        log.error("a message is left out: %s", error)  # noqa: TRY400 - the text says it all
+        return False
+    return True
 
 
 def _lite_topic_of(queue_topic: str) -> str:

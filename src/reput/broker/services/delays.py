@@ -19,7 +19,7 @@ from reput.broker.services.delivery import copy_of, deliver, real_place
 from reput.broker.services.due import AGAIN_S, Arrival, DueLoop, NextLook
 from reput.broker.state.statistics import MessageKind
 from reput.broker.wire.refusals import refuse
-from reput.errors import DamagedLogError, ReputError
+from reput.errors import DamagedStoreError, ReputError
 from reput.formats import paths
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.property_names import DELAY, REAL_QUEUE_ID, REAL_TOPIC
@@ -101,11 +101,11 @@ class DelayLevels:
         found = store.get_message(SCHEDULE_TOPIC, level - 1, offset, _AT_ONCE)
         for message in found:
             try:
-                wait_s = self._wait_s(level, message)
-            except DamagedLogError as error:
+                wait_s, place = self._wait_s(level, message), real_place(message.properties)
+            except DamagedStoreError as error:
                 log.error("a delayed message is left out: %s", error)  # noqa: TRY400 - the text says it all
                 continue
-            if wait_s > 0 or not self._deliver(message):
+            if wait_s > 0 or not self._deliver(message, *place):
                 return NextLook(wait_s or AGAIN_S)
             self._progress.advance(level, message.queue_offset + 1)
         if found.next_offset != offset:
@@ -119,9 +119,8 @@ class DelayLevels:
         wait_ms = message.store_timestamp + delay_ms - now_ms()
         return wait_ms / 1000 if 0 < wait_ms <= delay_ms else 0.0
 
-    def _deliver(self, message: StoredMessage) -> bool:
+    def _deliver(self, message: StoredMessage, topic: str | None, queue_id: int | None) -> bool:
         """Put a message that is due to its topic; return False if the store does not take it now."""
-        topic, queue_id = real_place(message.properties)
         if topic is None or queue_id is None or topic == HALF_TOPIC:
             place = f"level {message.queue_id + 1}, queue offset {message.queue_offset}"
             log.error("a delayed message is left out: it names no target queue: %s", place)

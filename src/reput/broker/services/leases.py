@@ -23,6 +23,7 @@ Source: `PopMessageProcessor.appendCheckPoint`, `AckMessageProcessor`, `ChangeIn
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
@@ -35,7 +36,7 @@ from reput.broker.services.delivery import copy_of, deliver, properties_size
 from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook, rest_of_wait
 from reput.broker.services.timers import DEFAULT_MAX_DELAY_S
 from reput.broker.wire.refusals import RefusedError, refuse, refuse_as_busy
-from reput.errors import DamagedLogError, TailFullError
+from reput.errors import DamagedStoreError, TailFullError
 from reput.files.names import is_database
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE
 from reput.formats.log.property_names import (
@@ -208,7 +209,7 @@ class Leases:
         """Return the checkpoint of a pop that a message of the timer topic is; None for another message."""
         try:
             properties = message.properties
-        except DamagedLogError:
+        except DamagedStoreError:
             return None
         is_checkpoint = properties.get(REAL_TOPIC, "").startswith(REVIVE_TOPIC_PREFIX)
         if not is_checkpoint or message.tags != CHECKPOINT_TAG or _RENEWED in properties:
@@ -436,7 +437,7 @@ class Leases:
             if is_dead:
                 target, further = f"{DEAD_LETTER_PREFIX}{group}", {}
             self._state.topics.make_own(target, 1)
-        except DamagedLogError as error:
+        except DamagedStoreError as error:
             log.error("a message of a pop is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
         tries = message.record.reconsume_times + (not lease.is_suspended)
@@ -468,7 +469,11 @@ class Leases:
             if position < store.max_offset(topic, queue_id):
                 found = store.get_message(topic, queue_id, position, _AT_ONCE)
                 for message in found:
-                    checkpoint = decode_pop_checkpoint(message.body) if message.tags == CHECKPOINT_TAG else None
+                    checkpoint = None
+                    # A start names a damaged one.
+                    with contextlib.suppress(DamagedStoreError):
+                        if message.tags == CHECKPOINT_TAG:
+                            checkpoint = decode_pop_checkpoint(message.body)
                     if checkpoint is not None and checkpoint.key in self._leases:
                         break
                     position = message.queue_offset + 1

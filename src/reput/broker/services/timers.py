@@ -22,7 +22,7 @@ from reput.broker.services.delivery import copy_of, deliver, real_place
 from reput.broker.services.due import LONGEST_WAIT_S, Arrival, DueLoop, NextLook
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
-from reput.errors import DamagedLogError, ReputError
+from reput.errors import DamagedStoreError, ReputError
 from reput.formats.java.hashing import java_string_hash
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.layout import INT64_MAX
@@ -245,7 +245,7 @@ class Timers:
         for message in found:
             try:
                 self._take(files, message)
-            except DamagedLogError as error:
+            except DamagedStoreError as error:
                 log.error("a timer message is left out: %s", error)  # noqa: TRY400 - the text says it all
             self._queue_offset += 1
         is_idle = found.next_offset == self._queue_offset and not len(found)

@@ -30,7 +30,7 @@ from reput.broker.services.delivery import NEVER_STORED, copy_of, properties_siz
 from reput.broker.services.due import each_time
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse, refuse_as_busy
-from reput.errors import DamagedLogError, ReputError
+from reput.errors import DamagedStoreError, ReputError
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, encode_properties
 from reput.formats.log.property_names import (
@@ -314,7 +314,7 @@ class Transactions:
         """Find the half messages that wait for a time of their own, and were put again by an earlier broker."""
         for _, found in self._pulls_of(HALF_TOPIC, begin):
             for half in found:
-                with contextlib.suppress(DamagedLogError):
+                with contextlib.suppress(DamagedStoreError):
                     self._first_offsets.update({_first_offset(half, -1)} - {-1})
             await asyncio.sleep(0)
 
@@ -331,7 +331,7 @@ class Transactions:
             for message in found:
                 try:
                     halves = ends_of(message.tags, message.body)
-                except DamagedLogError as error:
+                except DamagedStoreError as error:
                     log.error("the end of transactions is lost: %s", error)  # noqa: TRY400 - the text says it all
                     continue
                 self._ended.update(halves)
@@ -359,7 +359,7 @@ class Transactions:
         """Do what a half message without an end needs now; return False if the round ends before it."""
         try:
             properties, age_ms = half.properties, now_ms() - half.born_timestamp
-        except DamagedLogError as error:
+        except DamagedStoreError as error:
             log.error("a transaction is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
         if _times_asked(half) >= self._check_max or age_ms > self._reserved_ms:
