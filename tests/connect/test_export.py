@@ -23,10 +23,11 @@ from reput.cli.main import run
 from reput.connect import export as exports
 from reput.connect.export_range import export_range, own_folder
 from reput.connect.scan import log_scan as scan
-from reput.errors import ConfigError, DamagedStoreError, DataLossError
+from reput.errors import ConfigError, DamagedStoreError, DataLossError, StoreLockedError
 from reput.files import fs
 from reput.formats import paths
 from support import frames, golden, stores
+from support.opened import CONFIG
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -496,3 +497,87 @@ def test_a_folder_within_the_store_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert run(["export", str(store), "--folder", str(store / target), "--no-spark"]) == 2
     assert "lies within the store" in capsys.readouterr().err
     assert sorted(store.rglob("*")) == before
+
+
+def test_messages_after_a_lost_end_were_never_exported(tmp_path: Path) -> None:
+    """A log that has lost its end, and has gone on, is not that of the export: by its end, and by its last record."""
+    store, out, before = tmp_path / "store", tmp_path / "out", tmp_path / "before"
+
+    def put(numbers: range, text: bytes) -> None:
+        with reput.MessageStore.open(store, CONFIG, create=True) as opened:
+            for number in numbers:
+                opened.put_message(reput.Message("t", text + b"%d" % number))
+
+    put(range(15), b"old")
+    stores.copy(store, before)
+    put(range(15, 20), b"old")
+    reput.export(store, out, **LOOP)
+    shutil.rmtree(store)
+    stores.copy(before, store)
+    with pytest.raises(ConfigError, match="the log has lost its end since: it ends at log offset"):
+        reput.export(store, out, **LOOP)
+    put(range(15, 25), b"new")
+    with pytest.raises(ConfigError, match=r"lost its end since: at log offset .* there is another record"):
+        reput.export(store, out, **LOOP)
+    assert len(exported(out)) == 20
+
+
+def test_a_log_file_that_expired_before_its_range_was_left_out_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier run broke off before it: an error says so, and --salvage lists the file as a gap."""
+    log = LogBuilder(1 << 12)
+    for _ in range(100):
+        log.message("t")
+    store, out = stores.with_log(tmp_path, log), tmp_path / "out"
+    with monkeypatch.context() as patched:
+        patched.setattr(exports, "export_range", _broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            reput.export(store, out, **LOOP)
+    (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    with pytest.raises(DataLossError, match=r"has left 1 ranges below that, from 0 to 4096: .*--salvage goes on"):
+        reput.export(store, out, **LOOP)
+    report = reput.export(store, out, salvage=True, **LOOP)
+    assert [(gap.begin, gap.end, gap.why) for gap in report.gaps] == [(0, 4096, "missing log file")]
+    assert report.messages == len(exported(out)) < 100
+
+
+def _broken_off(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_two_exports_into_one_folder_lost_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one runs another one is refused, and changes nothing."""
+    log = LogBuilder()
+    for _ in range(20):
+        log.message("t")
+    store, out = stores.with_log(tmp_path, log), tmp_path / "out"
+    real, refused = export_range, []
+
+    def with_another(*given: Any) -> Any:
+        done = real(*given)
+        with pytest.raises(StoreLockedError, match="another export into this folder is at work") as found:
+            reput.export(store, out, **LOOP)
+        refused.append(found)
+        return done
+
+    monkeypatch.setattr(exports, "export_range", with_another)
+    assert reput.export(store, out, **LOOP).messages == 20
+    assert len(exported(out)) == 20
+    assert len(refused) == 1
+
+
+def test_two_attempts_of_a_range_shared_a_half_written_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that is killed while another one ends leaves the file of that one whole."""
+    real, path = fs.pwrite, tmp_path / "f.parquet"
+
+    def half(descriptor: int, data: bytes, offset: int) -> None:
+        monkeypatch.setattr(fs, "pwrite", real)
+        real(descriptor, data[:300], offset)
+        fs.write_whole(path, bytes(1000), is_hidden=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fs, "pwrite", half)
+    with pytest.raises(KeyboardInterrupt):
+        fs.write_whole(path, bytes(1000), is_hidden=True)
+    assert path.stat().st_size == 1000

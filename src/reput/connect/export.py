@@ -14,6 +14,9 @@ time, in UTC.
 A range is a task. It puts its files in place whole, one by one, and then its marker. A run that was killed leaves
 ranges without a marker, and the next run exports these again, over the same files. Ranges that have a marker are not
 touched again. New records of the log become further ranges.
+
+One export at a time goes to a folder: it holds `_FOLDER.reput/lock`. The plan has the last record that is exported, so a
+log that has lost it is not taken for the one that was exported.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from reput.connect.scan.log_scan import ScanJob
 from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
 from reput.files import fs
 from reput.files.folders import make_durable_dir
+from reput.files.locks import export_lock
 from reput.formats import paths
 from reput.log.read.reader import record_crc
 from reput.pipeline.build.rebuild_report import LogGap
@@ -54,9 +58,11 @@ from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.layout import StoreLayout, find_store
 from reput.store.disk.wrong_types import refuse_lost_log_files
+from reput.store.recover.recovery import fingerprint_before
 
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
+_LOCK = "lock"
 _RANGE_BYTES = 128 << 20
 
 
@@ -131,12 +137,32 @@ def export_store(
     snapshot = _snapshot(str(root), options.config, salvage)
     _refuse_inside(snapshot.layout, target)
     _move_own_folder(target)
-    plan = _Plan(target, snapshot, options, saved)
-    if not plan.cuts:
+    if not _Plan(target, snapshot, options, saved).cuts:
         _refuse_unknown(snapshot, topics)
+    make_durable_dir(own_folder(target))
+    with export_lock(own_folder(target) / _LOCK):
+        # Another export may have ended meanwhile.
+        plan = _Plan(target, snapshot, options, _saved_plan(target))
+        return _exported(snapshot, options, plan, engine, topics, listener, salvage=salvage)
+
+
+def _exported(
+    snapshot: Snapshot,
+    options: ReadOptions,
+    plan: _Plan,
+    engine: Engine,
+    topics: Sequence[str],
+    listener: ProgressListener,
+    *,
+    salvage: bool,
+) -> ExportReport:
+    """Export the ranges of a plan that are not done, and those of the records that are new."""
+    target = plan.target
     _extend(target, plan, snapshot)
     job = ScanJob.of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
+    if not salvage:
+        _refuse_deleted(snapshot, missing)
     remove_files_of(target, plan.planned_before.intersection(cut.begin for cut in missing))
     report = ExportReport(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
@@ -239,6 +265,17 @@ def _add_what_is_missing(report: ExportReport, snapshot: Snapshot, end: int, sal
             "--body raw exports them as they are stored"
         )
     report.gaps.sort(key=lambda gap: gap.begin)
+
+
+def _refuse_deleted(snapshot: Snapshot, missing: Sequence[LogCut]) -> None:
+    """Refuse ranges of an earlier run whose log files were deleted before it came to them."""
+    gone = [cut for cut in missing if cut.begin < snapshot.begin]
+    if gone:
+        raise DataLossError(
+            f"{snapshot.layout.commit_log}: begins at log offset {snapshot.begin}, and an earlier run of this export "
+            f"has left {len(gone)} ranges below that, from {gone[0].begin} to {gone[-1].end}: their files were "
+            "deleted. --salvage goes on without them, and lists them as gaps"
+        )
 
 
 def _extend(target: Path, plan: _Plan, snapshot: Snapshot) -> None:
@@ -377,14 +414,20 @@ class _Plan:
 
     def _take_over(self, saved: PlanFile, snapshot: Snapshot) -> None:
         self.mark = saved.mark
+        end = saved.ranges[-1][1] if saved.ranges else 0
+        if end > snapshot.end:
+            raise ConfigError(
+                f"{self.path}: this export is of another store, or the log has lost its end since: it ends at log "
+                f"offset {snapshot.end}, and the export at {end}. Give another folder"
+            )
         if (
             self.mark is not None
             and self.mark[0] >= snapshot.begin
             and record_crc(snapshot.log, self.mark[0]) != self.mark[1]
         ):
             raise ConfigError(
-                f"{self.path}: this export is of another store: at log offset {self.mark[0]} there is another record. "
-                "Give another folder"
+                f"{self.path}: this export is of another store, or the log has lost its end since: at log offset "
+                f"{self.mark[0]} there is another record. Give another folder"
             )
         folder = snapshot.layout.commit_log
         for begin, end, file_start, file_size in saved.ranges:
@@ -415,8 +458,7 @@ class _Plan:
         with snapshot.queues.opened() as queues:
             self.cuts += log_cuts(snapshot, queues, max(end, snapshot.begin), snapshot.end, _RANGE_BYTES, known=end)
         if self.cuts:
-            last = next((cut for cut in reversed(self.cuts) if record_crc(snapshot.log, cut.begin) is not None), None)
-            self.mark = (last.begin, record_crc(snapshot.log, last.begin) or 0) if last is not None else None
+            self.mark = self._mark(snapshot)
         value = {
             "columns": self.columns,
             "topics": self.topics,
@@ -427,6 +469,15 @@ class _Plan:
         make_durable_dir(self.target)
         make_durable_dir(self.path.parent)
         fs.write_whole(self.path, json.dumps(value).encode())
+
+    def _mark(self, snapshot: Snapshot) -> tuple[int, int] | None:
+        """Return the log offset and the CRC-32 of the last record; of one that begins a range, if that is not known."""
+        with snapshot.store.maps() as maps:
+            last = fingerprint_before(maps, self.end)
+        if last is not None:
+            return last.offset, last.crc
+        crcs = ((cut.begin, record_crc(snapshot.log, cut.begin)) for cut in reversed(self.cuts))
+        return next(((begin, crc) for begin, crc in crcs if crc is not None), None)
 
     def split(self) -> tuple[list[RangeDone], list[LogCut]]:
         """Return the ranges that are done, and those that are not."""

@@ -20,13 +20,15 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from reput.connect.cut.cuts import LogCut
 from reput.connect.scan.log_scan import ScanJob, read_log
 from reput.connect.scan.read_report import Seen
-from reput.errors import ConfigError
+from reput.errors import ConfigError, DataLossError
 from reput.files import fs
 from reput.files.folders import make_durable_dir
 from reput.formats.stored_text import stored_bytes
 
 TOPIC_PREFIX = "topic="
 """The beginning of the name of a topic's folder."""
+MISSING_FILE = "missing log file"
+"""The reason of a gap that is a whole file."""
 _DIGITS = 20
 _SUFFIX = ".parquet"
 JSON_LIMIT = 64 << 20
@@ -110,14 +112,17 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
         for topic, day, rows in _parts(batch):
             files.add(topic, day, rows)
     files.flush()
+    files.refuse_lost()
     gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in seen.lost)
+    if job.is_lost(cut):
+        gaps = ((cut.begin, cut.end, MISSING_FILE),)
     done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps, undecoded)
     fs.write_whole(marker_path(Path(target), cut.begin), json.dumps(asdict(done)).encode())
     return done
 
 
 def remove_files_of(target: Path, begins: Collection[int]) -> None:
-    """Remove what a killed run, or one with a gap, left of the ranges that begin at these log offsets.
+    """Remove what a killed run, or one with a gap, left of the ranges that begin at these log offsets, and its halves.
 
     A run with other batches, as of another version, makes other files of a range, so it would not replace all of them.
     """
@@ -125,8 +130,9 @@ def remove_files_of(target: Path, begins: Collection[int]) -> None:
         for day in fs.list_dir(target / topic.name) if topic.name.startswith(TOPIC_PREFIX) else ():
             folder = target / topic.name / day.name
             for entry in fs.list_dir(folder):
-                number = entry.name[:_DIGITS]
-                if entry.name.endswith(_SUFFIX) and number.isdecimal() and int(number) in begins:
+                number = entry.name.removeprefix(".")[:_DIGITS]
+                is_export = entry.name.endswith((_SUFFIX, fs.TEMPORARY))
+                if is_export and number.isdecimal() and int(number) in begins:
                     fs.remove_file(folder / entry.name)
 
 
@@ -230,6 +236,16 @@ class _Files:
             self.bytes += len(data)
         self._held, self._held_bytes = {}, 0
         self._round += 1
+
+    def refuse_lost(self) -> None:
+        """Refuse to call the range done if somebody has removed a file of it.
+
+        Raises:
+            DataLossError: A file is missing.
+        """
+        lost = next((name for name in self.names if not fs.exists(self.target / name)), None)
+        if lost is not None:
+            raise DataLossError(f"{self.target / lost}: removed while its range was exported")
 
     def _make_folder(self, folder: Path) -> None:
         """Make the folders of a topic and a day; a marker must not outlive the name of a file that it counts."""

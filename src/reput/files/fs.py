@@ -490,10 +490,12 @@ def write_whole(
     """Replace a file's content atomically: readers, also after a crash, find the old bytes or the new ones.
 
     The new bytes are first in a file beside it, with the suffix `TEMPORARY`. With `is_hidden` its name begins with a
-    dot: readers of whole folders of Parquet files pass over such names.
+    dot, since readers of whole folders of Parquet files pass over such names, and no other call has it: two attempts of
+    a task may write the file at once.
     """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f"{'.' if is_hidden else ''}{name}{TEMPORARY}")
+    hidden = f".{name}-{os.getpid()}-{secrets.token_hex(4)}" if is_hidden else name
+    temporary = os.path.join(folder, f"{hidden}{TEMPORARY}")
     try:
         _write_new(temporary, data, owner)
         rename(temporary, path)

@@ -219,6 +219,19 @@ def follower_lock(path: Path, remedy: str, process: Callable[[], int] = lambda: 
         yield
 
 
+@contextlib.contextmanager
+def export_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the one export that goes to a folder.
+
+    Raises:
+        StoreLockedError: Another process exports there.
+    """
+    with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
+        if not held:
+            raise StoreLockedError(f"{path}: another export into this folder is at work. Run this again when it ends")
+        yield
+
+
 def refuse_followed(path: Path, remedy: str, process: Callable[[], int]) -> None:
     """Refuse now if `follower_lock` would refuse; create nothing and hold nothing.
 

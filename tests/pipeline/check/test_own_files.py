@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +16,7 @@ from reput.errors import DamagedStoreError
 from reput.files.watermarks import damage_of_watermarks
 from reput.formats import paths
 from reput.formats.own import files as own
+from support import stores
 from support.checked import assert_sound
 from support.opened import CONFIG, put
 
@@ -72,3 +76,31 @@ def test_a_lost_end_of_a_queue_that_no_opening_makes_again_was_called_a_leftover
     assert (found.severity, found.count) == ("damage" if knows else "leftover", 5)
     with reput.MessageStore.open(path, CONFIG) as store:
         assert store.max_offset("t", 0) == (20 if knows else 25)
+
+
+def test_a_later_queue_file_that_a_power_cut_kept_was_damage(tmp_path: Path) -> None:
+    """Entries above the durable frontier may be there in part: the next catch-up makes all of them again."""
+    path = tmp_path / "store"
+
+    def work() -> None:
+        store = reput.MessageStore.open(path, CONFIG)
+        put(store, 10)
+        store.flush()
+        os._exit(0)
+
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 15)
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+    ahead = stores.copy(path, tmp_path / "ahead")
+    with reput.MessageStore.open(ahead, CONFIG) as store:
+        store.reput(spark=False)
+    last = paths.offset_name(400)
+    shutil.copy(ahead / paths.CONSUME_QUEUE / "t/0" / last, path / paths.CONSUME_QUEUE / "t/0" / last)
+    report = reput.check(path, spark=False, config=CONFIG)
+    assert report.sound
+    assert ("queue-out-of-date", "leftover", 5) in [(one.rule, one.severity, one.count) for one in report.findings]
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.max_offset("t", 0) == 25
+    assert_sound(path, CONFIG)

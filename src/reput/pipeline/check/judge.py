@@ -99,12 +99,16 @@ class QueueJudge(ABC):
             (self._waiting if self.waits(entries.missing_from) else self._lost).append(queue)
             return
         file, offset, where = self.place_of(key, entries.first_missing)
-        # A crash leaves a queue that lacks entries at its end alone.
+        # A kill leaves a queue that lacks entries at its end alone.
         if entries.first_missing + entries.missing == queue.expected.max_offset:
             end = queue.expected.max_offset
             detail = f"the queue ends at {self.counted} {entries.first_missing}, its records at {end}"
             report = check.report.damage if self.is_lost(entries.missing_from) else check.out_of_date
             report("queue-out-of-date", file, offset, entries.missing, where + detail)
+        elif self.waits(entries.missing_from):
+            # A power cut keeps any part of what is not durable: a later file, too.
+            detail = f"records from {self.counted} {entries.first_missing} on wait for entries; later ones have some"
+            check.out_of_date("queue-out-of-date", file, offset, entries.missing, where + detail)
         else:
             detail = f"records without an entry, first queue {self.counted} {entries.first_missing}"
             check.report.damage("queue-entry-missing", file, offset, entries.missing, where + detail)
