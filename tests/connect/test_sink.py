@@ -403,6 +403,19 @@ def test_a_named_write_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert_sound(tmp_path)
 
 
+def test_a_damaged_ledger_of_another_write_stopped_every_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning names it, and the write goes on."""
+    new_store(tmp_path).close()
+    written(tmp_path, 0, 5)
+    [other] = (tmp_path / "reput" / "sinks").iterdir()
+    (other / "ledger").write_bytes(b"")
+    written(tmp_path, 5, 5)
+    assert numbers_in(tmp_path) == list(range(10))
+    assert f"what another write has left is not looked after: {other}" in caplog.text
+
+
 def test_what_a_killed_write_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -188,6 +188,17 @@ def test_names_among_the_properties(name: str, more: dict[str, Any], refused: bo
         assert ("message 2" in result.reason) == refused
 
 
+@pytest.mark.parametrize("enable_lmq", [False, True])
+def test_a_dispatch_to_light_queues_was_left_out_in_silence(enable_lmq: bool, tmp_path: Path) -> None:
+    """Columns give no numbers of light queues, so with `enableLmq` such a message is refused, as in a list of messages."""
+    row = [("INNER_MULTI_DISPATCH", "%LMQ%a")]
+    maps = pa.array([[], [], row], type=pa.map_(pa.string(), pa.string()))
+    with open_log(tmp_path, enable_lmq=enable_lmq) as log:
+        result = log.append_columns(good(properties=maps))
+        assert (result.status is ILLEGAL) == enable_lmq
+        assert ("message 2" in result.reason) == enable_lmq
+
+
 def hostile(name: str) -> pa.Array:
     """Arrow arrays that lie about what they hold."""
     offsets = np.array([0, 1, 2, 3], np.int32).tobytes()

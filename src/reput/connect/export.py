@@ -15,8 +15,8 @@ A range is a task. It puts its files in place whole, one by one, and then its ma
 ranges without a marker, and the next run exports these again, over the same files. Ranges that have a marker are not
 touched again. New records of the log become further ranges.
 
-One export at a time goes to a folder: it holds `_FOLDER.reput/lock`. The plan has the last record that is exported, so a
-log that has lost it is not taken for the one that was exported.
+One export at a time goes to a folder: it holds `_FOLDER.reput/lock`. The plan has the last record that is exported, so
+a log that has lost it is not taken for the one that was exported.
 """
 
 from __future__ import annotations

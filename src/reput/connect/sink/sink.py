@@ -157,21 +157,26 @@ def warn_of_unfinished(sinks: Path, sink: str) -> None:
     """Warn of writes without a writeId that broke off while they appended; the store's lock is held.
 
     Their staged files stay for the run that finishes them. Staged files of writes that were killed after they were done
-    are removed; the ledgers stay. A folder without a ledger may belong to a write whose tasks stage now.
+    are removed; the ledgers stay. A folder without a ledger may belong to a write whose tasks stage now. What cannot be
+    read or removed there stops no other write.
     """
     for entry in fs.list_dir(sinks):
         folder = sinks / entry.name
         if entry.is_file or not entry.name.startswith(ANONYMOUS) or entry.name == sink:
             continue
-        ledger = read_ledger(folder)
+        try:
+            ledger = read_ledger(folder)
+            if ledger is not None and ledger.state != BEGUN:
+                fs.remove_tree(folder / own.STAGED_NAME)
+        except ReputError as error:
+            _log.warning("what another write has left is not looked after: %s", error)
+            continue
         if ledger is not None and ledger.state == BEGUN:
             _log.warning(
                 "%s: a write broke off while it appended, from log offset %d on: its first messages are in the log, "
                 "the rest is not. Its job, run with .option('writeId', '%s'), appends the rest. If it was run again "
                 "without, its first messages are there twice: remove this folder", folder, ledger.offset, entry.name,
             )  # fmt: skip
-        elif ledger is not None:
-            fs.remove_tree(folder / own.STAGED_NAME)
 
 
 def remove_staged(target: Target, names: Sequence[str]) -> None:

@@ -43,7 +43,8 @@ class Stager:
         self._tables: list[pa.Table] = []
         self._bytes = 0
         records = RecordEncoder(self.settings.store_host)
-        self._batches = ColumnBatches(QueueDirectory(TopicTable({}, 0), records, self.max_body))
+        directory = QueueDirectory(TopicTable({}, 0), records, self.max_body)
+        self._batches = ColumnBatches(directory, enable_lmq=bool(config.enable_lmq))
 
     def add(self, table: pa.Table) -> None:
         """Add messages.

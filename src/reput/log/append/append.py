@@ -100,9 +100,8 @@ class LogAppender(Closing):
         if not fs.exists(folder):
             # The folder's name must be as durable as its files.
             make_durable_dir(folder, owner)
-        size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
+        size, buffered, end_offset = settings.mapped_file_size_commit_log, settings.write_buffered, start.end_offset
         owner = owner or fs.owner_of(folder)
-        end_offset = start.end_offset
         self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
         self._largest_batch = size - BLANK_SIZE
         self._lock, self._flush_lock = Lock(), Lock()
@@ -381,7 +380,8 @@ class LogAppender(Closing):
         if self._columns is None:
             from reput.log.encode.column_batch import ColumnBatches
 
-            self._columns = ColumnBatches(QueueDirectory(self._topics, self._records, self._max_body))
+            directory = QueueDirectory(self._topics, self._records, self._max_body)
+            self._columns = ColumnBatches(directory, enable_lmq=self.settings.enable_lmq)
         return self._columns.batch(table)
 
     def append_client_batch(self, sent: SentBatch) -> PutManyResult | None:

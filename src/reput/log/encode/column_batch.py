@@ -53,10 +53,11 @@ _ColumnPlan = list[_ColumnWords]
 
 
 class ColumnBatches:
-    """Makes batches of columns for the writer of one log."""
+    """Makes batches of columns for the writer of one log. `enable_lmq`: see `normalized`."""
 
-    def __init__(self, directory: QueueDirectory) -> None:
+    def __init__(self, directory: QueueDirectory, *, enable_lmq: bool = False) -> None:
         self.directory = directory
+        self._enable_lmq = enable_lmq
         self._last: tuple[pa.Schema, _ColumnPlan | None] = (pa.schema([]), None)
 
     def batch(self, columns: pa.Table | pa.RecordBatch) -> ColumnBatch:
@@ -69,7 +70,7 @@ class ColumnBatches:
         table = as_table(columns)
         words = None if table is None else self._words(table)
         if table is None or words is None:
-            table, keys_are_joined = normalized(columns, self.directory.host_bits)
+            table, keys_are_joined = normalized(columns, self.directory.host_bits, enable_lmq=self._enable_lmq)
             plan = _plan_of(table.schema, _NORMALIZED)
             assert plan is not None
             words = _words_of(table, plan)

@@ -29,7 +29,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from reput.formats.log import properties as props
-from reput.formats.log.property_names import CRC32, DELAY, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
+from reput.formats.log.property_names import CRC32, DELAY, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
 from reput.formats.log.record import FLAG_INNER_BATCH, FLAGS_V6, TRANSACTION_MASK
 from reput.log.encode.message import illegal
 
@@ -57,10 +57,12 @@ def as_table(columns: Any) -> pa.RecordBatch | None:
     return parts[0] if len(parts) == 1 else None
 
 
-def normalized(table: pa.Table | pa.RecordBatch, host_bits: int) -> tuple[pa.RecordBatch, bool]:
+def normalized(
+    table: pa.Table | pa.RecordBatch, host_bits: int, *, enable_lmq: bool = False
+) -> tuple[pa.RecordBatch, bool]:
     """Return the same messages as plain columns, and True if a text of keys may hold several keys.
 
-    `host_bits` go into each sysFlag.
+    `host_bits` go into each sysFlag. `enable_lmq`: no message may go to light queues, too: its numbers are not known.
 
     Raises:
         MessageRefusedError: A message cannot be in a batch (the reason says which), or a column is not listed above.
@@ -73,7 +75,7 @@ def normalized(table: pa.Table | pa.RecordBatch, host_bits: int) -> tuple[pa.Rec
     if keys is not None:
         plain["keys"] = _joined_keys(keys) if are_lists else _texts(keys, "keys")
     if "properties" in columns:
-        plain["properties"] = _encoded_properties(columns["properties"], columns)
+        plain["properties"] = _encoded_properties(columns["properties"], columns, enable_lmq)
     for name, target in (("queue_id", pa.int64()), ("flag", pa.int32())):
         if name in columns:
             plain[name] = _without_nulls(_integers(columns[name], name, target))
@@ -212,13 +214,16 @@ def _joined_keys(array: Any) -> Any:
     return pc.if_else(pa.array(is_valid), joined, None) if array.null_count else joined
 
 
-def _encoded_properties(array: Any, columns: Mapping[str, Any]) -> Any:
+def _encoded_properties(array: Any, columns: Mapping[str, Any], enable_lmq: bool) -> Any:
     """Return each message's properties as one text, as a record holds them."""
     if not pa.types.is_map(array.type):
         raise illegal(f"column properties is {array.type}: give a map of text to text")
     is_valid, offsets = _rows_of(array, "properties", array.keys)
     names, values = (_large_texts(part, "properties", offsets[0], offsets[-1]) for part in (array.keys, array.items))
-    _refuse_names(names, offsets, is_valid, columns)
+    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQUE_KEY))
+    barred = [INNER_NUM, INNER_MULTI_QUEUE_OFFSET, DELAY, CRC32, *([INNER_MULTI_DISPATCH] if enable_lmq else [])]
+    barred += [name.decode() for column, name in own if column in columns]
+    _refuse_names(names, offsets, is_valid, barred)
     rows = _rows_with(_are_bad(names, _BAD_IN_TEXTS) | _are_bad(values, _BAD_IN_TEXTS), offsets, is_valid)
     if len(rows):
         raise illegal(
@@ -251,13 +256,8 @@ def _rows_with(
     return rows[is_valid[rows]]
 
 
-def _refuse_names(
-    names: Any, offsets: NDArray[np.int64], is_valid: NDArray[np.bool_], columns: Mapping[str, Any]
-) -> None:
+def _refuse_names(names: Any, offsets: NDArray[np.int64], is_valid: NDArray[np.bool_], barred: list[str]) -> None:
     """Refuse property names that have columns of their own, or cannot be in a batch."""
-    barred = [INNER_NUM, INNER_MULTI_QUEUE_OFFSET, DELAY, CRC32]
-    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQUE_KEY))
-    barred += [name.decode() for column, name in own if column in columns]
     found = np.asarray(pc.is_in(names, value_set=pa.array(barred, type=names.type)))
     rows = _rows_with(found, offsets, is_valid)
     if len(rows):
