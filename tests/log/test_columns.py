@@ -190,7 +190,7 @@ def test_names_among_the_properties(name: str, more: dict[str, Any], refused: bo
 
 @pytest.mark.parametrize("enable_lmq", [False, True])
 def test_a_dispatch_to_light_queues_was_left_out_in_silence(enable_lmq: bool, tmp_path: Path) -> None:
-    """Columns give no numbers of light queues, so with `enableLmq` such a message is refused, as in a list of messages."""
+    """Columns give no numbers of light queues: with `enableLmq` such a message is refused, as in a list of messages."""
     row = [("INNER_MULTI_DISPATCH", "%LMQ%a")]
     maps = pa.array([[], [], row], type=pa.map_(pa.string(), pa.string()))
     with open_log(tmp_path, enable_lmq=enable_lmq) as log:

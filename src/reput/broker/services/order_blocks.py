@@ -204,7 +204,7 @@ class OrderBlocks:
     def _write(self) -> None:
         future, self._next = self._next, None
         assert future is not None
-        self._in_thread(self.persist).add_done_callback(partial(self._written, future, self._loop.time()))
+        self._in_thread(self._persist).add_done_callback(partial(self._written, future, self._loop.time()))
 
     def _written(self, kept: PutFuture[PutResult], begun_s: float, done: asyncio.Future[None]) -> None:
         error = done.exception()
@@ -283,10 +283,28 @@ class OrderBlocks:
         if block.timer is not None:
             block.timer.cancel()
         wait_s = min(max(block.free_s() - self._loop.time(), 0.0), _LONGEST_WAIT_S)
-        block.timer = self._loop.call_later(wait_s, self._freed, group, topic)
+        block.timer = self._loop.call_later(wait_s, self._look, topic, group, block)
+
+    def _look(self, topic: str, group: str, block: _Block) -> None:
+        """Let those who wait try again, unless the wait was cut at the longest one."""
+        if block.free_s() > self._loop.time():
+            self._wait(topic, group, block)
+        else:
+            self._freed(group, topic)
 
     def persist(self) -> None:
-        """Write the state if it has changed; any thread may call it, one at a time."""
+        """Write the state if it has changed; any thread may call it, one at a time. An error is logged."""
+        try:
+            self._persist()
+        except ReputError as error:
+            log.error("orderly messages are given, but consumerOrderInfo.json cannot be written: %s", error)  # noqa: TRY400 - the text says it all
+
+    def _persist(self) -> None:
+        """Do the same.
+
+        Raises:
+            ReputError: The file cannot be written, and the next call tries again.
+        """
         with self._lock:
             if not self._is_changed:
                 return
@@ -300,9 +318,10 @@ class OrderBlocks:
             self._is_changed = False
         try:
             self._file.replace(data, now_ms())
-        except ReputError as error:
-            self._is_changed = True
-            log.error("orderly messages are given, but consumerOrderInfo.json cannot be written: %s", error)  # noqa: TRY400 - the text says it all
+        except ReputError:
+            with self._lock:
+                self._is_changed = True
+            raise
 
     def _forget_unused(self) -> None:
         """Drop queues that are gone, and those that nobody has asked for lately (`autoClean`)."""
