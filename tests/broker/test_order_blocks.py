@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from broker.popping import got_in, handle_fields, pop, pop_fields
+from broker.popping import batch_ack, batch_entry, got_in, handle_fields, pop, pop_fields
+from reput.broker.handlers import acks
 from reput.broker.services import order_blocks
 from reput.formats.wire.codes import RequestCode, ResponseCode
 
@@ -45,3 +46,11 @@ def test_an_ack_in_order_that_is_not_written_was_answered_as_kept(client: Client
     assert client.ask(RequestCode.ACK_MESSAGE, **handle_fields(got[0])).code == ResponseCode.SYSTEM_ERROR
     shutil.rmtree(file)
     assert client.ask(RequestCode.ACK_MESSAGE, **handle_fields(got[1])).code == ResponseCode.SUCCESS
+
+
+def test_a_batch_of_very_many_acks_kept_all_others_waiting(client: Client) -> None:
+    """More entries than any client sends are refused at once."""
+    fill(client)
+    one = batch_entry(pop(client))
+    assert batch_ack(client, *[one] * (acks.MAX_ACKS + 1)) == ResponseCode.INVALID_PARAMETER
+    assert batch_ack(client, *[one] * acks.MAX_ACKS) == ResponseCode.SUCCESS

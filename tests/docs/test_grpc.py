@@ -32,6 +32,7 @@ def test_the_page_names_the_limits() -> None:
     """Each limit of the table is that of the code, and each limit of the code is in the table."""
     limits = [
         size(server.MAX_REQUEST),
+        f"{receive.MAX_ENTRIES:,}, and {size(receive.MAX_ACK_BYTES)}",
         "",
         f"{server.MAX_CALLS:,}",
         f"{server.MAX_STREAMS:,}",

@@ -13,7 +13,7 @@ import reput
 from broker.clients.run import PROGRAMS, java_words
 from peer import peer
 from reput.broker import metrics, pytest_plugin, server
-from reput.broker.handlers import group_offsets, members, queries
+from reput.broker.handlers import acks, group_offsets, members, queries
 from reput.broker.handlers.sends import SEND_CODES
 from reput.broker.handlers.table import HANDLERS
 from reput.broker.services import holds, leases, polls, pops, syncs, transactions, waiting
@@ -111,6 +111,7 @@ def test_the_page_names_the_limits() -> None:
         f"{polls.MAX_LINE:,}",
         f"{polls.MAX_WATCHED:,}",
         f"{pops.MAX_ATTEMPT_ID:,} characters",
+        f"{acks.MAX_ACKS}",
         f"{leases.MAX_LEASED:,}",
         f"{client_calls.MAX_WAITING:,}",
         f"{queries.MAX_FOUND}, and {size(queries.MAX_FOUND_BYTES)}",

@@ -438,3 +438,16 @@ def test_a_consumer_goes_on_after_a_restart_without_new_settings(
         ended = protocol.NotifyClientTerminationRequest(group=Resource(name=GROUP))
         assert client.call("NotifyClientTermination", ended).status.code == Code.OK
     assert_sound(store)
+
+
+def test_an_ack_of_very_many_messages_kept_all_others_waiting(consumer: GrpcClient) -> None:
+    """An empty entry takes two bytes, and a hundred times that in memory: too many are refused before they are read."""
+    for count, words in (
+        (receive.MAX_ENTRIES + 1, "entries: send 1000 at most"),
+        (300_000, "bytes: send 524288 at most"),
+    ):
+        entries = [protocol.AckMessageEntry()] * count
+        request = protocol.AckMessageRequest(group=Resource(name=GROUP), topic=Resource(name="orders"), entries=entries)
+        answer = consumer.call("AckMessage", request)
+        assert (answer.status.code, len(answer.entries)) == (Code.BAD_REQUEST, 0)
+        assert words in answer.status.message

@@ -70,6 +70,10 @@ log = logging.getLogger("reput.broker")
 SHORTEST_POLL_MS: Final = 5000
 SHORTEST_LEASE_MS: Final = 10_000
 LONGEST_LEASE_MS: Final = 12 * HOUR_MS
+MAX_ENTRIES: Final = 1000
+"""The most entries of a call that acks messages."""
+MAX_ACK_BYTES: Final = 512 << 10
+"""The most bytes of such a call: in memory an entry takes a hundred times the two bytes that it may have."""
 MAX_LITE_HELD: Final = 100
 """The most messages that a lite client holds when it asks for more."""
 _REQUEST_TIMEOUT_MS: Final = 3000
@@ -347,6 +351,8 @@ class _HeldBy(NamedTuple):
 async def ack_message(broker: Broker, client: GrpcClient, request: AckMessageRequest) -> AckMessageResponse:
     """End the leases of messages; each has a status of its own."""
     topic, group = topic_of(request.topic), group_of(request.group)
+    if len(request.entries) > MAX_ENTRIES:
+        refuse_call(Code.BAD_REQUEST, f"the call has {len(request.entries)} entries: send {MAX_ENTRIES} at most")
     entries = [await _ack(broker, client, _HeldBy(group, topic, one.lite_topic), one) for one in request.entries]
     if not entries:
         refuse_call(Code.BAD_REQUEST, "the call has no entries")

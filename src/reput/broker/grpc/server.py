@@ -19,6 +19,7 @@ from reput.broker.grpc.members import end_client, heartbeat
 from reput.broker.grpc.protocol import service_pb2 as protocol
 from reput.broker.grpc.protocol.definition_pb2 import Code, Status
 from reput.broker.grpc.receive import (
+    MAX_ACK_BYTES,
     ack_message,
     change_invisible_duration,
     forward_to_dead_letters,
@@ -228,6 +229,8 @@ class GrpcServer:
         """Return the answer of a call, or its refusal. No error ends the broker."""
         asked, answer = _messages_of(name)
         try:
+            if len(request) > _MOST_BYTES.get(name, MAX_REQUEST):
+                refuse_call(Code.BAD_REQUEST, f"the call has {len(request)} bytes: send {_MOST_BYTES[name]} at most")
             return await serve(self, self._caller(context), _decoded(asked, request))
         except _REFUSALS as refusal:
             return answer(status=_status_of(refusal))
@@ -282,6 +285,8 @@ class GrpcServer:
             await context.abort(kind, f"{Code.Name(refusal.code)}: {refusal.words}")
 
 
+_MOST_BYTES: Final = {"AckMessage": MAX_ACK_BYTES}
+"""Bounds of calls whose messages take much more memory than their bytes."""
 _INVALID: Final = grpc.StatusCode.INVALID_ARGUMENT
 _REFUSALS: Final = (RefusedCallError, RefusedError, ReputError)
 

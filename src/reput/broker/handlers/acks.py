@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from reput.log.append.flush import PutFuture
     from reput.log.encode.message import PutResult
 
+MAX_ACKS: Final = 256
+"""The most entries of a batch of acks. A client sends a few, one for each pop."""
 _MOST_OFFSETS = 64
 """The most messages of a pop."""
 
@@ -44,6 +46,8 @@ def batch_ack_message(broker: Broker, request: Request) -> Answer | None:
     acks, broker_name = values.get("acks"), values.get("brokerName")
     if not isinstance(acks, list) or not acks or not isinstance(broker_name, str):
         refuse(ResponseCode.NO_MESSAGE, "the request has no acks")
+    if len(acks) > MAX_ACKS:
+        refuse(ResponseCode.INVALID_PARAMETER, f"the request has {len(acks)} acks: send {MAX_ACKS} at most")
     future: PutFuture[PutResult] | None = None
     has_any = False
     for one in acks:
