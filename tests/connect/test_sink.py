@@ -20,7 +20,7 @@ from reput.connect.sink.columns import ASSIGNED, TYPES, check_schema, message_co
 from reput.connect.sink.ledger import BEGUN, Ledger, read_ledger, write_ledger
 from reput.connect.sink.sink import commit_batch
 from reput.connect.sink.staging import Stager
-from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter, one_spelling
+from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter, one_spelling, query_id
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
 from reput.files.fs import owner_of
 from reput.formats import paths
@@ -286,6 +286,18 @@ def test_a_checkpoint_by_another_spelling(tmp_path: Path, monkeypatch: pytest.Mo
         one.commit([one.write(iter([pa.record_batch({"body": ["00007"]})]))], 0)
     assert numbers_in(tmp_path / "store") == [7]
     assert one_spelling("hdfs://host/cp") == "hdfs://host/cp"
+
+
+def test_a_remote_checkpoint_that_was_begun_anew_lost_its_first_batches(tmp_path: Path) -> None:
+    """The query's id is read by pyarrow; where it cannot be read, no batch is taken for a repeat of another query's."""
+    (tmp_path / "cp").mkdir()
+    (tmp_path / "cp" / "metadata").write_text('{"id":"the query"}')
+    assert query_id(f"file://{tmp_path}/cp/") == "the query"
+    for checkpoint in ("no-such-scheme://host/cp", f"file://{tmp_path}/none"):
+        with pytest.raises(
+            ConfigError, match=f"checkpointLocation {checkpoint}: its file metadata.* cannot be read here"
+        ):
+            query_id(checkpoint)
 
 
 def test_a_ledger_that_is_none(tmp_path: Path) -> None:

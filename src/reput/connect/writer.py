@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyarrow.fs import FileSystem  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from reput.connect.sink.ledger import BEGUN, LEDGER_NAME, Ledger, read_ledger
@@ -119,12 +121,32 @@ def one_spelling(checkpoint: str) -> str:
 
 
 def query_id(checkpoint: str) -> str:
-    """Return the id that Spark gave the query, if its checkpoint is on a local file system; else ""."""
-    data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if checkpoint.startswith("/") else None
+    """Return the id that Spark gave the query; "" if its checkpoint is on a local file system, and has none.
+
+    Raises:
+        ConfigError: The checkpoint is on another file system that cannot be read here: a checkpoint that was begun anew
+            would look like the old one, and its first batches like repeats.
+    """
+    is_local = checkpoint.startswith("/")
+    data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if is_local else _remote_metadata(checkpoint)
     try:
         return str(json.loads(data)["id"]) if data else ""
     except (KeyError, TypeError, ValueError, RecursionError):
         return ""
+
+
+def _remote_metadata(checkpoint: str) -> bytes:
+    try:
+        # Hadoop's name for it.
+        filesystem, path = FileSystem.from_uri(re.sub("^s3a://", "s3://", checkpoint))
+        with filesystem.open_input_stream(f"{path.rstrip('/')}/metadata") as file:
+            return bytes(file.read(_METADATA_LIMIT))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ConfigError(
+            f"checkpointLocation {checkpoint}: its file metadata, which tells one query from another, cannot be read "
+            f"here ({str(error).splitlines()[0]:.200}). Give a checkpoint on a local file system, or on one that "
+            "pyarrow reads"
+        ) from error
 
 
 def _files_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
