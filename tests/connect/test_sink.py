@@ -428,6 +428,18 @@ def test_a_damaged_ledger_of_another_write_stopped_every_write(
     assert f"what another write has left is not looked after: {other}" in caplog.text
 
 
+def test_messages_of_very_different_sizes_stopped_a_write_for_good(tmp_path: Path) -> None:
+    """A piece for one log file was as many messages as fit on average: a few large ones in a row did not."""
+    store = new_store(tmp_path, 1 << 20)
+    stager = Stager(tmp_path / "staged", store.layout, store.config)
+    bodies = [b"small"] * 1000 + [bytes(100 << 10)] * 20
+    stager.add(message_columns(pa.record_batch({"body": pa.array(bodies, pa.binary())}), "orders", NOW_MS))
+    stager.flush()
+    with store:
+        assert ledgers.append_staged(store, tmp_path / "staged", stager.files) == len(bodies)
+        assert store.max_offset("orders", 0) == len(bodies)
+
+
 def test_what_a_killed_write_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -101,10 +101,13 @@ def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBat
 
 
 def pieces(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages in pieces that fit into one file of the log, by their sizes in Arrow."""
+    """Yield the messages in pieces that fit into one file of the log, by their sizes in Arrow.
+
+    Messages may differ much in size, so what is too large is halved until it is one message.
+    """
     for batch in batches:
-        step = (
-            max(1, batch.num_rows * most_bytes // max(1, batch.nbytes)) if batch.nbytes > most_bytes else batch.num_rows
-        )
-        for begin in range(0, batch.num_rows, max(1, step)):
-            yield batch.slice(begin, step)
+        if batch.nbytes <= most_bytes or batch.num_rows <= 1:
+            yield batch
+        else:
+            half = batch.num_rows // 2
+            yield from pieces((batch.slice(0, half), batch.slice(half)), most_bytes)
