@@ -514,7 +514,7 @@ def test_groups_that_take_turns_read_all_queues(client: Client) -> None:
     fill(client, 40, 0)
     fill(client, 40, 1)
     queues: dict[str, set[int]] = {"a": set(), "b": set()}
-    for _ in range(20):
+    for _ in range(60):
         for group, seen in queues.items():
             (got,) = pop(client, consumerGroup=group, maxMsgNums=1)
             seen.add(got.record.queue_id)
