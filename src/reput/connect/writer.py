@@ -143,7 +143,7 @@ def _remote_metadata(checkpoint: str) -> bytes:
             return bytes(file.read(_METADATA_LIMIT))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ConfigError(
-            f"checkpointLocation {checkpoint}: its file metadata, which tells one query from another, cannot be read "
+            f"checkpointLocation {checkpoint}: its file metadata, which names the query, cannot be read "
             f"here ({str(error).splitlines()[0]:.200}). Give a checkpoint on a local file system, or on one that "
             "pyarrow reads"
         ) from error
