@@ -47,6 +47,7 @@ from reput.pipeline.split.ext_job import ExtJob, ext_job
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched
+from reput.store.disk.abort import is_closed
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
@@ -205,7 +206,7 @@ def _prepare(
     holder = standstill.holder
     report = CheckReport(
         str(layout.root),
-        closed_cleanly=not fs.exists(layout.abort) and holder.who is not Who.BROKER,
+        closed_cleanly=is_closed(layout) and holder.who is not Who.BROKER,
         held_by=holder.who,
         held_by_pid=holder.pid,
     )

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
-from reput.files import fs
 from reput.formats.queue.queue_kinds import LIGHT_SETTING, PART_KIND, SELECTIVE_SETTING
 from reput.formats.topics.lite_topics import is_light
 from reput.formats.topics.system_topics import LMQ_PREFIX
 from reput.queue.kinds import QueueKind
 from reput.queue.placement import EVERYWHERE, QueuePlacement
+from reput.store.disk.abort import is_closed
 from reput.store.disk.layout import StoreLayout
 
 _TOPICS_ASKED = 200
@@ -91,7 +91,7 @@ def _shown(layout: StoreLayout, part: QueueKind, whole: QueueKind, lite_topics: 
         light = in_part.any_with(LMQ_PREFIX) and not in_whole.any_with(LMQ_PREFIX)
         # A kill before the first flush leaves an empty database, too.
         is_empty = not (part.complete_to() or 0)
-        is_part = bool(asked) and not any(map(in_part.has, asked)) and not (is_empty and fs.exists(layout.abort))
+        is_part = bool(asked) and not any(map(in_part.has, asked)) and not (is_empty and not is_closed(layout))
     return QueuePlacement(
         part.name if light else "", part.name if is_part else "", lite_topics if is_part else frozenset()
     )

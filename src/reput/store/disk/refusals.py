@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
-from reput.files import fs
 from reput.queue.files import QUEUES_ASKED
+from reput.store.disk.abort import is_closed
 from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.database_folder import misplaced_database, refuse_misplaced_database
 from reput.store.disk.facts import StoreFacts
@@ -42,7 +42,7 @@ class _Refusal(NamedTuple):
 
 def _refuse_odd_queue_files(store: StoreFacts) -> None:
     # After a clean end a writer looks at few queues here, and at each of the others when something is put to it.
-    looks_at_few = store.purpose is Purpose.WRITE and not fs.exists(store.layout.abort)
+    looks_at_few = store.purpose is Purpose.WRITE and is_closed(store.layout)
     most = QUEUES_ASKED if looks_at_few else None
     refuse_odd_queue_files(store.kinds, store.settings.queue_file_size, most)
 

@@ -30,6 +30,7 @@ from reput.queue.combined import kind_to_read
 from reput.queue.files import list_queues
 from reput.queue.kinds import AnyKind, QueueKind, QueueOnDisk, ReadableQueues
 from reput.queue.placement import QueuePlacement
+from reput.store.disk.abort import is_closed
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.database_folder import misplaced_database
 from reput.store.disk.index_kinds import NO_INDEX_KEPT
@@ -370,7 +371,7 @@ def _judge_marks(store: StoreOnDisk, info: StoreInfo, use: Use) -> None:
 
 def _read_state(store: StoreOnDisk, info: StoreInfo) -> None:
     layout = store.layout
-    info.abort = fs.exists(layout.abort)
+    info.abort = not is_closed(layout)
     info.checkpoint = _checkpoint(layout, info)
     info.own = _own_state(store, info)
     # A reput process that holds the store holds RocketMQ's lock too.

@@ -13,6 +13,7 @@ from reput.formats.layout import NO_LIMIT
 from reput.formats.log.record import Verdict
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
+from reput.store.disk.abort import is_closed
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.layout import StoreLayout
@@ -76,7 +77,7 @@ def open_view(
     start = _start(store, log, reput)
     confirmed, begin_to_follow, watched = _follow(reput, writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
-    if writer is not Writer.BROKER and not layout.abort.exists():
+    if writer is not Writer.BROKER and is_closed(layout):
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()

@@ -36,6 +36,7 @@ from reput.log.read.maps import LogMaps
 from reput.log.read.reader import find_record, place, written_bytes
 from reput.log.read.scan import RangeWalk, checking
 from reput.queue.kinds import AnyKind, QueueKind
+from reput.store.disk.abort import is_closed
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.settings import StoreSettings
@@ -107,10 +108,10 @@ def _find_start(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], se
             ours = _without_the_lost(store, log, kinds, ours, frontier)
             ends = [end_believed(log, end) for kind in kinds if (end := store.complete_to(kind)) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *ends])), "own")
-    if layout.abort.exists():
-        start = Start(_after_crash(store, log, kinds), "crash")
-    else:
+    if is_closed(layout):
         start = Start(_after_clean_end(store, log, kinds, settings.index_enabled), "clean")
+    else:
+        start = Start(_after_crash(store, log, kinds), "crash")
     batch = settings.types.batch
     if batch and not any(_has_or_deleted(store, kind, batch) for kind in store.kinds if kind.has_batches):
         start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))

@@ -19,7 +19,7 @@ from reput.formats.own import files as own
 from reput.log.append.append import LogAppender
 from reput.log.append.flush import FlushService
 from reput.log.append.positions import Flushed, LogStart
-from reput.store.disk.abort import write_abort
+from reput.store.disk.abort import is_closed, write_abort
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import Frontiers, durable_offset, read_frontier
 from reput.store.disk.layout import StoreLayout
@@ -69,7 +69,7 @@ class StoreWriter:
         self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
         # A listener of a catch-up, or a signal's handler, may close the store in the catch-up's own thread.
         self._reputting, self._ends = RLock(), False
-        self.may_have_leftovers = fs.exists(layout.abort)
+        self.may_have_leftovers = not is_closed(layout)
         """True if a crash may have left index items above the frontier; the next catch-up removes them."""
         owner = fs.owner_of(layout.root)
         notes += self._clean_up(opened, owner)
