@@ -77,6 +77,11 @@ def cut_indexes(view: StoreView, end: int, owner: fs.Owner) -> list[str]:
     return notes
 
 
+def is_removed(log: LogMaps, start: int, end: int) -> bool:
+    """Return True if a cut at log offset `end` removes the file that begins at `start`. The first one stays, zeroed."""
+    return start >= end and start > log.min_offset
+
+
 def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
     """Zero the `written` bytes after log offset `end`, and remove later files; return the names of those."""
     removed = []
@@ -88,7 +93,7 @@ def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
             removed.append(entry.name)
     for start in reversed(log.starts):
         path = log.folder / paths.offset_name(start)
-        if start >= end and start > log.min_offset:
+        if is_removed(log, start, end):
             fs.remove_file(path)
             removed.append(path.name)
         elif start + log.file_size > end:

@@ -20,6 +20,7 @@ from reput.store.disk import abort
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.owner import Ownership
 from reput.store.recover.recovery import LogTail
+from reput.store.write.cut import is_removed
 
 
 def keep_records(layout: StoreLayout, log: LogMaps, tail: LogTail, owned: Ownership, owner: fs.Owner) -> list[str]:
@@ -37,7 +38,7 @@ def keep_records(layout: StoreLayout, log: LogMaps, tail: LogTail, owned: Owners
     for start in log.starts:
         if start + log.file_size > tail.end:
             name = paths.offset_name(start)
-            _keep(log.folder / name, staging / name, owner, is_removed=start >= tail.end and start > log.min_offset)
+            _keep(log.folder / name, staging / name, owner, can_link=is_removed(log, start, tail.end))
     fs.sync_tree(staging.parent)
     kept = _free_name(layout, tail.end)
     fs.rename(staging.parent, kept)
@@ -55,9 +56,9 @@ def _was_put_by_reput(layout: StoreLayout, tail: LogTail, owned: Ownership) -> b
     return abort.was_left_by_reput(layout) and tail.end + tail.written <= owned.watermarks["wrote_offset"]
 
 
-def _keep(file: Path, kept: Path, owner: fs.Owner, *, is_removed: bool) -> None:
-    """Keep a file of the log; `is_removed`: the cut does not change it, but removes its name."""
-    if is_removed:
+def _keep(file: Path, kept: Path, owner: fs.Owner, *, can_link: bool) -> None:
+    """Keep a file of the log; `can_link`: the cut does not change it, but removes its name."""
+    if can_link:
         # A link to another disk, or where a file system has no links, is refused.
         with contextlib.suppress(ReputError):
             fs.link(file.resolve(), kept)
