@@ -163,14 +163,14 @@ def is_unindexed(check: Check, offset: int) -> bool:
     return not check.report.closed_cleanly and offset > check.last_entry
 
 
-def was_indexed(check: Check, offset: int) -> bool:
-    """Return True if the record at a log offset is below reput's durable frontier, and the log is still that one."""
+def indexed_to(check: Check) -> int:
+    """Return the log offset of reput's durable frontier; 0 for none, and if the log is not that one any more."""
     frontier = check.store.frontier
     last = None if frontier is None else frontier.queue_fingerprint
-    if frontier is None or last is None or offset >= frontier.queue_offset:
-        return False
+    if frontier is None or last is None:
+        return 0
     with check.store.maps() as log:
-        return last.offset < log.min_offset or log.has_record(last)
+        return frontier.queue_offset if last.offset < log.min_offset or log.has_record(last) else 0
 
 
 def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:

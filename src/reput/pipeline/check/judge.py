@@ -13,12 +13,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from reput.formats.queue.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.nearest import FEW, some
-from reput.pipeline.check.findings import is_unindexed, was_indexed, what_is_there
+from reput.pipeline.check.findings import indexed_to, is_unindexed, what_is_there
 from reput.pipeline.check.gone import Gone, note_gone_on_purpose
 from reput.pipeline.check.queue_file_tasks import place_in_queue
 from reput.pipeline.check.state import Check
@@ -151,6 +152,10 @@ class JudgeOfFiles(QueueJudge):
         """See `is_unindexed`."""
         return is_unindexed(self.check, offset)
 
+    @cached_property
+    def _indexed_to(self) -> int:
+        return indexed_to(self.check)
+
     def is_lost(self, offset: int) -> bool:
-        """See `was_indexed`."""
-        return was_indexed(self.check, offset)
+        """Return True for a record below the durable frontier, from which an opening goes on."""
+        return offset < self._indexed_to
