@@ -229,8 +229,8 @@ class GrpcServer:
         """Return the answer of a call, or its refusal. No error ends the broker."""
         asked, answer = _messages_of(name)
         try:
-            if len(request) > _MOST_BYTES.get(name, MAX_REQUEST):
-                refuse_call(Code.BAD_REQUEST, f"the call has {len(request)} bytes: send {_MOST_BYTES[name]} at most")
+            if len(request) > (most := _MOST_BYTES.get(name, MAX_REQUEST)):
+                refuse_call(Code.BAD_REQUEST, f"the call has {len(request)} bytes: send {most} at most")
             return await serve(self, self._caller(context), _decoded(asked, request))
         except _REFUSALS as refusal:
             return answer(status=_status_of(refusal))

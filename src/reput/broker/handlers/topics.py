@@ -13,7 +13,7 @@ from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import ConfigError
 from reput.formats.java.fastjson import write_fastjson
-from reput.formats.topics.pop_topics import TopicKind, retry_topic
+from reput.formats.topics.pop_topics import retry_topics
 from reput.formats.wire.bodies import QueueName, write_queue_table
 from reput.formats.wire.codes import ResponseCode
 
@@ -101,7 +101,7 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
 
 def _retry_topics(broker: Broker, topic: str) -> list[str]:
     groups = sorted({*broker.consumers.groups_of(topic), *broker.store.progress.groups_of(topic)})
-    names = (retry_topic(topic, group, kind) for group in groups for kind in (TopicKind.RETRY, TopicKind.RETRY_V2))
+    names = (name for group in groups for name in retry_topics(topic, group))
     return [name for name in names if broker.topics.find(name) is not None]
 
 

@@ -300,7 +300,7 @@ class OrderBlocks:
             log.error("orderly messages are given, but consumerOrderInfo.json cannot be written: %s", error)  # noqa: TRY400 - the text says it all
 
     def _persist(self) -> None:
-        """Do the same.
+        """Write the state if it has changed.
 
         Raises:
             ReputError: The file cannot be written, and the next call tries again.

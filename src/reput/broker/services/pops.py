@@ -27,7 +27,7 @@ from reput.broker.wire.refusals import refuse
 from reput.formats.pending.pop_state import PopKey
 from reput.formats.topics.lite_topics import is_light
 from reput.formats.topics.permissions import READ
-from reput.formats.topics.pop_topics import TopicKind, kind_of_topic, retry_topic
+from reput.formats.topics.pop_topics import TopicKind, kind_of_topic, retry_topics
 from reput.formats.wire.codes import ResponseCode
 from reput.formats.wire.receipt_handle import ORDERLY_QUEUE, PoppedQueue, ReceiptHandle
 from reput.store.read.own_messages import own_messages
@@ -240,7 +240,7 @@ class Pops:
 
     def retry_queues(self, group: str, topic: str) -> list[tuple[str, int]]:
         """Return the queues of the retry topics of a group and a topic that there are."""
-        names = [retry_topic(topic, group, kind) for kind in (TopicKind.RETRY, TopicKind.RETRY_V2)]
+        names = retry_topics(topic, group)
         return [(name, queue_id) for name in names for queue_id in range(self._state.topics.queues(name))]
 
     def _pop_queue(self, popped: Popped, topic: str, queue_id: int, most: int) -> None:

@@ -29,6 +29,11 @@ def retry_topic(topic: str, group: str, kind: TopicKind = TopicKind.RETRY) -> st
     return f"{RETRY_PREFIX}{group}{_SECOND if kind is TopicKind.RETRY_V2 else '_'}{topic}"
 
 
+def retry_topics(topic: str, group: str) -> tuple[str, str]:
+    """Return the names that a group's retry topic for a topic may have."""
+    return retry_topic(topic, group), retry_topic(topic, group, TopicKind.RETRY_V2)
+
+
 def kind_of_topic(topic: str) -> TopicKind:
     """Return the kind of a topic by its name (`ExtraInfoUtil.getRetry`)."""
     if not topic.startswith(RETRY_PREFIX):
