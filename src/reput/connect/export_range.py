@@ -24,11 +24,10 @@ from reput.errors import ConfigError, DataLossError
 from reput.files import fs
 from reput.files.folders import make_durable_dir
 from reput.formats.stored_text import stored_bytes
+from reput.log.read.scan import MISSING_FILE
 
 TOPIC_PREFIX = "topic="
 """The beginning of the name of a topic's folder."""
-MISSING_FILE = "missing log file"
-"""The reason of a gap that is a whole file."""
 _DIGITS = 20
 _SUFFIX = ".parquet"
 JSON_LIMIT = 64 << 20
@@ -114,7 +113,7 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
     files.flush()
     files.refuse_lost()
     gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in seen.lost)
-    if job.is_lost(cut):
+    if seen.has_lost_file:
         gaps = ((cut.begin, cut.end, MISSING_FILE),)
     done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps, undecoded)
     fs.write_whole(marker_path(Path(target), cut.begin), json.dumps(asdict(done)).encode())

@@ -86,10 +86,6 @@ class ScanJob:
         wants = wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
         return ColumnNeeds(self.crc_check, self.broker_name, wants, self.decoded_size)
 
-    def is_lost(self, cut: LogCut) -> bool:
-        """Return True if the file of a range is not there, and the job goes on without it."""
-        return not self.fail_on_data_loss and not fs.exists(cut.path)
-
     @property
     def decodes(self) -> bool:
         """True if bodies are wanted, and wanted decompressed."""
@@ -102,7 +98,8 @@ def read_log(job: ScanJob, cut: LogCut, seen: Seen) -> Iterator[pa.RecordBatch]:
     Raises:
         DamagedLogError: bytes of the range are no record, or its records do not end where the next range begins.
     """
-    if job.is_lost(cut):
+    if not job.fail_on_data_loss and not fs.exists(cut.path):
+        seen.has_lost_file = True
         return
     with fs.mapped(cut.path, cut.begin - cut.file_start, cut.file_start + cut.file_size - cut.begin) as buffer:
         for rows, inner in _LogRange(job, cut, buffer, seen).rows():

@@ -32,12 +32,16 @@ _COUNTS = ("log_bytes", "queue_bytes", "rows")
 
 @dataclass
 class Seen:
-    """Bytes and rows that a task has read so far, and the bytes that it skipped."""
+    """Bytes and rows that a task has read so far, and the bytes that it skipped.
+
+    `has_lost_file`: the log file of its range is not there.
+    """
 
     log_bytes: int = 0
     queue_bytes: int = 0
     rows: int = 0
     lost: list[Gap] = field(default_factory=list)
+    has_lost_file: bool = False
 
 
 @dataclass

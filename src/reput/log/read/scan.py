@@ -83,6 +83,10 @@ def checking(crc_check: int) -> WalkRules:
     return WalkRules(DecodeSettings(crc_check, tag_items=False, delays_ms=()))
 
 
+MISSING_FILE = "missing log file"
+"""The reason of a gap that is a whole file."""
+
+
 class Gap(NamedTuple):
     """Bytes [begin, end) of the log that are no record; `verdict` describes those at `begin`. A record is at `end`."""
 

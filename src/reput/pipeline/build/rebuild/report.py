@@ -15,7 +15,7 @@ from reput.formats.stored_text import shown_text, stored_bytes
 from reput.formats.topics.lite_topics import is_light
 from reput.log.read.files import LogFiles
 from reput.log.read.reader import file_name, place, written_bytes
-from reput.log.read.scan import Gap
+from reput.log.read.scan import MISSING_FILE, Gap
 from reput.nearest import FEW, near, some
 from reput.pipeline.build.index.built import IndexBuilt
 from reput.pipeline.build.index.plan import IndexFileResult
@@ -63,7 +63,7 @@ def _holes_apart(log: LogFiles, stitched: Stitched) -> list[Gap]:
 
 
 def _why(log: LogFiles, gap: Gap) -> str:
-    return "missing log file" if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
+    return MISSING_FILE if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
 
 
 def _damage_text(run: Rebuild, gaps: Sequence[LogGap]) -> str:
