@@ -129,6 +129,7 @@ def export_store(
             store, or is the file system's root; a topic is not there.
         DataLossError: log files were deleted before they were exported.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
+        StoreLockedError: another export into the folder is at work.
         ReputError: see `reput.errors`.
     """
     listener = listener or ProgressListener()
