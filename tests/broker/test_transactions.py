@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reput.formats.wire.remoting import RemotingFrame
+    from reput.log.encode.message import Message, PutResult
 
 R, C = RequestCode, ResponseCode
 EAGER = reput.StoreConfig(transaction_check_interval=50, transaction_time_out=1)
@@ -174,6 +177,48 @@ def test_a_late_end_counts_for_the_copy(tmp_path: Path) -> None:
         places = {name: asked.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
         assert end(client, sent, TRANSACTION_COMMIT, **places).code == C.SUCCESS
         assert bodies(client.pull("orders", 2)) == [b"body0"]
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("kind", [TRANSACTION_COMMIT, TRANSACTION_ROLLBACK])
+def test_a_late_end_of_the_first_half_was_a_second_delivery(tmp_path: Path, kind: int) -> None:
+    """An answer to a question ends the transaction; the sender's own commit, rounds later, delivers nothing."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        sent, inside = begin(client), broker._broker
+        asked = client.next_asked()
+        places = {name: asked.fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}
+        assert end(client, sent, kind, **places, fromTransactionCheck=True).code == C.SUCCESS
+        wait_until(lambda: not inside.transactions._ended and inside.transactions._done)
+        assert end(client, sent, TRANSACTION_COMMIT).code == C.SUCCESS
+        assert bodies(client.pull("orders", 2)) == [b"body0"] * (kind == TRANSACTION_COMMIT)
+    assert_sound(path)
+
+
+@pytest.mark.parametrize("kind", [TRANSACTION_COMMIT, TRANSACTION_ROLLBACK])
+def test_an_end_while_a_copy_is_put_was_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
+    """An end that comes while the half message is put again ends its copy, too: nobody is asked, and it comes once."""
+    path, put = tmp_path / "store", transactions.Transactions._put
+    is_copied, is_ended = threading.Event(), threading.Event()
+
+    async def slow(self: transactions.Transactions, message: Message) -> PutResult | None:
+        result = await put(self, message)
+        is_copied.set()
+        while not is_ended.is_set():  # noqa: ASYNC110 - an event of another thread
+            await asyncio.sleep(0.001)
+        return result
+
+    monkeypatch.setattr(transactions.Transactions, "_put", slow)
+    with reput.serve(path, topics={"orders": 4}, config=EAGER) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        sent = begin(client)
+        assert is_copied.wait(10)
+        assert end(client, sent, kind).code == C.SUCCESS
+        is_ended.set()
+        wait_until(lambda: pending_keys(path) == [])
+        time.sleep(0.2)
+        assert (client.asked, bodies(client.pull("orders", 2))) == ([], [b"body0"] * (kind == TRANSACTION_COMMIT))
     assert_sound(path)
 
 

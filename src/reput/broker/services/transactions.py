@@ -7,8 +7,9 @@ one without an end is put to the half topic again, so that the offset can pass i
 After transactionCheckMax questions it goes to TRANS_CHECK_MAX_TIME_TOPIC.
 
 Differences from RocketMQ: an op message is written at once and not after 3 s, so a kill leaves fewer transactions that
-are asked about again. A second end of a transaction is taken and does nothing, and a late end of a message that was put
-again ends its copy, too; RocketMQ delivers once more in both cases.
+are asked about again. A second end of a transaction is taken and does nothing, and an end counts for all copies of its
+half message; RocketMQ delivers once more in both cases. A broker that starts does not know the copies of half messages
+before its offset, and delivers once more, too.
 
 Source: `TransactionalMessageBridge`, `TransactionalMessageServiceImpl`, `EndTransactionProcessor`,
 `AbstractTransactionalMessageCheckListener`.
@@ -141,17 +142,18 @@ class Transactions:
         self._check_max = config.transaction_check_max or DEFAULT_CHECK_MAX
         self._interval_s = (config.transaction_check_interval or DEFAULT_CHECK_INTERVAL_MS) / 1000
         self._reserved_ms = (config.file_reserved_time or DEFAULT_FILE_RESERVED_HOURS) * HOUR_MS
-        # Half messages that have ended, and those whose committed message is being stored.
+        # Half messages that have ended.
         self._ended: set[int] = set()
-        self._ending: set[int] = set()
+        # Those whose committed message is being stored, each with all of its transaction.
+        self._ending: dict[int, set[int]] = {}
         # Op messages that name half messages after the offset, and the ends that no op message names yet.
         self._ops: deque[_OpMessage] = deque()
         self._op_offset = 0
         # Half messages that have ended, and are passed: a further end of one does nothing. The first ones go first.
         self._done: dict[int, None] = {}
         self._to_write: list[int] = []
-        # The queue offset of the copy of each half message that was put again.
-        self._copies: dict[int, int] = {}
+        # The half messages of each transaction that was put again: the first one and its copies, by each of them.
+        self._copies: dict[int, list[int]] = {}
         # Half messages that wait for a time of their own: the queue offsets at which they were first.
         self._first_offsets: set[int] = set()
         self._is_loaded = False
@@ -193,7 +195,7 @@ class Transactions:
         if half.queue_offset != queue_offset:
             refuse(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
         offsets = self._with_copies(queue_offset)
-        if offsets & (self._ended | self._ending) or not self._done.keys().isdisjoint(offsets):
+        if self._has_end(offsets) or not self._ending.keys().isdisjoint(offsets):
             return Answer()
         if len(self._ending) >= MAX_ENDING:
             refuse_as_busy()
@@ -205,12 +207,11 @@ class Transactions:
         return None
 
     def _with_copies(self, queue_offset: int) -> set[int]:
-        """Return the queue offset of a half message, and those of its copies, which are about the same transaction."""
-        offsets = {queue_offset}
-        while (copy := self._copies.get(queue_offset)) is not None:
-            offsets.add(copy)
-            queue_offset = copy
-        return offsets
+        """Return the queue offsets of all half messages that are about the same transaction."""
+        return set(self._copies.get(queue_offset, (queue_offset,)))
+
+    def _has_end(self, offsets: set[int]) -> bool:
+        return not (self._ended.isdisjoint(offsets) and self._done.keys().isdisjoint(offsets))
 
     def _is_late(self, half: StoredMessage) -> bool:
         """Return True for an end that comes after the time for which the sender asked not to be checked."""
@@ -234,10 +235,11 @@ class Transactions:
             prepared_transaction_offset=half.physical_offset,
         )
         future = self._state.store.put_message_async(*self._place(message, queue_id))
-        self._ending |= offsets
+        self._ending.update(dict.fromkeys(offsets, offsets))
 
         def stored() -> Answer:
-            self._ending -= offsets
+            for offset in offsets:
+                del self._ending[offset]
             result = future.result()
             if not result.status.is_stored:
                 refuse(ResponseCode.SYSTEM_ERROR, f"the message is not stored: {result.status.value}: {result.reason}")
@@ -349,8 +351,7 @@ class Transactions:
         self._done.update(dict.fromkeys(sorted(done)))
         for half in list(islice(self._done, max(len(self._done) - MAX_DONE, 0))):
             del self._done[half]
-        copies = self._copies
-        self._copies = {half: copy for half, copy in copies.items() if max(self._with_copies(half)) >= half_offset}
+        self._copies = {half: copies for half, copies in self._copies.items() if copies[-1] >= half_offset}
         op_offset, store = self._ops[0].offset if self._ops else self._op_offset, self._state.store
         if op_offset != store.query_offset(TRANSACTION_GROUP, OP_TOPIC, 0) and op_offset > 0:
             store.commit_offset(TRANSACTION_GROUP, OP_TOPIC, 0, op_offset)
@@ -384,7 +385,8 @@ class Transactions:
         again = await self._put_half(half, {CHECK_TIMES: str(times)})
         if again is None or not again.status.is_stored:
             return again is not None and await self._give_up(half)
-        self._ask_producer(half, again, times)
+        if again.queue_offset not in self._ended and again.queue_offset not in self._ending:
+            self._ask_producer(half, again, times)
         return True
 
     async def _wait_on(self, half: StoredMessage) -> bool:
@@ -407,8 +409,19 @@ class Transactions:
         message = replace(copy_of(half, HALF_TOPIC), properties={**half.properties, **further})
         copy = await self._put(replace(message, flag=0, reconsume_times=0))
         if copy is not None and copy.status.is_stored:
-            self._copies[half.queue_offset] = copy.queue_offset
+            self._note_copy(half.queue_offset, copy.queue_offset)
         return copy
+
+    def _note_copy(self, half: int, copy: int) -> None:
+        """Take a copy for the same transaction, which may have ended while the copy was being put."""
+        copies = self._copies.setdefault(half, [half])
+        copies.append(copy)
+        self._copies[copy] = copies
+        if self._has_end({half}):
+            self._have_ended({copy})
+        elif (ending := self._ending.get(half)) is not None:
+            ending.add(copy)
+            self._ending[copy] = ending
 
     async def _put(self, message: Message) -> PutResult | None:
         """Put a message; return its place, or the refusal of what is never stored; None if it is not stored now."""
