@@ -117,7 +117,7 @@ class MessageStore(message_store.LocalStore):
         The store remembers the deletion: `check` does not miss the queues, and a rebuild leaves them out unless its
         `topics` name the topic.
         If the process is killed meanwhile, the next owner of the store completes the deletion.
-        Do not put to the topic meanwhile.
+        Puts to the store wait while its files are removed.
         Committed offsets are kept; `clean_offsets` removes them.
 
         Args:
@@ -130,6 +130,7 @@ class MessageStore(message_store.LocalStore):
             ConfigError: The topic is unknown; the text names similar topics.
             AccessError: The store is open read-only.
             StoreLockedError: A follower holds the queues; end it first.
+            ReputError: Messages are put to the topic meanwhile; nothing is deleted.
         """
         gone = self._delete_queues(topic)
         if not gone:

@@ -21,6 +21,8 @@ from reput.errors import AccessError, ConfigError, DamagedStoreError, StoreLocke
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.own import files as own
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.store.owner.indexer import CatchUp, CatchUpTask
 from support import databases, golden, stores
 from support.checked import assert_sound
 from support.killed import Killed
@@ -145,6 +147,40 @@ def test_what_waits_in_the_tail_goes_too(tmp_path: Path) -> None:
         assert store.put_message(reput.Message("orders", b"new")).queue_offset == 0
     with reput.MessageStore.open(tmp_path / "store", stores.SMALL, create=True) as store:
         assert [one.body for one in store.get_message("orders", 0, 0)] == [b"new"]
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("puts", [1, 99])
+def test_a_put_beside_a_deletion_got_a_number_of_before(
+    puts: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that comes during a deletion goes with the others; if they come without end, nothing is deleted."""
+    path = golden.unpack(name, tmp_path)
+    catch_up, left = SparkIndexer.catch_up, [puts]
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
+        queue_id, before = next(info.queue_id for info in store.queues() if info.topic == "orders"), spans(store)
+        end = before["orders", queue_id][1]
+
+        def busy(self: SparkIndexer, task: CatchUpTask) -> CatchUp:
+            done = catch_up(self, task)
+            if left[0]:
+                left[0] -= 1
+                store.put_message(reput.Message("orders", b"late"), queue_id)
+            return done
+
+        monkeypatch.setattr(SparkIndexer, "catch_up", busy)
+        if puts == 1:
+            assert queue_id in store.delete_topic("orders")
+        else:
+            with pytest.raises(reput.ReputError, match="messages are being put to topic orders, so nothing is del"):
+                store.delete_topic("orders")
+        monkeypatch.undo()
+        late = puts - left[0]
+        begin = 0 if puts == 1 else end + late
+        assert store.put_message(reput.Message("orders", b"next"), queue_id).queue_offset == begin
+        if puts > 1:
+            assert [one.body for one in store.get_message("orders", queue_id, end)] == [b"late"] * late + [b"next"]
+    assert_sound(path, stores.GOLDEN)
 
 
 def test_a_reader_beside_sees_it(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from reput.log.append.append_file import AppendFile
 from reput.log.append.lists import FIELDS_AT, MessageLists
 from reput.log.append.log_end import LAST_MS, OFFSET, LogEnd, not_placed
 from reput.log.append.positions import NEW_LOG, Flushed, LogStart, PreparedQueue
+from reput.log.append.prepared_batches import PreparedBatches
 from reput.log.append.rolling import RollingFiles
 from reput.log.append.settings import LogSettings
 from reput.log.encode.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
@@ -51,15 +52,13 @@ from reput.log.encode.message import (
     check_message,
     illegal,
 )
-from reput.log.encode.queue_directory import QueueDirectory
 from reput.log.encode.topics import TopicState, TopicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.files.watermarks import Watermarks
-    from reput.log.encode.client_batch import ClientBatches, SentBatch
-    from reput.log.encode.column_batch import ColumnBatches
+    from reput.log.encode.client_batch import SentBatch
 
 _time_ns = time.time_ns
 
@@ -116,9 +115,8 @@ class LogAppender(Closing):
         self._place_message: Callable[..., PutResult | None] = not_placed
         self._born_hosts = BornHosts()
         self._lists: MessageLists | None = None
-        self._columns: ColumnBatches | None = None
-        self._client_batches: ClientBatches | None = None
         self._max_body = settings.max_message_size
+        self._batches = PreparedBatches(self._topics, self._records, self._max_body, enable_lmq=settings.enable_lmq)
         self._stopped: ReputError | None = None
         self._takes_puts = True
         self._blocked: MessageRefusedError | None = None
@@ -338,12 +336,24 @@ class LogAppender(Closing):
             self._take_back(len(data))
             raise
 
-    def forget_queues(self, topic: str, queue_id: int | None = None) -> None:
-        """Forget the deleted queues of a topic, or this one of them: their numbers begin again at 0."""
+    def offsets_of(self, topic: str, queue_id: int | None = None) -> dict[int, int]:
+        """Return the next offsets of a topic's queues, or of this one of them, to which messages were put."""
         with self._lock:
-            known = self._known.get(topic)
-            if known is not None:
-                self._topics.forget(known, queue_id)
+            return self._topics.offsets_of(topic, queue_id)
+
+    def forget_queues(
+        self, topic: str, queue_id: int | None, known: Mapping[int, int], delete: Callable[[], object]
+    ) -> bool:
+        """Call `delete` while puts wait, then let the numbers of these queues begin again at 0.
+
+        The answer is False, and nothing is called, if `offsets_of` is not `known` any more.
+        """
+        with self._lock:
+            if self._topics.offsets_of(topic, queue_id) != known:
+                return False
+            delete()
+            self._topics.forget(topic, queue_id)
+            return True
 
     def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
         """Store consecutive messages in one file, all or none; `queue_id` is one for all, or one for each.
@@ -372,17 +382,9 @@ class LogAppender(Closing):
     def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
         """Store messages given as Arrow columns (see `reput.log.encode.columns`), as `append_many` does."""
         try:
-            return self._append_prepared(self._column_batch(table))
+            return self._append_prepared(self._batches.of_columns(table))
         except MessageRefusedError as refusal:
             return stored_nothing(refusal.status, refusal.reason)
-
-    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> CheckedBatch:
-        if self._columns is None:
-            from reput.log.encode.column_batch import ColumnBatches
-
-            directory = QueueDirectory(self._topics, self._records, self._max_body)
-            self._columns = ColumnBatches(directory, enable_lmq=self.settings.enable_lmq)
-        return self._columns.batch(table)
 
     def append_client_batch(self, sent: SentBatch) -> PutManyResult | None:
         """Store a batch as a client has sent it, as `append_many` does.
@@ -390,17 +392,10 @@ class LogAppender(Closing):
         The answer is None, and nothing is stored, if `append_many` must look at its messages.
         """
         try:
-            batch = self._client_batch(sent)
+            batch = self._batches.of_sent(sent)
             return None if batch is None else self._append_prepared(batch)
         except MessageRefusedError as refusal:
             return stored_nothing(refusal.status, refusal.reason)
-
-    def _client_batch(self, sent: SentBatch) -> CheckedBatch | None:
-        if self._client_batches is None:
-            from reput.log.encode.client_batch import ClientBatches
-
-            self._client_batches = ClientBatches(QueueDirectory(self._topics, self._records, self._max_body))
-        return self._client_batches.batch(sent)
 
     def _append_prepared(self, batch: CheckedBatch) -> PutManyResult:
         with self._lock:

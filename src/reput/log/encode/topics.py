@@ -182,11 +182,19 @@ class TopicTable:
             )
         return offset
 
-    def forget(self, topic: TopicState, queue_id: int | None = None) -> None:
+    def offsets_of(self, name: str, queue_id: int | None = None) -> dict[int, int]:
+        """Return the next offsets of a topic's queues, or of this one of them, by queue id."""
+        topic = self.by_name.get(name)
+        offsets = () if topic is None else topic.next_offsets()
+        return {one: offset for one, offset in offsets if queue_id in (None, one)}
+
+    def forget(self, name: str, queue_id: int | None = None) -> None:
         """Let a topic's queues, or this one of them, begin again at 0."""
-        for one, _ in list(topic.next_offsets()):
-            if queue_id in (None, one):
-                topic.go_on_at(one, NO_OFFSET)
+        topic = self.by_name.get(name)
+        if topic is None:
+            return
+        for one in self.offsets_of(name, queue_id):
+            topic.go_on_at(one, NO_OFFSET)
         for held in [held for held in self._held_back if held[0] is topic and queue_id in (None, held[1])]:
             del self._held_back[held]
 

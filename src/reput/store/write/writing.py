@@ -13,9 +13,11 @@ from functools import partial
 from threading import RLock
 
 from reput.config import StoreConfig
-from reput.errors import ClosedError
+from reput.errors import ClosedError, ReputError
 from reput.files import forks, fs
 from reput.formats.own import files as own
+from reput.formats.queue.consume_queue import QueueKey
+from reput.formats.stored_text import shown_text
 from reput.log.append.append import LogAppender
 from reput.log.append.flush import FlushService
 from reput.log.append.positions import Flushed, LogStart
@@ -38,6 +40,7 @@ from reput.store.write.kept_records import keep_records
 from reput.store.write.numbers import judge_given_offsets, keep_next_offsets, keep_tail_ends, next_offset
 
 _CHECKPOINT_S = 1.0
+_TRIES = 3
 _DOES_THE_SAME = "It does what this call would do; end it first if you want to"
 
 
@@ -265,20 +268,35 @@ class StoreWriter:
         return self.expiry.run(self.durable_frontier(), manual=manual)
 
     def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None) -> list[int]:
-        """Delete a topic's queues, or one of them; return their ids."""
+        """Delete a topic's queues, or one of them; return their ids.
+
+        Raises:
+            ReputError: messages are put to them meanwhile; nothing is deleted.
+        """
         key = self.view.key_of(topic, queue_id or 0)
         remedy = "It may be at these queues: end it first, then delete them"
-        with self._alone(), follower_lock(self.layout, remedy):
-            # Entries that are not indexed yet would come back after the deletion. Without a frontier the next opening
-            # would take the end of the remaining queues for the frontier, and read the deleted messages after it.
-            self._index(indexer, keep_frontier=True)
+        gone: list[QueueKey] = []
+
+        def delete() -> None:
             # Before the queues go: a read meanwhile would miss them.
             self.view.kept_ends.forget(key.topic, queue_id)
-            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
+            gone[:] = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
             self.view.load()
-            # The next put asks the view.
-            self.appender.forget_queues(topic, queue_id)
-        return [one.queue_id for one in gone]
+
+        with self._alone(), follower_lock(self.layout, remedy):
+            for _ in range(_TRIES):
+                known = self.appender.offsets_of(topic, queue_id)
+                # Entries that are not indexed yet would come back after the deletion. Without a frontier the next
+                # opening would take the end of the remaining queues for the frontier, and read the deleted messages
+                # after it.
+                self._index(indexer, keep_frontier=True)
+                # The next put asks the view. A message that has come since would be lost with those before it.
+                if self.appender.forget_queues(topic, queue_id, known, delete):
+                    return [one.queue_id for one in gone]
+        raise ReputError(
+            f"{self.layout.root}: messages are being put to topic {shown_text(key.topic)}, so nothing is deleted. End"
+            " the puts, then delete it"
+        )
 
     # --- background, closing -------------------------------------------------------------------
 
