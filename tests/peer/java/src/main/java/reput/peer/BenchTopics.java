@@ -64,7 +64,7 @@ public final class BenchTopics extends TopicsTurn {
     }
 
     @Override
-    void awaitQueues() throws InterruptedException {
+    void awaitQueues() throws Exception {
         store.awaitDispatch();
     }
 
@@ -86,7 +86,7 @@ public final class BenchTopics extends TopicsTurn {
     }
 
     @Override
-    long stored() throws InterruptedException {
+    long stored() throws Exception {
         store.awaitDispatch();
         long stored = 0;
         for (ConsumeQueueInterface queue : store.queues()) {

@@ -4,6 +4,7 @@ import java.io.File;
 import java.lang.reflect.Field;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -22,7 +23,9 @@ import org.apache.rocketmq.store.config.FlushDiskType;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.index.IndexFile;
 import org.apache.rocketmq.store.index.IndexService;
+import org.apache.rocketmq.store.queue.CombineConsumeQueueStore;
 import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
+import org.apache.rocketmq.store.queue.RocksDBConsumeQueueStore;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /** RocketMQ's message store, made from our options, with the few things the commands need from it. */
@@ -125,10 +128,33 @@ final class Store {
         }
     }
 
-    void awaitDispatch() throws InterruptedException {
+    /** Waits until the queues have all that the log has; a RocksDB gets it from a thread of its own. */
+    void awaitDispatch() throws Exception {
         while (rocketmq.dispatchBehindBytes() > 0) {
-            Thread.sleep(10);
+            Thread.sleep(5);
         }
+        Object queues = rocketmq.getQueueStore();
+        if (queues instanceof CombineConsumeQueueStore) {
+            queues = field(queues, "rocksDBConsumeQueueStore");
+        }
+        if (queues instanceof RocksDBConsumeQueueStore) {
+            Object commits = field(queues, "groupCommitService");
+            Collection<?> waiting = (Collection<?>) field(commits, "buffer");
+            Collection<?> taken = (Collection<?>) field(commits, "requests");
+            // A request is in neither for a moment: on its way from one to the other.
+            for (int quiet = 0; quiet < 3; quiet++) {
+                if (!waiting.isEmpty() || !taken.isEmpty()) {
+                    quiet = -1;
+                }
+                Thread.sleep(2);
+            }
+        }
+    }
+
+    private static Object field(Object owner, String name) throws ReflectiveOperationException {
+        Field field = owner.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(owner);
     }
 
     /** RocketMQ's orderly shutdown; fails where RocketMQ keeps its mark of an unclean end. */

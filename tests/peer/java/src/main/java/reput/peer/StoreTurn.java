@@ -30,6 +30,11 @@ final class StoreTurn extends Turn {
     }
 
     @Override
+    void awaitDispatch(MessageStore rocketmq) throws Exception {
+        store.awaitDispatch();
+    }
+
+    @Override
     void close() {
         store.close();
     }

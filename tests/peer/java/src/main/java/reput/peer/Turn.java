@@ -89,7 +89,8 @@ abstract class Turn {
         out.flush();
     }
 
-    private static void awaitDispatch(MessageStore store) throws InterruptedException {
+    /** Waits until queues and index have all. */
+    void awaitDispatch(MessageStore store) throws Exception {
         while (store.dispatchBehindBytes() > 0) {
             Thread.sleep(5);
         }
