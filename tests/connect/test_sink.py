@@ -440,6 +440,21 @@ def test_messages_of_very_different_sizes_stopped_a_write_for_good(tmp_path: Pat
         assert store.max_offset("orders", 0) == len(bodies)
 
 
+def test_a_message_larger_than_a_log_file_stopped_a_write_for_good(tmp_path: Path) -> None:
+    """It was staged, and each run appended the messages before it; its task refuses it, and stages nothing."""
+    with new_store(tmp_path, 1 << 20) as store:
+        store.put_message(reput.Message("others", b"0"))
+    for bodies in ([b"small"] * 5 + [bytes(2 << 20)], [bytes(1 << 20)]):
+        with pytest.raises(ConfigError, match=r"a message takes \d+ bytes: a file of the log takes at most 1048568"):
+            writer(tmp_path).write(iter([pa.record_batch({"body": pa.array(bodies, pa.binary())})]))
+    assert numbers_in(tmp_path) == [0]
+    # Together they are larger than a file, and each of them fits.
+    staging, bodies = writer(tmp_path), [bytes(300 << 10)] * 9
+    staging.commit([staging.write(iter([pa.record_batch({"body": pa.array(bodies, pa.binary())})]))])
+    with reput.MessageStore.open(tmp_path, read_only=True) as store:
+        assert store.max_offset("orders", 0) == len(bodies)
+
+
 def test_what_a_killed_write_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
+from reput.formats.log.record import BLANK_SIZE
 from reput.log.append.settings import LogSettings
 from reput.log.encode.column_batch import ColumnBatches
 from reput.log.encode.encode import RecordEncoder
@@ -24,6 +25,8 @@ from reput.log.encode.message import MessageRefusedError
 from reput.log.encode.queue_directory import QueueDirectory
 from reput.log.encode.topics import TopicTable
 from reput.store.disk.layout import StoreLayout
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 
 STAGED_BYTES = 32 << 20
 _FILE_LIMIT = 1 << 30
@@ -39,6 +42,8 @@ class Stager:
         self.owner = fs.owner_of(layout.root)
         self.settings = LogSettings()
         self.max_body = config.max_message_size or self.settings.max_message_size
+        # Of one that no file holds the driver would append the messages before it, at each run again.
+        self.max_record = StoreOnDisk(layout, config, Purpose.LOOK).log.file_size - BLANK_SIZE
         self.files: list[str] = []
         self._tables: list[pa.Table] = []
         self._bytes = 0
@@ -54,13 +59,26 @@ class Stager:
         """
         if table.num_rows:
             try:
-                self._batches.batch(table)
+                self._check(table)
             except MessageRefusedError as error:
                 raise ConfigError(str(error)) from error
             self._tables.append(table)
             self._bytes += table.nbytes
             if self._bytes >= STAGED_BYTES:
                 self.flush()
+
+    def _check(self, table: pa.Table) -> None:
+        """Refuse messages that no put takes, and one that no file of the log holds."""
+        size = self._batches.batch(table).size
+        if size > self.max_record and table.num_rows == 1:
+            raise ConfigError(
+                f"a message takes {size} bytes: a file of the log takes at most {self.max_record} "
+                "(mappedFileSizeCommitLog - 8)"
+            )
+        if size > self.max_record:
+            half = table.num_rows // 2
+            self._check(table.slice(0, half))
+            self._check(table.slice(half))
 
     def flush(self) -> None:
         """Write the messages that were added."""
