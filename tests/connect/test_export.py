@@ -23,7 +23,7 @@ from reput.cli.main import run
 from reput.connect import export as exports
 from reput.connect.export_range import export_range, own_folder
 from reput.connect.scan import log_scan as scan
-from reput.errors import ConfigError, DamagedStoreError, DataLossError, StoreLockedError
+from reput.errors import ConfigError, DamagedStoreError, DataLossError
 from reput.files import fs
 from reput.formats import paths
 from support import frames, golden, stores
@@ -544,40 +544,3 @@ def test_a_log_file_that_expired_before_its_range_was_left_out_in_silence(
 
 def _broken_off(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_two_exports_into_one_folder_lost_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one runs another one is refused, and changes nothing."""
-    log = LogBuilder()
-    for _ in range(20):
-        log.message("t")
-    store, out = stores.with_log(tmp_path, log), tmp_path / "out"
-    real, refused = export_range, []
-
-    def with_another(*given: Any) -> Any:
-        done = real(*given)
-        with pytest.raises(StoreLockedError, match="another export into this folder is at work") as found:
-            reput.export(store, out, **LOOP)
-        refused.append(found)
-        return done
-
-    monkeypatch.setattr(exports, "export_range", with_another)
-    assert reput.export(store, out, **LOOP).messages == 20
-    assert len(exported(out)) == 20
-    assert len(refused) == 1
-
-
-def test_two_attempts_of_a_range_shared_a_half_written_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attempt that is killed while another one ends leaves the file of that one whole."""
-    real, path = fs.pwrite, tmp_path / "f.parquet"
-
-    def half(descriptor: int, data: bytes, offset: int) -> None:
-        monkeypatch.setattr(fs, "pwrite", real)
-        real(descriptor, data[:300], offset)
-        fs.write_whole(path, bytes(1000), is_hidden=True)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fs, "pwrite", half)
-    with pytest.raises(KeyboardInterrupt):
-        fs.write_whole(path, bytes(1000), is_hidden=True)
-    assert path.stat().st_size == 1000

@@ -142,8 +142,12 @@ def export_store(
         _refuse_unknown(snapshot, topics)
     make_durable_dir(own_folder(target))
     with export_lock(own_folder(target) / _LOCK):
-        # Another export may have ended meanwhile.
-        plan = _Plan(target, snapshot, options, _saved_plan(target))
+        now = _saved_plan(target)
+        if now is not None and now != saved:
+            # Another export has ended meanwhile.
+            _refuse_another(own_folder(target) / _PLAN, now, options)
+            snapshot = _snapshot(str(root), options.config, salvage)
+        plan = _Plan(target, snapshot, options, now)
         return _exported(snapshot, options, plan, engine, topics, listener, salvage=salvage)
 
 
