@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import subprocess
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
 from reput.config import parse_properties
+from reput.errors import TailFullError
+from reput.formats import paths
+from reput.store.open import beside, opening, writer_watch
+from reput.store.owner.holders import Writer
 from support import golden
+from support.records import LogBuilder
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -80,6 +88,45 @@ def test_a_store_that_reput_never_wrote(tmp_path: Path) -> None:
         assert heard == [True]
         (message,) = reader.get_message(topic, queue_id, end)
         assert message.body == b"new"
+
+
+@pytest.mark.parametrize(("step", "end"), [(300, 2100), (1500, 4500)])
+def test_a_reader_beside_a_broker_ended_when_its_tail_was_full(
+    step: int, end: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker says nowhere how far its queues are complete: a reader opens its store again before that fails."""
+    for module in (opening, writer_watch):
+        monkeypatch.setattr(module, "writer_of", lambda _: Writer.BROKER)
+    monkeypatch.setattr(beside, "_BROKER_LOOK_S", 0.0)
+    path, log = tmp_path / "store", LogBuilder(1 << 14, tick_ms=100)
+
+    small = reput.StoreConfig(max_hash_slot_num=100, max_index_num=100)
+
+    def go_on(begin: int, count: int) -> None:
+        for number in range(begin, begin + count):
+            log.message("orders", body=b"%d" % number, unique_key=f"U{number}")
+        whole = log.write(tmp_path / "whole")
+        reput.rebuild(whole, spark=False, config=small)
+        for name in (paths.COMMIT_LOG, paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT):
+            subprocess.run(["cp", "-r", whole / name, path], check=True)
+
+    path.mkdir()
+    go_on(0, step)
+    (path / paths.ABORT).write_bytes(b"1")
+    views = set()
+    with reput.MessageStore.open(path, replace(small, tail_max_entries=1000), read_only=True) as reader:
+        for begin in range(step, end, step):
+            go_on(begin, step)
+            if step > 1000:
+                # The tail does not hold all of these at once; the next look begins with fewer.
+                with contextlib.suppress(TailFullError):
+                    reader.max_offset("orders", 0)
+            assert reader.max_offset("orders", 0) == begin + step
+            (last,) = reader.get_message("orders", 0, begin + step - 1)
+            assert last.body == b"%d" % last.queue_offset
+            views.add(id(reader.view))
+        assert numbers(reader) == list(range(end))
+    assert len(views) > 1
 
 
 def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:

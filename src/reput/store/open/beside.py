@@ -120,7 +120,10 @@ class ReputWriter:
 
 
 class BrokerWriter:
-    """Follows a live broker's queues."""
+    """Follows a live broker's queues.
+
+    Its indexes say nowhere how far they are complete, so the tail only grows, and the store is opened again at times.
+    """
 
     def __init__(self, kinds: Sequence[AnyKind], log: LogMaps) -> None:
         self.kinds = kinds
@@ -128,10 +131,19 @@ class BrokerWriter:
         self._end = last_referenced(kinds, log).end
         self._looked = time.monotonic()
         self._gone = GoneFiles()
+        self._most_entries = 0
 
     def begin(self, view: StoreView) -> None:
         """Keep a view up to date from now on."""
         view.refresh = self.refresh
+        begun, most = view.queues_table.tail.entries, view.follower.most_entries or 0
+        # To open it takes seconds, and may help little: the last IndexFile is read again from its begin.
+        self._most_entries = min(max(most // 2, begun + most // 8), most)
+        view.outgrown = self.has_much
+
+    def has_much(self, view: StoreView) -> bool:
+        """Return True once the tail of a view holds so much that a new view begins with less."""
+        return view.queues_table.tail.entries > self._most_entries
 
     def refresh(self, view: StoreView) -> None:
         """Leave out what the broker has deleted."""

@@ -96,8 +96,8 @@ class StoreView:
         self.readers_beside = self.open_kinds.readers_beside(self.follower, self.limits, self.damaged)
         self.frontiers = frontiers
         self.outgrown: Callable[[StoreView], bool] | None = None
-        """For a store without indexes or log: True once it has some. Its first files may have any sizes, so a reader
-        opens it again then; this view goes on without them."""
+        """True once a reader should open the store again: one without indexes or log has some, and its first files may
+        have any sizes; or the tail beside a broker has become long. This view goes on as it is."""
         self.refresh: Callable[[StoreView], None] | None = None
         self.kept_ends = KeptEnds(layout, log, lambda: self.follower.offset)
         self._keys: dict[tuple[str, int], QueueKey] = {}
