@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
+from reput.errors import DamagedStoreError
 from reput.files.database_owner import DatabaseOwner
 from reput.formats import paths
 from reput.formats.index import index_database as fmt
-from reput.index import database_cut
+from reput.index import database, database_cut
 from reput.log.read.files import list_log_files
 from reput.log.read.scan import LogWalk
 from support import golden
@@ -55,6 +56,20 @@ def test_a_mark_far_above_the_log_stayed_after_a_put(tmp_path: Path) -> None:
     assert families(store)[fmt.FAMILY] == given_by_log(store)
     assert_sound(store)
     assert of_index(reput.info(store)) == ([], [])
+
+
+def test_an_index_that_cannot_be_cut_stops_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its damage is a note: the log and the queues are cut all the same, and messages are put."""
+    store = golden.unpack(ALONE, tmp_path)
+    end = crash(store)
+
+    def unreadable(*_: object) -> int:
+        raise DamagedStoreError("a block of its entries is damaged")
+
+    monkeypatch.setattr(database, "cut_entries", unreadable)
+    with reput.MessageStore.open(store, create=True) as opened:
+        assert "a block of its entries is damaged" in opened.notes
+        assert opened.put_message(reput.Message("orders", b"next")).physical_offset == end
 
 
 @pytest.mark.parametrize("name", [ALONE, BOTH])

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.errors import ConfigError, NotAStoreError, TailFullError
+from reput.config import parse_properties
+from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, TailFullError
 from reput.formats import paths
 from reput.formats.own import files as own
-from support import golden, stores
+from support import databases, golden, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 
@@ -75,6 +76,18 @@ def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) ->
         reput.MessageStore.open(image, few, read_only=read_only)
     with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=30), read_only=read_only) as store:
         assert len(bodies(store)) == 30
+
+
+@pytest.mark.golden
+def test_a_log_that_is_too_long_to_be_read_in_place_of_its_queues(tmp_path: Path) -> None:
+    """Queues that cannot be read are the error, with what the tail may hold: their log alone would answer."""
+    path = golden.unpack("rocksdb", tmp_path)
+    config = reput.StoreConfig.from_properties(parse_properties(golden.CONFIG))
+    (databases.folder_of(path) / "CURRENT").write_text("MANIFEST-999999\n")
+    with reput.MessageStore.open(path, config, read_only=True) as store:
+        assert store.damage
+    with pytest.raises(DamagedStoreError, match=r"MANIFEST-999999.*too long to be read instead: .*tail_max_entries"):
+        reput.MessageStore.open(path, replace(config, tail_max_entries=10), read_only=True)
 
 
 def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ import pytest
 
 import reput
 from reput.config import parse_properties
-from reput.errors import TailFullError
+from reput.errors import StoreLockedError, TailFullError
 from reput.formats import paths
+from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE
+from reput.store.disk.purpose import Purpose
+from reput.store.disk.store import StoreOnDisk
 from reput.store.open import beside, opening, writer_watch
 from reput.store.owner.holders import Writer
 from support import golden
@@ -24,6 +27,8 @@ from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from reput.store.disk.layout import StoreLayout
 
 CONFIG = reput.StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
 
@@ -141,6 +146,47 @@ def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
         wait_until(lambda: bool(reader.max_offset("orders", 0)) and reader.view is not before)
         assert numbers(reader) == list(range(3000))
         assert [int(message.body) for message in kept] == list(range(32))
+
+
+def test_a_swap_under_way_lets_a_reader_open_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at the writer that fails counts as a change; of two threads that see it one opens the store again."""
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
+        put(store, 5)
+    with reput.MessageStore.open(tmp_path, CONFIG, read_only=True) as reader:
+        before, real = reader.view, writer_watch.writer_of
+
+        def swapping(layout: StoreLayout) -> Writer:
+            raise StoreLockedError(f"{layout.root}: a swap of indexes is under way")
+
+        monkeypatch.setattr(writer_watch, "writer_of", swapping)
+        assert reader._reopening is not None
+        wait_until(lambda: reader._reopening.is_due)
+        monkeypatch.setattr(writer_watch, "writer_of", real)
+        assert numbers(reader) == list(range(5))
+        assert (after := reader.view) is not before
+        reader._reopening.renew(lambda: reader.view, pytest.fail)
+        assert reader.view is after
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "rocksdb"])
+def test_the_end_of_a_broker_s_log_is_in_its_queues(name: str, tmp_path: Path) -> None:
+    """It is the end of the last record that a queue names; entries without a record, and empty queues, do not count."""
+    path = golden.unpack(name, tmp_path)
+    store = StoreOnDisk.find(path, reput.StoreConfig.from_properties(parse_properties(golden.CONFIG)), Purpose.READ)
+    log = store.maps()
+    end = beside.last_referenced(store.kinds, log).end
+    assert log.record_end(end) < 0 < end
+    if name == "basic":
+        queues = sorted((path / paths.CONSUME_QUEUE).glob("*/*"))
+        for file in queues[0].iterdir():
+            file.write_bytes(bytes(file.stat().st_size))
+        last = max(queues[1].iterdir())
+        data = last.read_bytes()
+        used = len(data.rstrip(b"\0")) // ENTRY_SIZE * ENTRY_SIZE + ENTRY_SIZE
+        wrong = ENTRY.struct.pack(end + 7, 100, 0)
+        last.write_bytes(data[: used - ENTRY_SIZE] + wrong + data[used:])
+        assert 0 < beside.last_referenced(store.kinds, log).end <= end
 
 
 def test_a_store_that_is_dropped(tmp_path: Path) -> None:
