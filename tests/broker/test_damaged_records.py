@@ -10,7 +10,9 @@ import reput
 from broker.popping import pop
 from broker.remoting import Client
 from reput.formats import paths
-from reput.formats.wire.codes import ResponseCode
+from reput.formats.log.record import TRANSACTION_COMMIT, decode_message_id
+from reput.formats.wire.codes import RequestCode, ResponseCode
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +21,14 @@ _QUEUE_ID_AT, _BODY_AT = 12, 88
 BAD = b"the body of the bad one"
 
 
-def damage(store: Path) -> None:
-    """Give the first record with the body of the bad message another queue id: it waits."""
+def damage(store: Path, at: int, wrong: bytes) -> None:
+    """Write wrong bytes at a place of each record that has the body of the bad message."""
     path = store / paths.COMMIT_LOG / paths.offset_name(0)
     with path.open("r+b") as file:
-        begin = file.read(1 << 16).index(BAD) - _BODY_AT
-        file.seek(begin + _QUEUE_ID_AT)
-        file.write(b"\0\0\1\1")
+        data, body = file.read(1 << 16), -1
+        while (body := data.find(BAD, body + 1)) >= 0:
+            file.seek(body - _BODY_AT + at)
+            file.write(wrong)
 
 
 @pytest.mark.parametrize("waits", ["delay", "lease"])
@@ -37,7 +40,48 @@ def test_one_bad_record_stopped_all_that_wait(tmp_path: Path, caplog: pytest.Log
             assert client.put(topic, body, properties=properties).code == ResponseCode.SUCCESS
         if waits == "lease":
             assert [one.body for topic in ("bad", "good") for one in pop(client, topic, invisibleTime=1500)]
-        damage(tmp_path / "s")
+        damage(tmp_path / "s", _QUEUE_ID_AT, b"\0\0\1\1")
         assert [one.body for one in pop(client, "good", pollTime=20_000)] == [b"good"]
         assert pop(client, "bad") == []
     assert "is left out" in caplog.text
+
+
+WAITING = {"delay": "DELAY\x011\x02", "lease": "", "timer": "TIMER_DELAY_MS\x011500\x02"}
+
+
+@pytest.mark.parametrize("waits", WAITING)
+def test_a_wrong_body_got_a_crc_that_matched(tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: str) -> None:
+    """A message whose body is damaged while it waits is left out: its copy would look sound to all that look."""
+    with reput.serve(tmp_path / "s", topics={"bad": 1, "good": 1}) as broker, Client(broker.address) as client:
+        for topic, body in (("bad", BAD), ("good", b"good")):
+            assert client.put(topic, body, properties=WAITING[waits]).code == ResponseCode.SUCCESS
+            assert waits != "lease" or pop(client, topic, invisibleTime=2000)
+    damage(tmp_path / "s", _BODY_AT, b"no")
+    with reput.serve(tmp_path / "s") as broker, Client(broker.address) as client:
+        assert [one.body for one in pop(client, "good", pollTime=20_000)] == [b"good"]
+        assert pop(client, "bad") == []
+    assert "is left out: log offset 0: the body does not match its CRC" in caplog.text
+
+
+def test_a_wrong_body_is_not_committed_and_not_sent_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The end of a transaction, and a message sent back, are refused with the place; nobody is asked about it."""
+    with reput.serve(tmp_path / "s", topics={"t": 1}) as broker, Client(broker.address) as client:
+        half = client.put("t", BAD, properties="TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01u\x02", f=4)
+        sent = client.put("t", BAD)
+        client.put("t", b"good")
+    damage(tmp_path / "s", _BODY_AT, b"no")
+    (_, begun), (_, plain) = (decode_message_id(one.fields["msgId"]) or pytest.fail("no id") for one in (half, sent))
+    end = {"producerGroup": "pg", "commitOrRollback": TRANSACTION_COMMIT, "fromTransactionCheck": False, "msgId": "u"}
+    refused = (
+        (RequestCode.END_TRANSACTION, {**end, "tranStateTableOffset": 0, "commitLogOffset": begun}, begun),
+        (RequestCode.CONSUMER_SEND_MSG_BACK, {"group": "g", "offset": plain, "delayLevel": 0}, plain),
+    )
+    eager = reput.StoreConfig(transaction_check_interval=50, transaction_time_out=1)
+    with reput.serve(tmp_path / "s", config=eager) as broker, Client(broker.address) as client:
+        client.produce("c@1", "pg")
+        for code, fields, offset in refused:
+            answer = client.ask(code, **fields)
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert f"log offset {offset}: the body does not match its CRC" in str(answer.remark)
+        wait_until(lambda: f"a transaction is left out: log offset {begun}" in caplog.text)
+        assert client.asked == []

@@ -125,8 +125,13 @@ class DelayLevels:
             place = f"level {message.queue_id + 1}, queue offset {message.queue_offset}"
             log.error("a delayed message is left out: it names no target queue: %s", place)
             return True
+        try:
+            copy = copy_of(message, topic)
+        except DamagedStoreError as error:
+            log.error("a delayed message is left out: %s", error)  # noqa: TRY400 - the text says it all
+            return True
         count = partial(self._count, topic, len(message.raw))
-        return deliver(self._state.store, message, copy_of(message, topic), queue_id, count) is None
+        return deliver(self._state.store, message, copy, queue_id, count) is None
 
     def _count(self, topic: str, waiting_size: int) -> None:
         """Count a message that has left its level for its topic; its record differs by the topic alone."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from reput.errors import DamagedStoreError
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log.properties import MAX_PROPERTIES_SIZE, properties_text
 from reput.formats.log.property_names import REAL_QUEUE_ID, REAL_TOPIC
@@ -32,8 +33,14 @@ def real_place(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
 
 
 def copy_of(message: StoredMessage, topic: str) -> Message:
-    """Return a stored message for another topic, with its properties, sender and times."""
+    """Return a stored message for another topic, with its properties, sender and times.
+
+    Raises:
+        DamagedStoreError: its body does not match its CRC. The copy would have a CRC of its own, and look sound.
+    """
     record = message.record
+    if not message.body_matches_crc:
+        raise DamagedStoreError(f"log offset {message.physical_offset}: the body does not match its CRC")
     return Message(
         topic,
         record.body,

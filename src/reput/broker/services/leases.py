@@ -436,12 +436,13 @@ class Leases:
             is_dead = properties_size({**properties, **further}) > self._most_properties
             if is_dead:
                 target, further = f"{DEAD_LETTER_PREFIX}{group}", {}
+            copy = copy_of(message, target)
             self._state.topics.make_own(target, 1)
         except DamagedStoreError as error:
             log.error("a message of a pop is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
         tries = message.record.reconsume_times + (not lease.is_suspended)
-        again = replace(copy_of(message, target), properties=properties, reconsume_times=tries, born_host=None)
+        again = replace(copy, properties=properties, reconsume_times=tries, born_host=None)
         stored: Callable[[], object] = partial(self._became_dead_letter, lease, message) if is_dead else lambda: None
         try:
             return deliver(self._state.store, message, again, 0, stored, further) is None

@@ -322,7 +322,12 @@ class Timers:
         if topic is None or queue_id is None:
             log.error("a timer message is left out: it names no target queue: %r", message)
             return
-        refusal = deliver(self._state.store, message, copy_of(message, topic), queue_id, further=further)
+        try:
+            copy = copy_of(message, topic)
+        except DamagedStoreError as error:
+            log.error("a timer message is left out: %s", error)  # noqa: TRY400 - the text says it all
+            return
+        refusal = deliver(self._state.store, message, copy, queue_id, further=further)
         if refusal is not None:
             raise ReputError(f"{refusal.status.value}: {refusal.reason}")
 

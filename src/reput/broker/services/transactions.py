@@ -360,6 +360,7 @@ class Transactions:
         """Do what a half message without an end needs now; return False if the round ends before it."""
         try:
             properties, age_ms = half.properties, now_ms() - half.born_timestamp
+            copy_of(half, HALF_TOPIC)
         except DamagedStoreError as error:
             log.error("a transaction is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
