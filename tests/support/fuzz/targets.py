@@ -16,6 +16,7 @@ from reput.config import StoreConfig, parse_delay_levels, parse_properties
 from reput.connect.export import decode_plan
 from reput.connect.export_range import decode_marker
 from reput.connect.sink.ledger import decode_ledger
+from reput.connect.sink.untrusted_arrow import read_stream
 from reput.dispatch import sql
 from reput.errors import ConfigError, DamagedStoreError
 from reput.formats.checkpoint import decode_checkpoint
@@ -217,6 +218,17 @@ def _connect(data: bytes) -> None:
     _allowing(struct.error, decode_checkpoint, data)
 
 
+def _staged(data: bytes) -> None:
+    """Arrow streams of staged messages: each value of a batch can be read."""
+
+    def read() -> None:
+        for batch in read_stream(data):
+            batch.to_pylist()
+
+    # Bytes that are no UTF-8 are text to Arrow where it does not look at them: names.
+    _allowing(ValueError, read)
+
+
 def _pending(data: bytes) -> None:
     """Pops, timers and transactions. The first byte says where a key ends and its value begins."""
     size, data = (data[0] if data else 0), data[1:]
@@ -319,5 +331,6 @@ TARGETS = (
     Target("frame", "frames of the remoting protocol", _frame),
     Target("sql92", "SQL92 filters", _sql92, 256),
     Target("connect", "ledgers of sinks, plans and markers of exports, the checkpoint", _connect),
+    Target("staged", "Arrow streams of staged messages", _staged),
     Target("subscription", "subscriptions, handles, ids and routes", _subscription),
 )

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from reput.connect.sink.staging import pieces, staged_messages
+from reput.connect.sink.staging import RUN_AGAIN, pieces, staged_messages
 from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats.log import properties as props
@@ -158,7 +158,11 @@ def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int
     found, torn = 0, []
     wanted = chain.from_iterable(map(_messages, staged_messages(folder, names)))
     for read in LogWalk(log, begin):
-        record, expected = read.decode(), next(wanted, None)
+        try:
+            record, expected = read.decode(), next(wanted, None)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Columns of another kind, or without a value: `put_messages` refuses them, and nothing of them is there.
+            raise DamagedStoreError(f"{folder}: staged messages are no messages: {error!r}. {RUN_AGAIN}") from error
         plain = record.topic, record.queue_id, record.body, record.flag, record.born_timestamp
         if expected is None or plain != expected.plain:
             break

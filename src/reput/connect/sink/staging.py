@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
+from reput.connect.sink.untrusted_arrow import read_stream
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats.log.record import BLANK_SIZE
@@ -31,7 +32,7 @@ from reput.store.disk.store import StoreOnDisk
 STAGED_BYTES = 32 << 20
 _FILE_LIMIT = 1 << 30
 _SUFFIX = ".arrow"
-_AGAIN = "Run the query again from its last batch"
+RUN_AGAIN = "Run the query again from its last batch"
 
 
 class Stager:
@@ -107,15 +108,14 @@ def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBat
         # A name comes from a ledger or a task: it must not lead out of the folder.
         data = fs.read_bytes(path, _FILE_LIMIT) if path.parent == folder and name == Path(name).name else None
         if data is None:
-            raise DamagedStoreError(f"{path}: staged messages are gone. {_AGAIN}")
+            raise DamagedStoreError(f"{path}: staged messages are gone. {RUN_AGAIN}")
         if not name.endswith(f"-{zlib.crc32(data):08x}{_SUFFIX}"):
-            raise DamagedStoreError(f"{path}: staged messages are not what was staged: their CRC differs. {_AGAIN}")
+            raise DamagedStoreError(f"{path}: staged messages are not what was staged: their CRC differs. {RUN_AGAIN}")
         try:
-            with pa.ipc.open_stream(data) as stream:
-                yield from stream
-        except (pa.ArrowException, OSError) as error:
-            # Somebody else wrote it; Arrow calls a stream that is cut an OSError.
-            raise DamagedStoreError(f"{path}: no staged messages: {error}. {_AGAIN}") from error
+            yield from read_stream(data)
+        except ValueError as error:
+            # Somebody else wrote it.
+            raise DamagedStoreError(f"{path}: no staged messages: {error}. {RUN_AGAIN}") from error
 
 
 def pieces(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
