@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import reput
 from reput.cli.main import cli, run
 from reput.errors import ConfigError
 from reput.formats import paths
@@ -112,6 +113,18 @@ def test_control_characters_stay_out_of_the_terminal(tmp_path: Path) -> None:
     result = call("info", tmp_path)
     assert "\x1b" not in result.stdout
     assert "\\x1b[31mred" in result.stdout
+
+
+def test_the_name_of_a_topic_looked_like_further_rows(tmp_path: Path) -> None:
+    """Tabs and ends of lines in a name are spelt out: a table has a row for each queue, and no other."""
+    log = LogBuilder(4096)
+    for topic in ("orders", "a\nforged\t0\t99"):
+        log.message(topic)
+    log.write(tmp_path)
+    reput.rebuild(tmp_path, spark=False)
+    rows = [line for line in call("info", tmp_path).stdout.split("\n") if "forged" in line]
+    assert rows
+    assert all(row.startswith("a\\nforged\\t0\\t99\t") for row in rows)
 
 
 def test_what_is_no_store_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

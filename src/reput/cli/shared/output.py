@@ -142,10 +142,17 @@ def reporting(what_is_done: str) -> Iterator[None]:
 
 def printable(text: str) -> str:
     """Return `text` with escapes for control characters (a topic may have any) and for halves of characters."""
-    if _is_printable(text):
-        return text
+    return text if _is_printable(text) else _escaped(text, "\n\t")
+
+
+def in_one_line(text: str) -> str:
+    """Return `text` with these escapes, and with those for tabs and ends of lines, which would look like more rows."""
+    return text if text.isprintable() else _escaped(text)
+
+
+def _escaped(text: str, kept: str = "") -> str:
     return "".join(
-        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1]
+        character if character.isprintable() or character in kept else repr(character)[1:-1]
         for character in _without_halves(text)
     )
 
@@ -172,11 +179,11 @@ def show_table(
     if not sys.stdout.isatty():
         show(f"{title}:" if title else "")
         for row in (columns, *rows):
-            show("\t".join(str(cell) for cell in row))
+            show("\t".join(in_one_line(str(cell)) for cell in row))
         return
     if split_by_first:
         for first in dict.fromkeys(row[0] for row in rows):
-            _draw(f"{title} of {printable(str(first))}", columns[1:], [row[1:] for row in rows if row[0] == first])
+            _draw(f"{title} of {in_one_line(str(first))}", columns[1:], [row[1:] for row in rows if row[0] == first])
         return
     _draw(title, columns, rows)
 
@@ -213,7 +220,7 @@ def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(column, justify=justify, overflow="fold", min_width=max(map(len, whole), default=0))
     for row in rows:
-        table.add_row(*(Text(printable(_cell(cell))) for cell in row))
+        table.add_row(*(Text(in_one_line(_cell(cell))) for cell in row))
     Console().print(table)
 
 
