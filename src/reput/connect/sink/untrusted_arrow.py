@@ -63,5 +63,5 @@ def _parts(kind: pa.DataType) -> list[pa.DataType]:
 
 def _is_plain(kind: pa.DataType) -> bool:
     kinds = pa.types
-    is_text = kinds.is_string(kind) or kinds.is_large_string(kind)
-    return is_text or kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_integer(kind)
+    tests = kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary, kinds.is_integer
+    return any(is_of_kind(kind) for is_of_kind in tests)
