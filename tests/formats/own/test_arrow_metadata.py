@@ -44,7 +44,7 @@ def test_metadata_without_a_batch() -> None:
 
 @given(st.integers(0, 300), st.binary(max_size=8))
 def test_any_bytes_are_an_answer_or_an_error(at: int, wrong: bytes) -> None:
-    """Whatever bytes are wrong, nothing but ValueError is raised."""
+    """Bytes that are wrong raise ValueError, and nothing else."""
     data = bytearray(metadata("zstd"))
     data[at : at + len(wrong)] = wrong
     with contextlib.suppress(ValueError):
