@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files.backed_up import BackedUpFile, BackedUpKind, backup_of
 from reput.store.progress.delays import DelayProgress
 
@@ -83,6 +83,18 @@ def test_a_write_after_the_backup_was_read_keeps_it(tmp_path: Path) -> None:
     file.replace(b"good new", 7)
     assert file.path.read_bytes() == b"good new"
     assert backup_of(file.path).read_bytes() == b"good old"
+
+
+def test_what_no_reader_would_take_was_written_over_both_files(tmp_path: Path) -> None:
+    """Bytes over the bound are refused with what helps; the file and its backup stay, and the next write is taken."""
+    file = file_in(tmp_path, b"good", b"good old")
+    file.load()
+    for _ in range(2):
+        with pytest.raises(ReputError, match="it would have 21 bytes, and readers take at most 20. Remove groups or"):
+            file.replace(b"good".ljust(LIMIT + 1), 7)
+    assert (file.path.read_bytes(), backup_of(file.path).read_bytes()) == (b"good", b"good old")
+    file.replace(b"good".ljust(LIMIT), 7)
+    assert file.load().content == "good".ljust(LIMIT)
 
 
 def test_a_damaged_file_of_delay_levels_is_kept(tmp_path: Path) -> None:

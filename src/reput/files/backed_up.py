@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.files.folders import make_durable_dir
 
@@ -105,8 +105,14 @@ class BackedUpFile(Generic[_Parsed]):
             now_ms: names the damaged files, in milliseconds since 1970.
 
         Raises:
-            ReputError: the system refuses a call, or the disk is full.
+            ReputError: the system refuses a call, the disk is full, or no reader would take so many bytes.
         """
+        if len(data) > self._kind.size_limit:
+            raise ReputError(
+                f"{self.path}: not written: it would have {len(data)} bytes, and readers take at most "
+                f"{self._kind.size_limit}. Remove groups or topics that are not needed any more; the file of before "
+                "stays until then"
+            )
         folder = self.path.parent
         if not fs.exists(folder):
             make_durable_dir(folder, fs.owner_of(folder.parent))

@@ -15,7 +15,7 @@ from reput.errors import DamagedStoreError
 from reput.formats.java.fastjson import parse_fastjson, write_fastjson_file
 
 FILE_NAME: Final = "messageRequestMode.json"
-SIZE_LIMIT: Final = 64 << 20
+SIZE_LIMIT: Final = 128 << 20
 """The maximum bytes of a file to be read."""
 _MEMBER = "messageRequestModeMap"
 

@@ -304,8 +304,8 @@ class ConsumerProgress:
             make_durable: makes durable what the offsets rest on, before they are.
 
         Raises:
-            ReputError: the system refuses a call, or the disk is full. The home has the old table, and memory keeps the
-                new one to be persisted later.
+            ReputError: the system refuses a call, the disk is full, or no reader would take so large a table. The home
+                has the old table, and memory keeps the new one to be persisted later.
         """
         with self._writing:
             with self._lock:
