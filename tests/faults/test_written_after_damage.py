@@ -76,15 +76,16 @@ def write(path: Path, config: StoreConfig | None, some: list[Stored]) -> bool:
     return True
 
 
-def log_of(path: Path) -> dict[int, bytes]:
-    """Return the log's files by their start."""
-    return {int(file.name): file.read_bytes() for file in (path / paths.COMMIT_LOG).iterdir()}
+def logs_of(path: Path) -> list[dict[int, bytes]]:
+    """Return the files of a store's log by their start, and those of each log that was kept before it was cut."""
+    folders = [path / paths.COMMIT_LOG, *(kept / paths.COMMIT_LOG for kept in (path / paths.REPUT).glob("cut-*"))]
+    return [{int(file.name): file.read_bytes() for file in folder.iterdir()} for folder in folders]
 
 
 def is_in(log: dict[int, bytes], one: Stored) -> bool:
     """Return True if a log has a record."""
-    start = max(start for start in log if start <= one.offset)
-    return log[start][one.offset - start :].startswith(one.record)
+    start = max((start for start in log if start <= one.offset), default=None)
+    return start is not None and log[start][one.offset - start :].startswith(one.record)
 
 
 def lost(one: Damage, found: Subject, whole: set[Stored], path: Path) -> list[Stored]:
@@ -96,18 +97,18 @@ def lost(one: Damage, found: Subject, whole: set[Stored], path: Path) -> list[St
         at = int(place.name) + one.offset
         hit = range(at, at + len(one.data) if one.data is not None else 1 << 62)
     others = {message for message in whole if not message.is_hit(hit)}
-    if not write(path, found.config, sorted(whole)[:: max(1, len(whole) // 3)]):
-        # The damage was said.
-        log = log_of(path)
-        return [message for message in others if not is_in(log, message)]
-    if list((path / paths.REPUT).glob("cut-*")):
-        return []
+    is_written = write(path, found.config, sorted(whole)[:: max(1, len(whole) // 3)])
+    log, *kept = logs_of(path)
+    gone = [message for message in others if not any(is_in(one, message) for one in (log, *kept))]
+    if gone or not is_written:
+        # What is refused is said, and destroys nothing either.
+        return gone
     try:
         after = messages(path, found.config)
         is_sound = reput.check(path, spark=False, config=found.config).sound
     except ReputError:
         return []
-    return sorted(others - after) if is_sound else []
+    return [message for message in sorted(others - after) if is_in(log, message)] if is_sound else []
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -90,7 +90,7 @@ def test_what_no_reader_would_take_was_written_over_both_files(tmp_path: Path) -
     file = file_in(tmp_path, b"good", b"good old")
     file.load()
     for _ in range(2):
-        with pytest.raises(ReputError, match="it would have 21 bytes, and readers take at most 20. Remove groups or"):
+        with pytest.raises(ReputError, match=r"it would have 21 bytes, and readers take at most 20\. Remove groups"):
             file.replace(b"good".ljust(LIMIT + 1), 7)
     assert (file.path.read_bytes(), backup_of(file.path).read_bytes()) == (b"good", b"good old")
     file.replace(b"good".ljust(LIMIT), 7)

@@ -105,7 +105,7 @@ class BackedUpFile(Generic[_Parsed]):
             now_ms: names the damaged files, in milliseconds since 1970.
 
         Raises:
-            ReputError: the system refuses a call, the disk is full, or no reader would take so many bytes.
+            ReputError: the system refuses a call, the disk is full, or no reader would take that much.
         """
         if len(data) > self._kind.size_limit:
             raise ReputError(
