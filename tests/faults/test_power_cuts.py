@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -77,6 +78,16 @@ def test_a_page_that_was_written_keeps_a_wrong_sector(tmp_path: Path) -> None:
     with misreading(tmp_path, one), path.open("r+b") as file:
         file.write(b"new")
     assert path.read_bytes() == b"new" + right[3:512] + one.data + right[1024:]
+
+
+@pytest.mark.parametrize("most", [1, 9, 10, 23, 50, 99])
+def test_some_states_are_of_every_call(most: int) -> None:
+    """If not all states are tried, each call has one before any call has a second one by chance."""
+    states = [sweep.State(call, choice) for call in range(10) for choice in range(5)]
+    some = sweep.some_of(states, most, random.Random(most))
+    assert some == sorted(set(some))
+    assert len(some) == min(most, len(states))
+    assert len({one.call for one in some}) == min(most, 10)
 
 
 def test_a_run_is_repeated_call_by_call(tmp_path: Path) -> None:

@@ -160,13 +160,22 @@ def sweep(
             found.setdefault(_digest(tree, promises), one)
         if len(found) >= most or len(found) - known < _FEW:
             break
-    wanted = sorted(found.values())
-    if len(wanted) > most:
-        wanted = sorted(random.Random(seed).sample(wanted, most))
+    wanted = some_of(sorted(found.values()), most, random.Random(seed))
     broken = 0
     for number, one in enumerate(wanted):
         broken += _is_broken(name, recorded, one, folder, report, with_rebuild=number % rebuild_each == 0)
     return Swept(len(recorded.journal), drawn, len(wanted), broken)
+
+
+def some_of(states: list[State], most: int, chance: random.Random) -> list[State]:
+    """Return `most` of some states, in order: first one after each call, as far as `most` reaches, then any."""
+    if len(states) <= most:
+        return states
+    of_calls = [chance.choice(list(group)) for _, group in itertools.groupby(states, key=lambda one: one.call)]
+    if len(of_calls) >= most:
+        return sorted(chance.sample(of_calls, most))
+    others = sorted(set(states).difference(of_calls))
+    return sorted([*of_calls, *chance.sample(others, most - len(of_calls))])
 
 
 def sweep_faults(
