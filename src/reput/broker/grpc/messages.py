@@ -21,7 +21,7 @@ from reput.broker.grpc.protocol.definition_pb2 import (
 from reput.formats.java.java_numbers import parse_whole
 from reput.formats.log import property_names as names
 from reput.formats.log.properties import keys_of, text_properties
-from reput.formats.log.record import FLAG_COMPRESSED
+from reput.formats.log.record import FLAG_COMPRESSED, body_matches_crc
 from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.times import now_ms
 
@@ -72,7 +72,7 @@ def message_of(record: Record, topic: str, *, handle: str | None = None, attempt
     system = SystemProperties(
         keys=keys_of(properties.get(names.KEYS, "")),
         message_id=properties.get(names.UNIQUE_KEY, record.message_id),
-        body_digest=Digest(type=DigestType.MD5, checksum=_digest(record.body)),
+        body_digest=_digest_of(record),
         body_encoding=Encoding.GZIP if record.sys_flag & FLAG_COMPRESSED else Encoding.IDENTITY,
         message_type=type_of(properties),
         born_host=properties.get(names.BORN_HOST, str(record.born_host).rpartition(":")[0]),
@@ -101,9 +101,15 @@ def message_of(record: Record, topic: str, *, handle: str | None = None, attempt
     return Message(topic=Resource(name=topic), user_properties=user, system_properties=system, body=record.body)
 
 
-def _digest(body: bytes) -> str:
-    """Return the digest of a body, as clients compare it (`BinaryUtil.generateMd5`)."""
-    return hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+def _digest_of(record: Record) -> Digest:
+    """Return the digest of a body, as clients compare it (`BinaryUtil.generateMd5`).
+
+    A damaged body gets the CRC of its record, so clients see the damage: RocketMQ's proxy makes a digest that matches.
+    """
+    if not body_matches_crc(record):
+        return Digest(type=DigestType.CRC32, checksum=f"{record.body_crc:X}")
+    checksum = hashlib.md5(record.body, usedforsecurity=False).hexdigest().upper()
+    return Digest(type=DigestType.MD5, checksum=checksum)
 
 
 def _set_due(system: SystemProperties, properties: Mapping[str, str]) -> None:
