@@ -32,15 +32,24 @@ def real_place(properties: Mapping[str, str]) -> tuple[str | None, int | None]:
     return properties.get(REAL_TOPIC), None if queue_id is None or queue_id < 0 else queue_id
 
 
+def refuse_wrong_body(message: StoredMessage) -> None:
+    """Refuse to store a message again whose body is damaged: the copy would have a CRC of its own, and look sound.
+
+    Raises:
+        DamagedStoreError: its body does not match its CRC.
+    """
+    if not message.body_matches_crc:
+        raise DamagedStoreError(f"log offset {message.physical_offset}: the body does not match its CRC")
+
+
 def copy_of(message: StoredMessage, topic: str) -> Message:
     """Return a stored message for another topic, with its properties, sender and times.
 
     Raises:
-        DamagedStoreError: its body does not match its CRC. The copy would have a CRC of its own, and look sound.
+        DamagedStoreError: as `refuse_wrong_body`.
     """
+    refuse_wrong_body(message)
     record = message.record
-    if not message.body_matches_crc:
-        raise DamagedStoreError(f"log offset {message.physical_offset}: the body does not match its CRC")
     return Message(
         topic,
         record.body,

@@ -27,7 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reput.broker.services.delivery import NEVER_STORED, copy_of, properties_size, real_place
+from reput.broker.services.delivery import NEVER_STORED, copy_of, properties_size, real_place, refuse_wrong_body
 from reput.broker.services.due import each_time
 from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse, refuse_as_busy
@@ -360,7 +360,7 @@ class Transactions:
         """Do what a half message without an end needs now; return False if the round ends before it."""
         try:
             properties, age_ms = half.properties, now_ms() - half.born_timestamp
-            copy_of(half, HALF_TOPIC)
+            refuse_wrong_body(half)
         except DamagedStoreError as error:
             log.error("a transaction is left out: %s", error)  # noqa: TRY400 - the text says it all
             return True
