@@ -166,6 +166,14 @@ def test_a_group_that_is_new_is_told(path: Path) -> None:
     assert offsets(path, "biling", "orders") == {0: 10, 1: 10, 2: 10}
 
 
+def test_a_group_with_tabs_and_ends_of_lines_looked_like_further_rows(path: Path) -> None:
+    """A change is one line with three cells, and a note is one line, whatever a name holds."""
+    done = call(path, "-g", "a\tb\nc", "-t", "orders", "-q", 2, "--reset-to", "latest")
+    assert done.stdout.startswith("a\\tb\\nc\torders/2\tnone -> ")
+    assert done.stdout.count("\n") == 1
+    assert "note: group a\\tb\\nc had no progress" in done.stderr
+
+
 def test_clone(path: Path) -> None:
     """--clone gives a group another's offsets in the place of its own, in one topic or in all."""
     assert changes(path, "--clone", "billing", "audit", "-t", "orders") == [

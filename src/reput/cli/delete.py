@@ -75,6 +75,7 @@ def _show_dry_run(store: str, topic: str, queue_id: int | None, config: StoreCon
     entries = counted(found.entries, "entry", "entries")
     output.show(f"would delete {counted(len(found.queues), 'queue')} of topic {topic!r}, {entries}: {ids}")
     for one in found.removed:
-        output.show(f"would remove {one.folder}: {counted(one.files, 'file')}, {size_text(one.bytes)}")
+        folder = output.in_one_line(str(one.folder))
+        output.show(f"would remove {folder}: {counted(one.files, 'file')}, {size_text(one.bytes)}")
     output.say("dry run: nothing was changed")
     return 0

@@ -296,4 +296,5 @@ def _show_changes(changes: Sequence[Change], damage: Sequence[str], as_json: boo
     for change in changes:
         before = "none" if change.before is None else str(change.before)
         after = "none" if change.after is None else str(change.after)
-        output.show(f"{change.group}\t{change.topic}/{change.queue_id}\t{before} -> {after}")
+        cells = change.group, f"{change.topic}/{change.queue_id}", f"{before} -> {after}"
+        output.show("\t".join(map(output.in_one_line, cells)))

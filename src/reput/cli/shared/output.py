@@ -78,7 +78,7 @@ def say(text: str) -> None:
     """Write one line for people to stderr, after all data so far. An error of stderr stops no job."""
     flush()
     with contextlib.suppress(OSError):
-        click.echo(printable(text), err=True)
+        click.echo(in_one_line(text), err=True)
 
 
 def say_lines(kind: str, lines: Sequence[str], total: int | None = None) -> None:
