@@ -82,7 +82,7 @@ def test_a_page_that_was_written_keeps_a_wrong_sector(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [1, 9, 10, 23, 50, 99])
 def test_some_states_are_of_every_call(most: int) -> None:
-    """If not all states are tried, each call has one before any call has a second one by chance."""
+    """Of a part of the states each call has one before any call has a second one by chance."""
     states = [sweep.State(call, choice) for call in range(10) for choice in range(5)]
     some = sweep.some_of(states, most, random.Random(most))
     assert some == sorted(set(some))
