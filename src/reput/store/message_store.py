@@ -266,7 +266,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
         if self._closed:
             raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
         if to_write and self._writing is None:
-            raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
+            raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to change it")
 
     def flush(self) -> int:
         """Make all messages durable; return the log offset up to which they are."""

@@ -48,8 +48,8 @@ class StoredMessage(RecordView):
         return DamagedLogError(
             f"{self._described_place}: an "
             "index leads there, but there is no record: its lengths do not add up. The messages after "
-            "it can be read. See what else is damaged with `reput check`; restore the file from a copy, or give "
-            "the message up with `reput rebuild --salvage`"
+            "it can be read. `reput check` says what is damaged: `reput rebuild` mends an index and loses nothing; "
+            "for a damaged log restore the file from a copy, or give the message up with `reput rebuild --salvage`"
         )
 
     @property
