@@ -122,7 +122,7 @@ serve-rounds: setup  ## kill `reput serve` at random while RocketMQ's clients wo
 COVERED := tests/formats tests/kernels tests/index tests/queue tests/store tests/broker tests/faults/test_swap.py tests/faults/test_owners.py tests/cli/test_dry_run.py
 
 .PHONY: coverage
-coverage: setup  ## branches of formats, of the kernels' specification, of recovery and of the swap that no test takes: a quarter of an hour
+coverage: setup  ## branches of formats, of the kernels' specification, of opening, recovery and the swap that no test takes: a quarter of an hour
 	mkdir -p build && $(PYTHON) -m coverage erase
 	$(IN_MEMORY) $(WITH_JAVA) $(PYTHON) -m coverage run -m pytest -q $(COVERED)
 	$(PYTHON) -m coverage combine -q && $(PYTHON) -m coverage report
