@@ -198,19 +198,19 @@ def test_a_column_that_is_changed_while_it_is_stored(
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"abcdefgh")]
     table = good(**{column: pa.Array.from_buffers(kind, 3, buffers)})
     with open_log(tmp_path) as log:
-        true = log._column_batch
+        true = log._batches.of_columns
 
         def changed(table: pa.Table) -> Any:
             batch = true(table)
             offsets[2] = offset
             return batch
 
-        monkeypatch.setattr(log, "_column_batch", changed)
+        monkeypatch.setattr(log._batches, "of_columns", changed)
         result = log.append_columns(table)
         assert (result.status, "was changed" in result.reason) == (ILLEGAL, True)
         assert not read_log(tmp_path)
         offsets[2] = 6
-        monkeypatch.setattr(log, "_column_batch", true)
+        monkeypatch.setattr(log._batches, "of_columns", true)
         assert log.append_columns(table).status is OK
     assert len(read_log(tmp_path)) == 3
 
