@@ -188,14 +188,14 @@ def test_numbers_of_queues_near_and_far(tmp_path: Path) -> None:
         assert list(log.append_many([one()] * 6, ids).queue_offsets) == [2] * 6
         assert log.next_offsets() == {(b"orders", queue_id): 3 for queue_id in ids}
         assert [log.next_offset("orders", queue_id) for queue_id in (5, 6, 1024, 1025, -1)] == [3, 0, 3, 0, 0]
-        assert log.forget_queues("orders", 1024, {1024: 3}, str)
-        assert log.forget_queues("orders", 5, {5: 3}, str)
+        assert log.forget_queues("orders", 1024, {1024: 3}, lambda: "gone") == "gone"
+        assert log.forget_queues("orders", 5, {5: 3}, lambda: "gone") == "gone"
         left = {(b"orders", queue_id): 3 for queue_id in ids if queue_id not in (5, 1024)}
         assert log.next_offsets() == left
         assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [3, 0, 3, 0, 3, 3]
-        assert not log.forget_queues("orders", None, {0: 3}, pytest.fail)
-        assert log.forget_queues("orders", None, log.offsets_of("orders"), str)
-        assert log.forget_queues("others", None, log.offsets_of("others"), str)
+        assert log.forget_queues("orders", None, {0: 3}, pytest.fail) is None
+        assert log.forget_queues("orders", None, log.offsets_of("orders"), lambda: "gone") == "gone"
+        assert log.forget_queues("others", None, log.offsets_of("others"), lambda: "gone") == "gone"
         assert log.next_offsets() == {}
         assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [0] * 6
 

@@ -158,8 +158,9 @@ def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int
     found, torn = 0, []
     wanted = chain.from_iterable(map(_messages, staged_messages(folder, names)))
     for read in LogWalk(log, begin):
+        record = read.decode()
         try:
-            record, expected = read.decode(), next(wanted, None)
+            expected = next(wanted, None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Columns of another kind, or without a value: `put_messages` refuses them, and nothing of them is there.
             raise DamagedStoreError(f"{folder}: staged messages are no messages: {error!r}. {RUN_AGAIN}") from error

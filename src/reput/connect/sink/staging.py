@@ -22,7 +22,7 @@ from reput.formats.log.record import BLANK_SIZE
 from reput.log.append.settings import LogSettings
 from reput.log.encode.column_batch import ColumnBatches
 from reput.log.encode.encode import RecordEncoder
-from reput.log.encode.message import MessageRefusedError
+from reput.log.encode.message import MessageRefusedError, too_large_text
 from reput.log.encode.queue_directory import QueueDirectory
 from reput.log.encode.topics import TopicTable
 from reput.store.disk.layout import StoreLayout
@@ -72,10 +72,7 @@ class Stager:
         """Refuse messages that no put takes, and one that no file of the log holds."""
         size = self._batches.batch(table).size
         if size > self.max_record and table.num_rows == 1:
-            raise ConfigError(
-                f"a message takes {size} bytes: a file of the log takes at most {self.max_record} "
-                "(mappedFileSizeCommitLog - 8)"
-            )
+            raise ConfigError(f"a message takes {too_large_text(size, self.max_record)}")
         if size > self.max_record:
             half = table.num_rows // 2
             self._check(table.slice(0, half))

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reput.errors import ClosedError, FlushError, NoSpaceError, PutError, ReputError
 from reput.files import disk_space, fs
@@ -51,6 +51,7 @@ from reput.log.encode.message import (
     PutStatus,
     check_message,
     illegal,
+    too_large_text,
 )
 from reput.log.encode.topics import TopicState, TopicTable
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from reput.files.watermarks import Watermarks
     from reput.log.encode.client_batch import SentBatch
 
+_Returned = TypeVar("_Returned")
 _time_ns = time.time_ns
 
 
@@ -342,18 +344,18 @@ class LogAppender(Closing):
             return self._topics.offsets_of(topic, queue_id)
 
     def forget_queues(
-        self, topic: str, queue_id: int | None, known: Mapping[int, int], delete: Callable[[], object]
-    ) -> bool:
-        """Call `delete` while puts wait, then let the numbers of these queues begin again at 0.
+        self, topic: str, queue_id: int | None, known: Mapping[int, int], delete: Callable[[], _Returned]
+    ) -> _Returned | None:
+        """Call `delete` while puts wait, let the numbers of these queues begin again at 0, and return what it returns.
 
-        The answer is False, and nothing is called, if `offsets_of` is not `known` any more.
+        The answer is None, and nothing is called, if `offsets_of` is not `known` any more.
         """
         with self._lock:
             if self._topics.offsets_of(topic, queue_id) != known:
-                return False
-            delete()
+                return None
+            deleted = delete()
             self._topics.forget(topic, queue_id)
-            return True
+            return deleted
 
     def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
         """Store consecutive messages in one file, all or none; `queue_id` is one for all, or one for each.
@@ -456,9 +458,7 @@ class LogAppender(Closing):
         if self._blocked is not None:
             raise MessageRefusedError(self._blocked.status, self._blocked.reason)
         if size > self._largest_batch:
-            raise illegal(
-                f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
-            )
+            raise illegal(too_large_text(size, self._largest_batch))
         # Until the file is known: an interrupt below may leave a file whose memory is gone.
         self._end.shut()
         try:

@@ -239,6 +239,11 @@ def illegal(reason: str) -> MessageRefusedError:
     return MessageRefusedError(PutStatus.MESSAGE_ILLEGAL, reason)
 
 
+def too_large_text(size: int, most: int) -> str:
+    """Return the reason why records of `size` bytes are refused if a file of the log takes at most `most`."""
+    return f"{size} bytes: a file of the log takes at most {most} (mappedFileSizeCommitLog - 8)"
+
+
 class EncodedProperties(dict[str, str]):
     """Properties of a message with `data`, their bytes in a record. Nobody changes them.
 

@@ -275,14 +275,6 @@ class StoreWriter:
         """
         key = self.view.key_of(topic, queue_id or 0)
         remedy = "It may be at these queues: end it first, then delete them"
-        gone: list[QueueKey] = []
-
-        def delete() -> None:
-            # Before the queues go: a read meanwhile would miss them.
-            self.view.kept_ends.forget(key.topic, queue_id)
-            gone[:] = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
-            self.view.load()
-
         with self._alone(), follower_lock(self.layout, remedy):
             for _ in range(_TRIES):
                 known = self.appender.offsets_of(topic, queue_id)
@@ -291,12 +283,21 @@ class StoreWriter:
                 # after it.
                 self._index(indexer, keep_frontier=True)
                 # The next put asks the view. A message that has come since would be lost with those before it.
-                if self.appender.forget_queues(topic, queue_id, known, delete):
+                delete = partial(self._remove_queues, key.topic, queue_id)
+                gone = self.appender.forget_queues(topic, queue_id, known, delete)
+                if gone is not None:
                     return [one.queue_id for one in gone]
         raise ReputError(
             f"{self.layout.root}: messages are being put to topic {shown_text(key.topic)}, so nothing is deleted. End"
             " the puts, then delete it"
         )
+
+    def _remove_queues(self, topic: bytes, queue_id: int | None) -> list[QueueKey]:
+        # Before the queues go: a read meanwhile would miss them.
+        self.view.kept_ends.forget(topic, queue_id)
+        gone = delete_queues(self._owned, self.view.kinds, topic, queue_id, self.view.frontiers.both)
+        self.view.load()
+        return gone
 
     # --- background, closing -------------------------------------------------------------------
 
