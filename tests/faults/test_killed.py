@@ -64,7 +64,7 @@ def open_next(victim: Victim, how: int) -> None:
     """Do what the next opener does: finish a swap that is under way, whatever else it then wants."""
     layout = find_store(victim.store, StoreConfig())
     if how == 0 and (layout.reput / own.LOCK_NAME).exists():
-        swap.finish_swap(layout)
+        swap.finish_swap(layout, lambda: None)
         assert stores.indexes(victim.store) in (victim.old, victim.new)
     with determined():
         stores.rebuild(victim.store)

@@ -118,8 +118,8 @@ def test_a_swap_makes_the_folders_that_its_parts_need(layout: StoreLayout) -> No
         left.rmdir()
     layout.consume_queue.rmdir()
     layout.own(own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(epoch, (part,))))
-    assert swap.finish_swap(layout)
-    assert not swap.finish_swap(layout)
+    assert swap.finish_swap(layout, lambda: None)
+    assert not swap.finish_swap(layout, lambda: None)
     assert_sound(layout.root, CONFIG)
 
 

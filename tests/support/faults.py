@@ -147,7 +147,7 @@ def _work(job: dict[str, Any], writing: int) -> None:
             config = stores.GOLDEN if options.pop("golden", False) else stores.SMALL
             reput.convert(job["store"], spark=False, config=config, **options)
         elif "finish" in options:
-            swap.finish_swap(find_store(job["store"], stores.SMALL))
+            swap.finish_swap(find_store(job["store"], stores.SMALL), lambda: None)
         else:
             stores.rebuild(Path(job["store"]), **options)
         answer = Outcome(DONE, calls=count())

@@ -17,15 +17,12 @@ def is_gone(error: ReputError) -> bool:
     return isinstance(error.__cause__, FileNotFoundError)
 
 
-def tried_again(call: Callable[[], _Gotten], may_try: Callable[[], bool] = lambda: True) -> _Gotten:
-    """Return what a call returns; it is made again, from the names of the files on, if a file went meanwhile.
-
-    `may_try` prepares the next try; if it returns False, the error is raised.
-    """
+def tried_again(call: Callable[[], _Gotten]) -> _Gotten:
+    """Return what a call returns; it is made again, from the names of the files on, if a file went meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return call()
         except ReputError as error:
-            if not is_gone(error) or not may_try():
+            if not is_gone(error):
                 raise
     return call()

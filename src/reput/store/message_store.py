@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -31,7 +32,7 @@ from reput.store.disk.frontier import durable_offset
 from reput.store.disk.layout import find_or_make_store
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.store import StoreOnDisk
-from reput.store.open.opening import open_view
+from reput.store.open.opening import open_beside, open_view
 from reput.store.open.reopening import Reopening
 from reput.store.progress.calls import ProgressCalls
 from reput.store.putting import Putting
@@ -90,13 +91,13 @@ class LocalStore(ProgressCalls, Putting, Reading):
         # This is the owner's own list: later jobs add their findings to it.
         self.notes = notes
         self.notes += opened.notes
-        self._begin_damage(opened, opened.damage)
+        self._reopening = reopening
+        self._use(opened, opened.damage)
         self.opened_in_s = opened.seconds
         self._progress: ConsumerProgress | None = None
         self._homes: MetadataHomes | None = None
         self._metadata_lock = threading.Lock()
         self.background_error: Exception | None = None
-        self._reopening = reopening
         self._resources = contextlib.ExitStack()
         self._writing: StoreWriter | None = None
         self._flush: FlushService | None = None
@@ -146,7 +147,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
         tried_again(lambda: StoreOnDisk(layout, config, purpose).refuse_early())
         with contextlib.ExitStack() as resources:
             if read_only:
-                beside = partial(tried_again, partial(open_view, layout, config, limits, beside=True))
+                beside = partial(open_beside, layout, config, limits)
                 reopening = resources.enter_context(contextlib.closing(Reopening(layout, beside)))
                 store = cls(layout, config, reopening.open(), [], reopening)
                 # A store that is dropped without a close leaves no thread.
@@ -389,16 +390,28 @@ class LocalStore(ProgressCalls, Putting, Reading):
             self._reopening.renew(lambda: self.view, self._take_over_view)
         return self.view
 
+    def _newer_view(self) -> StoreView:
+        """See `StoreView.newer`."""
+        reopening = self._reopening
+        if reopening is not None and reopening.is_replaced:
+            reopening.renew_after_swap(lambda: self.view, self._take_over_view)
+        # Another thread may have replaced the view.
+        return self.view
+
     def _take_over_view(self, opened: Opened) -> None:
         self.notes += [note for note in opened.notes if note not in self.notes]
         progress = self._progress
-        self._begin_damage(opened, opened.damage if progress is None else [*opened.damage, *progress.damage])
+        self._use(opened, opened.damage if progress is None else [*opened.damage, *progress.damage])
         self._read(opened.view)
 
-    def _begin_damage(self, opened: Opened, damage: list[str]) -> None:
-        """Begin the list of what cannot be read; what pulls meet later is added to it."""
+    def _use(self, opened: Opened, damage: list[str]) -> None:
+        """Begin to use a view, and the list of what cannot be read; what pulls meet later is added to it."""
         self.damage = damage
         opened.view.damaged.report = damage.append
+        if self._reopening is not None:
+            # Weak: the finalizer that ends the watch holds the view.
+            view, newer = opened.view, weakref.WeakMethod(self._newer_view)
+            view.newer = lambda: view if (ask := newer()) is None else ask()
 
     # --- deletion ------------------------------------------------------------------------------
 

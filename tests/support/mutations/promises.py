@@ -171,10 +171,20 @@ MUTATIONS = (
         "A rebuild that dies in its swap leaves the old indexes or the new ones, never a mix.",
         "store/owner/swap.py",
         "        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))\n"
+        "        announce()\n"
         "        _swap_all(layout, intent)",
+        "        announce()\n"
         "        _swap_all(layout, intent)\n"
         "        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))",
         ("faults/test_killed.py::test_killed_at_every_call[rename-kill]",),
+    ),
+    Mutation(
+        "let an answer count whose files were replaced",
+        "A reader that is open while indexes are swapped answers from the old ones or the new ones.",
+        "store/read/again.py",
+        "            else:\n                newer = _newer(view)",
+        "            else:\n                newer = view",
+        ("store/test_beside_swaps.py::test_a_question_between_two_renames_was_an_error",),
     ),
     Mutation(
         "move the new part aside, and not the old one",

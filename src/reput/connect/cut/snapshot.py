@@ -24,12 +24,12 @@ from reput.log.read.maps import LogMaps
 from reput.log.read.reader import confirmed_damage, place, record_at, written_bytes
 from reput.log.read.scan import Gap, LogWalk, WalkRules
 from reput.queue.kinds import AnyKind
-from reput.store.disk.frontier import Frontiers
+from reput.store.disk.frontier import Frontiers, marks_of
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.purpose import Purpose
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import StoreOnDisk
-from reput.store.open.beside import BrokerWriter, ReputWriter
+from reput.store.open.beside import BrokerWriter
 from reput.store.owner.holders import Writer, writer_of
 from reput.store.recover.recovery import find_start, judge_tail
 
@@ -169,7 +169,7 @@ def _bad_end(log: LogFiles, end: int, after: int) -> Gap | None:
 def confirmed_by(writer: Writer, store: StoreOnDisk, maps: LogMaps) -> int | None:
     """Return the log offset up to which the process that writes lets readers look; None if nobody writes."""
     if writer is Writer.REPUT:
-        return ReputWriter(store.layout).confirmed()
+        return marks_of(store.layout)["confirmed_offset"]
     if writer is Writer.BROKER:
         return BrokerWriter(store.kinds, maps).confirmed()
     return None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from reput.config import StoreConfig
 from reput.errors import DamagedLogError, DamagedStoreError, TailFullError
+from reput.files.gone import tried_again
 from reput.formats import paths
 from reput.formats.layout import NO_LIMIT
 from reput.formats.log.record import Verdict
@@ -21,6 +23,7 @@ from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_types import refuse_batches_beside
 from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter
+from reput.store.open.generation import Generation
 from reput.store.owner.holders import Writer, writer_of
 from reput.store.read.lookup import Watched
 from reput.store.read.queue_answers import PullLimits
@@ -35,14 +38,16 @@ from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
 class Opened:
     """A view of a store and how it was opened.
 
-    `writer` wrote the store then. `seconds` were spent on decoding the tail. `last_store_timestamp` (ms) is that of the
-    log's last record, 0 if unknown. `is_short`: the log ends below an offset that was once known to be durable.
-    `damage`: kinds of queues that cannot be read, each with what helps; other kinds answer, or the log. So it has files
-    in the place of folders and the reverse, which are read as if they were not there.
+    `writer` wrote the store then, and `generation` is that of its indexes. `seconds` were spent on decoding the tail.
+    `last_store_timestamp` (ms) is that of the log's last record, 0 if unknown. `is_short`: the log ends below an offset
+    that was once known to be durable. `damage`: kinds of queues that cannot be read, each with what helps; other kinds
+    answer, or the log. So it has files in the place of folders and the reverse, which are read as if they were not
+    there.
     """
 
     view: StoreView
     writer: Writer
+    generation: Generation
     start: Start
     tail: LogTail
     seconds: float
@@ -50,6 +55,20 @@ class Opened:
     last_store_timestamp: int
     is_short: bool
     damage: list[str]
+
+
+def open_beside(layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None) -> Opened:
+    """Open a store that another process may be writing; again, if it deletes or replaces files meanwhile.
+
+    Raises:
+        StoreLockedError: a swap of indexes is under way, or was left by a killed job.
+        ReputError: see `open_view`.
+    """
+    while True:
+        opened = tried_again(partial(open_view, layout, config, limits, beside=True))
+        if not opened.generation.is_past:
+            return opened
+        opened.view.close()
 
 
 def open_view(
@@ -68,9 +87,9 @@ def open_view(
         TailFullError: more messages without a durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
-    purpose = Purpose.READ if beside else Purpose.WRITE
+    purpose, generation = Purpose.READ if beside else Purpose.WRITE, Generation(layout)
     store = StoreOnDisk(layout, config, purpose, verify_crc=config.check_crc_on_recover is not False)
-    writer, reput = _writer_beside(layout) if beside else (Writer.NOBODY, None)
+    writer, reput = _writer_beside(layout, generation) if beside else (Writer.NOBODY, None)
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = store.maps()
@@ -117,9 +136,8 @@ def open_view(
     view.lookups.watched = watched
     if tail.written:
         notes.append(_note_on(tail))
-    return Opened(
-        view, writer, start, tail, seconds, notes, _last_store_timestamp(store, start, view.follower), is_short, damage
-    )
+    last_ms = _last_store_timestamp(store, start, view.follower)
+    return Opened(view, writer, generation, start, tail, seconds, notes, last_ms, is_short, damage)
 
 
 def _start(store: StoreOnDisk, log: LogMaps, reput: ReputWriter | None) -> Start:
@@ -174,9 +192,9 @@ def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: TailFollow
     return max(0, read_checkpoint(store.layout).physic_msg_timestamp)
 
 
-def _writer_beside(layout: StoreLayout) -> tuple[Writer, ReputWriter | None]:
+def _writer_beside(layout: StoreLayout, generation: Generation) -> tuple[Writer, ReputWriter | None]:
     writer = writer_of(layout)
-    return writer, ReputWriter(layout) if writer is Writer.REPUT else None
+    return writer, ReputWriter(layout, generation) if writer is Writer.REPUT else None
 
 
 def _follow(

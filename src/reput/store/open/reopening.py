@@ -14,7 +14,7 @@ from reput.errors import StoreLockedError
 from reput.store.disk.layout import StoreLayout
 from reput.store.open.opening import Opened
 from reput.store.open.writer_watch import WriterWatch
-from reput.store.owner.holders import Writer
+from reput.store.owner.holders import Writer, await_swap
 from reput.store.read.view import StoreView
 
 
@@ -30,7 +30,7 @@ class Reopening:
         self._open_beside = open_beside
         # Before the store is opened, so that no change is missed.
         self._watch = WriterWatch(layout)
-        self._view: StoreView | None = None
+        self._opened: Opened | None = None
         self._outdated: StoreView | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -43,9 +43,16 @@ class Reopening:
 
     @property
     def is_due(self) -> bool:
-        """True if the writer has changed, or the store has its first log or indexes."""
-        view = self._view
-        return self._watch.has_changed or (view is not None and view.outgrown is not None and view.outgrown(view))
+        """True if the writer has changed, indexes were replaced, or the store has its first log or indexes."""
+        if self._watch.has_changed or self.is_replaced:
+            return True
+        view = None if self._opened is None else self._opened.view
+        return view is not None and view.outgrown is not None and view.outgrown(view)
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if a job has replaced indexes, or is doing so, since the store was opened."""
+        return self._opened is not None and self._opened.generation.is_past
 
     def renew(self, view: Callable[[], StoreView], take: Callable[[Opened], None]) -> None:
         """Open the store again if it is due, and let `take` replace the view in use.
@@ -54,6 +61,17 @@ class Reopening:
         """
         with self._lock, contextlib.suppress(StoreLockedError):
             if self.is_due and not self._closed:
+                self._renew(view(), take)
+
+    def renew_after_swap(self, view: Callable[[], StoreView], take: Callable[[Opened], None]) -> None:
+        """Wait for the end of a swap, and open the store again.
+
+        Raises:
+            StoreLockedError: the swap does not end, or was left by a killed job.
+        """
+        await_swap(self._layout)
+        with self._lock:
+            if self.is_replaced and not self._closed:
                 self._renew(view(), take)
 
     def _renew(self, view: StoreView, take: Callable[[Opened], None]) -> None:
@@ -71,7 +89,7 @@ class Reopening:
         ended.close()
 
     def _start(self, watch: WriterWatch, opened: Opened) -> None:
-        self._view = opened.view
+        self._opened = opened
         if opened.writer is Writer.NOBODY:
             opened.view.watch(watch.watched)
         watch.start()

@@ -24,10 +24,11 @@ _LOOK_S = 0.2
 
 
 class _WriterSeen(NamedTuple):
-    """The writer. If nobody writes, also the epoch: every owner since then has raised it."""
+    """The writer. If nobody writes, also epoch and generation: every owner raises the one, and every swap the other."""
 
     writer: Writer
-    epoch: int
+    epoch: int = 0
+    generation: int = 0
 
 
 class WriterWatch:
@@ -55,7 +56,10 @@ class WriterWatch:
 
     def _look(self) -> _WriterSeen:
         writer = writer_of(self._layout)
-        return _WriterSeen(writer, marks_of(self._layout)["epoch"] if writer is Writer.NOBODY else 0)
+        if writer is not Writer.NOBODY:
+            return _WriterSeen(writer)
+        marks = marks_of(self._layout)
+        return _WriterSeen(writer, marks["epoch"], marks["generation"])
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
@@ -13,6 +14,9 @@ from reput.formats.own import files as own
 from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.swap import pending_swap
+
+_SWAP_WAIT_S = 10.0
+_ASK_AGAIN_S = 0.01
 
 
 class Who(StrEnum):
@@ -82,6 +86,20 @@ class Writer(StrEnum):
     BROKER = "broker"
 
 
+def await_swap(layout: StoreLayout) -> None:
+    """Wait for a job that is swapping its indexes in: some files are away meanwhile.
+
+    Raises:
+        StoreLockedError: the swap does not end, or was left by a killed job.
+    """
+    deadline = time.monotonic() + _SWAP_WAIT_S
+    while pending_swap(layout):
+        is_late = time.monotonic() > deadline
+        if (is_late or not locks.owner_is_live(layout.own(own.LOCK_NAME))) and pending_swap(layout):
+            raise _in_swap(layout)
+        time.sleep(_ASK_AGAIN_S)
+
+
 def writer_of(layout: StoreLayout) -> Writer:
     """Return the kind of program that writes this store now.
 
@@ -89,11 +107,15 @@ def writer_of(layout: StoreLayout) -> Writer:
         StoreLockedError: a swap of indexes is under way, or was left by a killed job.
     """
     if pending_swap(layout):
-        raise StoreLockedError(
-            f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
-            "it stays, `reput rebuild` finishes it"
-        )
+        raise _in_swap(layout)
     return _WRITERS.get(holder_of(layout).who, Writer.NOBODY)
+
+
+def _in_swap(layout: StoreLayout) -> StoreLockedError:
+    return StoreLockedError(
+        f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
+        "it stays, `reput rebuild` finishes it"
+    )
 
 
 _WRITERS = {Who.WRITER: Writer.REPUT, Who.BROKER: Writer.BROKER}

@@ -81,7 +81,7 @@ class Ownership:
             yield
 
     def indexes_replaced(self) -> None:
-        """Announce a swap to readers: they open their files again, and read up to the new frontier."""
+        """Announce to readers that files were replaced: they open them again, and read up to the new frontier."""
         self.watermarks["frontier_offset"] = Frontiers.of(read_frontier(self.layout)).both
         self.watermarks["generation"] += 1
         self.watermarks.sync()
@@ -165,8 +165,7 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
             owned.next_stage()
             for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                 fs.give_to(layout.own(name), owner)
-            if swap.finish_swap(layout):
-                owned.indexes_replaced()
+            if swap.finish_swap(layout, owned.indexes_replaced):
                 owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
             if left := swap.remove_leftovers(layout):
                 owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")

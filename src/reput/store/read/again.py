@@ -1,22 +1,24 @@
-"""Questions that are asked again: a writer may delete expired files while a reader looks for them."""
+"""Questions that are asked again: while a reader looks, a writer may delete files, and a job replace indexes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
-from reput.files.gone import tried_again
+from reput.errors import ReputError
+from reput.files.gone import is_gone
 from reput.log.read.maps import LogMaps
-from reput.store.disk.layout import StoreLayout
-from reput.store.owner.swap import pending_swap
+
+_TRIES = 3
+"""A file that is away each time was not deleted just now."""
 
 
 class Reloading(Protocol):
     """The view of a store, as far as it is needed here."""
 
-    layout: StoreLayout
     log: LogMaps
+    newer: Callable[[], Self] | None
 
     def load(self) -> None:
         """Read the indexes' files again."""
@@ -27,23 +29,40 @@ _Arguments = ParamSpec("_Arguments")
 _Returned = TypeVar("_Returned")
 
 
-def again_after_deletion(
+def of_one_generation(
     call: Callable[Concatenate[_View, _Arguments], _Returned],
 ) -> Callable[Concatenate[_View, _Arguments], _Returned]:
-    """Let a view answer once more, without the deleted files, if a file was gone; a file that stays away is an error.
+    """Let a view answer once more if files were deleted or replaced meanwhile.
 
-    In a swap of indexes all files are away for a moment: then the error is raised, for no files would be no messages.
+    If files were deleted, the view goes on without them; a file that stays away is an error. If indexes were replaced,
+    the view may have seen none of the old files and none of the new ones, so its answer does not count, and neither
+    does its error: the view of the new files answers.
+
+    Raises:
+        StoreLockedError: a swap of indexes does not end, or was left by a killed job.
     """
 
     @wraps(call)
     def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Returned:
-        def may_try() -> bool:
-            if pending_swap(view.layout):
-                return False
-            view.log.refresh()
-            view.load()
-            return True
-
-        return tried_again(lambda: call(view, *args, **named), may_try)
+        for _ in range(_TRIES - 1):
+            try:
+                answer = call(view, *args, **named)
+            except ReputError as error:
+                newer = _newer(view)
+                if newer is view:
+                    if not is_gone(error):
+                        raise
+                    view.log.refresh()
+                    view.load()
+            else:
+                newer = _newer(view)
+                if newer is view:
+                    return answer
+            view = newer
+        return call(view, *args, **named)
 
     return asked
+
+
+def _newer(view: _View) -> _View:
+    return view if view.newer is None else view.newer()

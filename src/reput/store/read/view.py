@@ -26,7 +26,7 @@ from reput.store.disk.queue_refusals import damaged_queue
 from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
-from reput.store.read.again import again_after_deletion
+from reput.store.read.again import of_one_generation
 from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.entry_reader import EntryReader
 from reput.store.read.foreign import foreign_end
@@ -99,6 +99,8 @@ class StoreView:
         """True once a reader should open the store again: one without indexes or log has some, and its first files may
         have any sizes; or the tail beside a broker has become long. This view goes on as it is."""
         self.refresh: Callable[[StoreView], None] | None = None
+        self.newer: Callable[[], StoreView] | None = None
+        """A reader's: the view of the files that are there now, this one itself if none were replaced."""
         self.kept_ends = KeptEnds(layout, log, lambda: self.follower.offset)
         self._keys: dict[tuple[str, int], QueueKey] = {}
         self.follower.deleted = left_out(layout, log.min_offset)
@@ -237,35 +239,35 @@ class StoreView:
                 return reader
         return self.entry_reader
 
-    @again_after_deletion
+    @of_one_generation
     def pull(self, asked: PullQuestion) -> GetResult:
         """Return the answer to a pull."""
         key = self.key_of(asked.topic, asked.queue_id)
         self.catch_up()
         return self.reader_of(asked.topic).pull(key, asked)
 
-    @again_after_deletion
+    @of_one_generation
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int:
         """Return the queue offset for a time; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).offset_by_time(key, timestamp_ms, boundary)
 
-    @again_after_deletion
+    @of_one_generation
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time (ms) of the message at an offset; -1 if there is none."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).store_time(key, offset)
 
-    @again_after_deletion
+    @of_one_generation
     def estimate(self, topic: str, queue_id: int, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
         """Count the messages of a queue with offsets [begin, end) that pulls with this filter give."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).estimate(key, begin, end, wanted)
 
-    @again_after_deletion
+    @of_one_generation
     def have_matches(
         self, topic: str, queue_id: int, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]
     ) -> list[bool]:
@@ -274,7 +276,7 @@ class StoreView:
         self.catch_up()
         return self.reader_of(topic).have_matches(key, begin, end, wanted)
 
-    @again_after_deletion
+    @of_one_generation
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the message whose record starts at a log offset; None if there is none, or if it has expired."""
         physical_offset = number_of("physical_offset", physical_offset)
@@ -295,6 +297,7 @@ class StoreView:
         start = self.log.file_at(physical_offset) or 0
         return StoredMessage(found, start, physical_offset - start)
 
+    @of_one_generation
     def queues(self, topic: str | None = None) -> list[StoreQueue]:
         """Return all queues, or those of a topic, by topic and id.
 
@@ -313,6 +316,7 @@ class StoreView:
                 if self.reader_of(name := stored_text(key.topic)) is reader
             )
 
+    @of_one_generation
     def topics(self) -> list[str]:
         """Return the topics that have queues, sorted; no queue is read."""
         self.catch_up()
@@ -370,6 +374,7 @@ class StoreView:
             last[1].is_pre_blank or last[1].physical_offset + last[1].size <= self.follower.offset
         )
 
+    @of_one_generation
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is there; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
@@ -377,6 +382,7 @@ class StoreView:
         with self.follower.lock:
             return self.reader_of(topic).queues.min_offset(key)
 
+    @of_one_generation
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Return the next queue offset; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)

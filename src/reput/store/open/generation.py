@@ -1,0 +1,38 @@
+"""The generation of a store's indexes: a swap of indexes raises it before and after, and a removal of queues after."""
+
+from __future__ import annotations
+
+from reput.files.watermarks import Watermarks
+from reput.formats.own import files as own
+from reput.store.disk.frontier import marks_of
+from reput.store.disk.layout import StoreLayout
+
+
+class Generation:
+    """The generation that a reader's view has read. Make it before the store's files are looked at.
+
+    `seen` is that number, 0 before the first swap. `writer` is the process of a reput writer whose removals of queues
+    the view follows by itself, 0 without one.
+    """
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self._layout = layout
+        self._marks: Watermarks | None = None
+        self.seen = self.now()
+        self.writer = 0
+
+    def now(self) -> int:
+        """Return the store's generation now."""
+        if self._marks is None:
+            if marks_of(self._layout)["magic"] != own.WATERMARKS_MAGIC:
+                return 0
+            # To map it costs a few files read once, and to read it there 0.3 us in place of 20.
+            self._marks = Watermarks(self._layout.own(own.WATERMARKS_NAME), read_only=True)
+        return self._marks["generation"]
+
+    @property
+    def is_past(self) -> bool:
+        """True if a job has replaced files, or is doing so, since the view has read them."""
+        if self.now() == self.seen or self._marks is None:
+            return False
+        return not self.writer or self._marks["writer"] != self.writer
