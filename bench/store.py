@@ -54,6 +54,8 @@ SETTINGS = ("QUICK", "MESSAGES", "READ", "OPEN_GB", "BATCH", "THREADS", "PEER_HE
 QUEUES_PER_TOPIC = 8
 OBJECTS = 100
 """Messages in a batch of `Message` objects."""
+AT_ONCE = 4
+"""Threads that put at once with async flush."""
 UNDER_WAY = 256
 """Messages of one thread that are not known to be durable yet."""
 PUTS = {
@@ -114,6 +116,7 @@ class Bench:
         self.heap = machine.peer_heap()
         self.lines = {name: Line(title, "messages/s") for name, (title, _) in PUTS.items()}
         self.lines |= {
+            "put_at_once": Line(f"put, 64 queues, {AT_ONCE} threads", "messages/s"),
             "put_messages": Line(f"put_messages, columns, {sizes.batch} a batch", "messages/s"),
             "put_objects": Line(f"put_messages, Message objects, {OBJECTS} a batch", "messages/s"),
             "send": Line("sender.put, 64 queues", "messages/s"),
@@ -138,6 +141,7 @@ class Bench:
         for number in range(1, self.sizes.rounds + 1):
             for name, (_, queues) in PUTS.items():
                 self._put(name, queues)
+            self._put("put_at_once", 64, "--threads", AT_ONCE)
             self._put_otherwise("put_messages", "--columns", self.sizes.batch)
             self._put_otherwise("put_objects", "--objects", OBJECTS)
             self._put_otherwise("send", "--send")
@@ -153,9 +157,9 @@ class Bench:
         ours("ask", store, "--count", self.sizes.questions, "--questions", questions)
         return store, questions
 
-    def _put(self, name: str, queues: int) -> None:
+    def _put(self, name: str, queues: int, *threads: Any) -> None:
         sizes, line = self.sizes, self.lines[name]
-        options = ("--warm-up", sizes.warm_up, "--queues", queues)
+        options = ("--warm-up", sizes.warm_up, "--queues", queues, *threads)
         theirs = self._in_new_store(peer_run, "bench-put", sizes.messages, *options, heap=self.heap)
         mine = self._in_new_store(ours, "put", "--messages", sizes.messages, *options)
         assert_same(name, theirs, mine, "messages", "log_bytes")

@@ -29,6 +29,7 @@ COUNTED = (
     "    decodes it into the tail; afterwards both know the same queues.",
     "sync: threads that put with sync flush; put_message_async: one thread that waits for its oldest message only,",
     "    beside the peer's threads. sync_group: reput's rate with threads over the device's fsync rate times them.",
+    "threads: reput's put from the threads of put_at_once over that from one.",
     "flat_256: reput's put in 256 topics over that in 64 (8 queues each); queues_10000: in 10,000 queues over 64.",
 )
 
@@ -46,6 +47,8 @@ def ratios(lines: dict[str, Line]) -> dict[str, float]:
 def further_ratios(lines: dict[str, Line], threads: int) -> dict[str, float]:
     """Ratios of the line before it."""
     return {
+        "put_at_once": lines["put_at_once"].ratio,
+        "threads": lines["put_at_once"].median / lines["put"].median,
         "flat_128": lines["topics_128"].median / lines["topics_64"].median,
         "get_500_raised": lines["get_500_raised"].ratio,
         "open": lines["open"].ratio,
