@@ -267,6 +267,44 @@ def test_an_export_without_its_plan_is_refused(tmp_path: Path) -> None:
     assert (report.messages, report.messages_before) == (0, 90)
 
 
+def test_an_export_whose_folder_is_gone_had_no_messages(tmp_path: Path) -> None:
+    """The plan of an export whose folder was removed is refused: its messages were taken for exported."""
+    _, (store,) = grown(tmp_path, (90,))
+    out = tmp_path / "out"
+    reput.export(store, out, **LOOP)
+    shutil.rmtree(out)
+    with pytest.raises(ConfigError, match=r"the folder is gone.*or remove .*_out\.reput, and all"):
+        reput.export(store, out, **LOOP)
+    shutil.rmtree(own_folder(out))
+    assert reput.export(store, out, **LOOP).messages == 90
+
+
+def test_files_of_an_export_that_were_removed_are_counted(tmp_path: Path) -> None:
+    """Files that somebody has taken away are not written again, and the report says so."""
+    _, (first, second) = grown(tmp_path, (90, 77))
+    out = tmp_path / "out"
+    report = reput.export(first, out, **LOOP)
+    for path in out.rglob("*.parquet"):
+        path.unlink()
+    after = reput.export(second, out, **LOOP)
+    assert (after.messages, after.messages_before) == (77, 90)
+    assert [note for note in after.notes if note.startswith(f"{report.files} files of earlier runs are no longer in")]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "orders"])
+def test_a_folder_with_files_of_others_is_refused(name: str, tmp_path: Path) -> None:
+    """Readers take each file of an export for data, so none of others may be there; hidden ones are no data."""
+    _, (store,) = grown(tmp_path, (90,))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".keep").touch()
+    (out / name).touch()
+    with pytest.raises(ConfigError, match=f"has '{name}', which no export has made. Give a new folder"):
+        reput.export(store, out, **LOOP)
+    (out / name).unlink()
+    assert reput.export(store, out, **LOOP).messages == 90
+
+
 def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address of an object store is refused, and not made a folder of that name; file: is understood."""
     monkeypatch.chdir(tmp_path)

@@ -63,6 +63,8 @@ from reput.store.recover.recovery import fingerprint_before
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
 _LOCK = "lock"
+_HIDDEN = (".", "_")
+"""The first characters of names that Spark takes for no data."""
 _RANGE_BYTES = 128 << 20
 
 
@@ -173,6 +175,10 @@ def _exported(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
         messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
     )  # fmt: skip
+    if removed := sum(not fs.exists(target / name) for done in before for name in done.files):
+        report.notes.append(
+            f"{removed} files of earlier runs are no longer in {target}; their messages are not exported again"
+        )
     for done in before:
         report.gaps += _gaps(snapshot, done, str(marker_path(target, done.begin)))
     if report.gaps:
@@ -409,13 +415,26 @@ class _Plan:
         self.cuts: list[LogCut] = []
         self.mark: tuple[int, int] | None = None
         self.planned_before = frozenset[int]() if saved is None else frozenset(one[0] for one in saved.ranges)
-        if saved is not None:
-            self._take_over(saved, snapshot)
-        elif any(entry.name.startswith(TOPIC_PREFIX) for entry in fs.list_dir(target)):
+        if saved is None:
+            self._refuse_what_is_there()
+        elif saved.ranges and not fs.exists(target):
             raise ConfigError(
-                f"{target}: has topics of an export, whose plan is not there ({self.path}). Give a new folder; if the "
-                "export was moved, move the plan's folder as well, under the export's new name"
+                f"{target}: the folder is gone, and the plan of its export is still there ({self.path}). Move the "
+                f"folder back; or remove {self.path.parent}, and all messages are exported again"
             )
+        else:
+            self._take_over(saved, snapshot)
+
+    def _refuse_what_is_there(self) -> None:
+        """Refuse a folder with files of others: readers take every file of an export for its data."""
+        for entry in fs.list_dir(self.target):
+            if entry.name.startswith(TOPIC_PREFIX):
+                raise ConfigError(
+                    f"{self.target}: has topics of an export, whose plan is not there ({self.path}). Give a new "
+                    "folder; if the export was moved, move the plan's folder as well, under the export's new name"
+                )
+            if not entry.name.startswith(_HIDDEN):
+                raise ConfigError(f"{self.target}: has {entry.name!r}, which no export has made. Give a new folder")
 
     def _take_over(self, saved: PlanFile, snapshot: Snapshot) -> None:
         self.mark = saved.mark
