@@ -297,12 +297,12 @@ def follow(
     if until_caught_up and spark is None:
         # Spark takes seconds to start: with nothing or little to do the tasks run here.
         follower = follower_of(path, LoopEngine(), config)
-        left = follower.left_bytes()
-        if not left or (master is None and left <= LITTLE_BYTES):
+        if not (left := follower.left_bytes()) or (master is None and left <= LITTLE_BYTES):
             return FollowHandle(follower, until_caught_up)
         follower.close()
     # A query of Structured Streaming needs Spark from its beginning.
-    engine, settings = _engine_at(path, config, spark, master or DEFAULT_MASTER, listener, refuse_early)
+    master = master or (DEFAULT_MASTER if spark is None else None)
+    engine, settings = _engine_at(path, config, spark, master, listener, refuse_early)
     follower = follower_of(path, engine, settings)
     try:
         return FollowHandle(follower, until_caught_up, checkpoint_location)

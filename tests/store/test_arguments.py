@@ -79,6 +79,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "spark='local'": lambda store: store.reput("local"),
     "spark=True": lambda store: store.reput(True),
     "master=5": lambda store: store.reput(master=5),
+    "master='local[2]' and spark=False": lambda store: store.reput(False, master="local[2]"),
 }
 
 

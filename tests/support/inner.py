@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import reput
 from reput.config import StoreConfig
@@ -169,9 +169,8 @@ def main() -> None:
     """Put until killed."""
     path, name, seed, *engine = sys.argv[1:]
     rng, model = random.Random(int(seed)), Model(KINDS[name])
-    store = reput.MessageStore.open(
-        path, KINDS[name], follow=True, spark=None if engine else False, master="local[1]", create=True
-    )
+    spark: dict[str, Any] = {"master": "local[1]"} if engine else {"spark": False}
+    store = reput.MessageStore.open(path, KINDS[name], follow=True, create=True, **spark)
     for queue in store.queues():
         # What an earlier life has put is not looked at: the model only has to know where numbers go on.
         model.queues[queue.topic, queue.queue_id] = [Batch(0, queue.max_offset, 0, "", 0)]

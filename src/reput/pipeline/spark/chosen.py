@@ -34,6 +34,9 @@ def engine_for(
     refuse_no_spark(spark)
     if master is not None and not isinstance(master, str):
         raise ConfigError(f"master={master!r:.80}: give a Spark master URL, such as local[4]")
+    if master is not None and spark is not None:
+        given = "spark=False" if spark is False else "a session"
+        raise ConfigError(f"master={master!r:.80} and {given}: give master to start Spark there, and spark without it")
     if spark is False:
         return LoopEngine()
     if spark is not None:
