@@ -164,7 +164,7 @@ def test_a_swap_under_way_lets_a_reader_open_again(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(writer_watch, "writer_of", real)
         assert numbers(reader) == list(range(5))
         assert (after := reader.view) is not before
-        reader._reopening.renew(lambda: reader.view, pytest.fail)
+        reader._reopening.renew(pytest.fail)
         assert reader.view is after
 
 

@@ -387,14 +387,14 @@ class LocalStore(ProgressCalls, Putting, Reading):
 
     def _current_view(self) -> StoreView:
         if self._reopening is not None and self._reopening.is_due:
-            self._reopening.renew(lambda: self.view, self._take_over_view)
+            self._reopening.renew(self._take_over_view)
         return self.view
 
     def _newer_view(self) -> StoreView:
         """See `StoreView.newer`."""
         reopening = self._reopening
         if reopening is not None and reopening.is_replaced:
-            reopening.renew_after_swap(lambda: self.view, self._take_over_view)
+            reopening.renew_after_swap(self._take_over_view)
         # Another thread may have replaced the view.
         return self.view
 

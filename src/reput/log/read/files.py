@@ -23,6 +23,7 @@ from reput.formats.log import record
 
 _DLEDGER_MAGICS = {1, 2}
 _SCAN_BYTES = 1 << 20
+_ZEROS = bytes(_SCAN_BYTES)
 _WITHOUT_THAT = (
     "Without that `reput rebuild --salvage` builds the indexes of all other records (`reput convert --salvage` does "
     "so, too) and `reput dump log` shows them, but `get` and other readers refuse the store"
@@ -157,9 +158,10 @@ def written_end(path: Path, begin: int, end: int) -> int:
     position = min(end, fs.end_of_data(path, end))
     while position > begin:
         chunk = max(position - _SCAN_BYTES, begin)
-        kept = (fs.read_bytes(path, position - chunk, chunk) or b"").rstrip(b"\0")
-        if kept:
-            return chunk + len(kept)
+        data = fs.read_bytes(path, position - chunk, chunk) or b""
+        # A copy of a log has zeros in the place of holes, up to a gigabyte. `rstrip` takes 1 ns for each.
+        if data != _ZEROS[: len(data)]:
+            return chunk + len(data.rstrip(b"\0"))
         position = chunk
     return begin
 

@@ -10,8 +10,6 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reput.files.watermarks import Watermarks
-from reput.formats.own import files as own
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers, read_frontier
@@ -80,7 +78,7 @@ class ReputWriter:
         self.layout = layout
         self._generation = generation
         self._gone = GoneFiles()
-        self.watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+        self.watermarks = generation.watermarks
         generation.writer = self.watermarks["writer"]
         self.frontier = self.watermarks["frontier_offset"]
         """The log offset below which the indexes were complete when this was made; 0: nothing is known."""

@@ -56,6 +56,11 @@ class Opened:
     is_short: bool
     damage: list[str]
 
+    def close(self) -> None:
+        """Release what the view has open; results that are kept stay valid."""
+        self.view.close()
+        self.generation.close()
+
 
 def open_beside(layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None) -> Opened:
     """Open a store that another process may be writing; again, if it deletes or replaces files meanwhile.
@@ -68,7 +73,7 @@ def open_beside(layout: StoreLayout, config: StoreConfig, limits: PullLimits | N
         opened = tried_again(partial(open_view, layout, config, limits, beside=True))
         if not opened.generation.is_past:
             return opened
-        opened.view.close()
+        opened.close()
 
 
 def open_view(

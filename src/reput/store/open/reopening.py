@@ -15,7 +15,6 @@ from reput.store.disk.layout import StoreLayout
 from reput.store.open.opening import Opened
 from reput.store.open.writer_watch import WriterWatch
 from reput.store.owner.holders import Writer, await_swap
-from reput.store.read.view import StoreView
 
 
 class Reopening:
@@ -31,7 +30,7 @@ class Reopening:
         # Before the store is opened, so that no change is missed.
         self._watch = WriterWatch(layout)
         self._opened: Opened | None = None
-        self._outdated: StoreView | None = None
+        self._outdated: Opened | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -46,24 +45,25 @@ class Reopening:
         """True if the writer has changed, indexes were replaced, or the store has its first log or indexes."""
         if self._watch.has_changed or self.is_replaced:
             return True
-        view = None if self._opened is None else self._opened.view
-        return view is not None and view.outgrown is not None and view.outgrown(view)
+        opened = self._opened
+        return opened is not None and opened.view.outgrown is not None and opened.view.outgrown(opened.view)
 
     @property
     def is_replaced(self) -> bool:
         """True if a job has replaced indexes, or is doing so, since the store was opened."""
-        return self._opened is not None and self._opened.generation.is_past
+        opened = self._opened
+        return opened is not None and opened.generation.is_past
 
-    def renew(self, view: Callable[[], StoreView], take: Callable[[Opened], None]) -> None:
+    def renew(self, take: Callable[[Opened], None]) -> None:
         """Open the store again if it is due, and let `take` replace the view in use.
 
         During a swap, which is short, the earlier view answers.
         """
         with self._lock, contextlib.suppress(StoreLockedError):
             if self.is_due and not self._closed:
-                self._renew(view(), take)
+                self._renew(take)
 
-    def renew_after_swap(self, view: Callable[[], StoreView], take: Callable[[Opened], None]) -> None:
+    def renew_after_swap(self, take: Callable[[Opened], None]) -> None:
         """Wait for the end of a swap, and open the store again.
 
         Raises:
@@ -72,21 +72,22 @@ class Reopening:
         await_swap(self._layout)
         with self._lock:
             if self.is_replaced and not self._closed:
-                self._renew(view(), take)
+                self._renew(take)
 
-    def _renew(self, view: StoreView, take: Callable[[Opened], None]) -> None:
+    def _renew(self, take: Callable[[Opened], None]) -> None:
         watch = WriterWatch(self._layout)
         opened = self._open_beside()
         # Calls of other threads may use the view that is outdated now, but no longer the one before it.
-        outdated, self._outdated = self._outdated, view
-        if outdated is not None:
-            outdated.close()
+        ended, self._outdated = self._outdated, self._opened
+        if ended is not None:
+            ended.close()
         take(opened)
-        # Expired files of the log take room on the disk as long as they are mapped.
-        view.retire()
-        ended, self._watch = self._watch, watch
+        if self._outdated is not None:
+            # Expired files of the log take room on the disk as long as they are mapped.
+            self._outdated.view.retire()
+        watched, self._watch = self._watch, watch
         self._start(watch, opened)
-        ended.close()
+        watched.close()
 
     def _start(self, watch: WriterWatch, opened: Opened) -> None:
         self._opened = opened
@@ -103,6 +104,9 @@ class Reopening:
         with self._lock:
             self._closed = True
             self._watch.close()
+            if self._opened is not None:
+                self._opened.generation.close()
+                self._opened = None
             if self._outdated is not None:
                 self._outdated.close()
                 self._outdated = None
