@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import StoreLockedError
+from reput.errors import ReputError, StoreLockedError
 from reput.formats import paths
 from reput.formats.own import files as own
 from reput.store.open import opening, writer_watch
 from reput.store.owner import holders, swap
-from reput.store.owner.owner import own_store
+from reput.store.owner.owner import Ownership, own_store
+from reput.store.read.view import StoreView
 from support.checked import assert_sound
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +62,9 @@ def answers(reader: reput.MessageStore) -> list[object]:
     pulled = [[int(one.body) for one in reader.get_message(topic, 0, 7, 5)] for topic in TOPICS]
     keys = [[int(one.body) for one in reader.query_message(TOPICS[number % 3], f"k{number}")] for number in (0, 7, 599)]
     many = [int(one.body) for found in reader.query_messages("pears", ["k1", "k4"]) for one in found]
-    return [spans, pulled, keys, many, reader.topics(), len(reader.queues()), reader.offset_by_time("plums", 1, 1)]
+    last = reader.store_time("plums", 1, 99)
+    times = [reader.offset_by_time("plums", 1, one, "upper") for one in (1, last)]
+    return [spans, pulled, keys, many, times, reader.topics(), len(reader.queues())]
 
 
 @pytest.mark.parametrize("to", ["rebuild", "rocksdb", "index"])
@@ -70,6 +74,9 @@ def test_a_reader_of_a_converted_store_had_no_messages(path: Path, to: str) -> N
         expected = answers(reader)
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
         assert len(reader.get_message("pears", 0, 0, 32)) == 20
+        # The next question about this queue is one for a kernel, which has not seen all of its files.
+        for _ in range(3):
+            assert reader.offset_by_time("plums", 1, 1) == 0
         if to == "rebuild":
             reput.rebuild(path, config=CONFIG, spark=False)
         elif to == "index":
@@ -116,7 +123,7 @@ def test_a_swap_that_does_not_end(path: Path, is_live: bool, monkeypatch: pytest
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
         with own_store(reader.layout) as owned:
             reader.layout.own(own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(owned.epoch, ())))
-            owned.indexes_replaced()
+            owned.count_swap()
             if is_live:
                 with pytest.raises(StoreLockedError, match=r"intent: .*`reput rebuild` finishes it"):
                     reader.max_offset("apples", 0)
@@ -141,4 +148,95 @@ def test_a_store_that_is_swapped_while_it_is_opened(path: Path, monkeypatch: pyt
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
         assert len(opened) == 2
         assert reader.view is opened[1].view
+        assert reader.max_offset("apples", 0) == MESSAGES // 6
+
+
+def test_a_writer_that_had_converted_its_store_meanwhile(path: Path) -> None:
+    """The process of a writer closes, converts, and opens again: its reader took the swap for a removal of queues."""
+    with reput.MessageStore.open(path, CONFIG, create=True) as writer:
+        reader = reput.MessageStore.open(path, CONFIG, read_only=True)
+        expected = answers(reader)
+        reader.close()
+        reader = reput.MessageStore.open(path, CONFIG, read_only=True)
+        assert len(reader.get_message("pears", 0, 0, 32)) == 20
+        writer.close()
+        reput.convert(path, to="rocksdb", config=CONFIG, spark=False)
+    with reput.MessageStore.open(path, CONFIG, create=True) as writer, reader:
+        assert answers(reader) == expected
+        writer.put_message(reput.Message("apples", b"600"))
+        assert reader.max_offset("apples", 0) == MESSAGES // 6 + 1
+
+
+def test_a_question_during_which_swaps_came_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer counts if no swap came meanwhile; after some in a row the question is an error."""
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        follow = StoreView.catch_up
+        swapping = True
+
+        def caught_up(view: StoreView) -> None:
+            follow(view)
+            if swapping:
+                with own_store(reader.layout) as owned:
+                    owned.count_swap()
+
+        monkeypatch.setattr(StoreView, "catch_up", caught_up)
+        with pytest.raises(StoreLockedError, match="its indexes were replaced 3 times meanwhile"):
+            reader.max_offset("apples", 0)
+        swapping = False
+        assert reader.max_offset("apples", 0) == MESSAGES // 6
+
+
+def test_a_reader_that_is_closed_waits_for_one_queue_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a job hangs in its swap, a close does not wait once for each queue that somebody waits for."""
+    monkeypatch.setattr(holders, "_SWAP_WAIT_S", 1.5)
+    asked: list[str] = []
+    reader = reput.MessageStore.open(path, CONFIG, read_only=True)
+    find = StoreView.max_offset
+    for topic in TOPICS:
+        for queue_id in (0, 1):
+            reader.on_arrival(topic, queue_id, 10_000, lambda: None)
+
+    def counted(view: StoreView, topic: str, queue_id: int) -> int:
+        asked.append(topic)
+        return find(view, topic, queue_id)
+
+    with own_store(reader.layout) as owned:
+        intent = reader.layout.own(own.INTENT_NAME)
+        intent.write_bytes(own.encode_intent(own.Intent(owned.epoch, ())))
+        owned.count_swap()
+        monkeypatch.setattr(StoreView, "max_offset", counted)
+        wait_until(lambda: bool(asked))
+        reader.close()
+        intent.unlink()
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("to", ["rebuild", "rocksdb"])
+@pytest.mark.parametrize("fails", [True, False], ids=["lost is an error", "lost is passed"])
+def test_a_scan_of_a_store_that_is_converted_had_no_rows(path: Path, to: str, fails: bool) -> None:
+    """A scan that was planned before a swap says so, and does not take the queues for lost or for empty."""
+    reading = reput.scan(
+        path, topics="apples", columns=["topic", "queueOffset"], config=CONFIG, fail_on_data_loss=fails
+    )
+    if to == "rebuild":
+        reput.rebuild(path, config=CONFIG, spark=False)
+    else:
+        reput.convert(path, to="rocksdb", config=CONFIG, spark=False)
+    with pytest.raises(StoreLockedError, match="has replaced the indexes since this read began"):
+        reading.read_all()
+    again = reput.scan(path, topics="apples", columns=["topic", "queueOffset"], config=CONFIG, fail_on_data_loss=fails)
+    assert again.read_all().num_rows == MESSAGES // 3
+
+
+def test_a_failed_announcement_leaves_no_intent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the renames are durable the swap is over, and readers go on, also if the watermarks cannot be synced."""
+
+    def refused(_: Ownership) -> None:
+        raise ReputError("watermarks: cannot sync")
+
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        monkeypatch.setattr(Ownership, "indexes_replaced", refused)
+        with pytest.raises(ReputError, match="The new indexes are live and whole"):
+            reput.rebuild(path, config=CONFIG, spark=False)
+        assert not reader.layout.own(own.INTENT_NAME).exists()
         assert reader.max_offset("apples", 0) == MESSAGES // 6

@@ -377,6 +377,8 @@ class LocalStore(ProgressCalls, Putting, Reading):
 
     def _notify_arrivals(self) -> None:
         for topic, queue_id in self._arrivals.queues():
+            if self._stop.is_set():
+                return
             # A queue that cannot be read must not hide the others.
             with self._kept_error():
                 self._arrivals.reached(topic, queue_id, self._current_view().max_offset(topic, queue_id))

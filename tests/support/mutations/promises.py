@@ -171,9 +171,9 @@ MUTATIONS = (
         "A rebuild that dies in its swap leaves the old indexes or the new ones, never a mix.",
         "store/owner/swap.py",
         "        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))\n"
-        "        announce()\n"
+        "        count()\n"
         "        _swap_all(layout, intent)",
-        "        announce()\n"
+        "        count()\n"
         "        _swap_all(layout, intent)\n"
         "        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))",
         ("faults/test_killed.py::test_killed_at_every_call[rename-kill]",),

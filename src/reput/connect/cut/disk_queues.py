@@ -15,11 +15,14 @@ from pathlib import Path
 from reput.connect.cut.batch_queue import QueuesOfBatches
 from reput.connect.cut.disk_queue import DiskQueue, QueuesOfKind
 from reput.connect.cut.plain_queue import PlainQueues
+from reput.errors import ReputError, StoreLockedError
 from reput.formats import paths
 from reput.formats.queue.consume_queue import QueueKey
 from reput.log.read.maps import LogMaps
 from reput.queue.batch_kind import BatchKind
 from reput.queue.kinds import ReadableQueues
+from reput.store.disk.frontier import marks_of
+from reput.store.disk.layout import StoreLayout
 
 
 def _queues_of(
@@ -36,7 +39,8 @@ class IndexedQueues:
     """The queues of a store as a value that goes to tasks; `opened` reads them.
 
     `kinds` are the queues that answer reads; a topic has queues of one of them. The log has records from `begin` on, in
-    files of `log_file_size` bytes, and only entries of records below `frontier` count.
+    files of `log_file_size` bytes, and only entries of records below `frontier` count. `swaps` is the store's count of
+    swaps when it was listed: queues of other indexes are not read.
     """
 
     kinds: tuple[ReadableQueues | BatchKind, ...]
@@ -44,12 +48,30 @@ class IndexedQueues:
     log_file_size: int
     begin: int
     frontier: int
+    layout: StoreLayout
+    swaps: int
 
     @contextmanager
     def opened(self) -> Iterator[DiskQueues]:
-        """Open the queues and the log while the block runs."""
+        """Open the queues and the log while the block runs.
+
+        Raises:
+            StoreLockedError: a job has swapped other indexes in, so that the block may have found no queue, or a part.
+        """
         with LogMaps(Path(self.commit_log), self.log_file_size) as maps, ExitStack() as stack:
-            yield DiskQueues(self, maps, stack)
+            try:
+                yield DiskQueues(self, maps, stack)
+            except ReputError as error:
+                self._refuse_swapped(error)
+                raise
+            self._refuse_swapped()
+
+    def _refuse_swapped(self, cause: Exception | None = None) -> None:
+        if marks_of(self.layout)["swaps"] != self.swaps:
+            raise StoreLockedError(
+                f"{self.layout.root}: a rebuild or a conversion has replaced the indexes since this read began. "
+                "Read again"
+            ) from cause
 
 
 @dataclass

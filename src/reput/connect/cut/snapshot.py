@@ -8,6 +8,7 @@ itself is walked there, in pieces, so memory does not grow with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class Snapshot:
     Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, the index below
     `frontiers.index_offset`. `boundaries`: places above the queues' frontier where a record begins, in order;
     `tails`: the queue offsets that have records there; `stored_ms`: the store time of each queue's last one.
+    `swaps`: the store's count of swaps when it was listed.
     `bad_end`: bytes that are written after `end`, though there no record follows.
     """
 
@@ -52,6 +54,7 @@ class Snapshot:
     begin: int
     end: int
     writer: Writer
+    swaps: int
     boundaries: list[int] = field(default_factory=list)
     tails: dict[QueueKey, OffsetRange] = field(default_factory=dict)
     stored_ms: dict[QueueKey, int] = field(default_factory=dict)
@@ -83,7 +86,7 @@ class Snapshot:
         """The queues as far as they can be believed."""
         return IndexedQueues(
             tuple(self.store.kinds_read), str(self.layout.commit_log), self.log.file_size, self.begin,
-            self.frontiers.queue_offset,
+            self.frontiers.queue_offset, self.layout, self.swaps,
         )  # fmt: skip
 
 
@@ -110,6 +113,8 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
         DamagedStoreError: a log file is missing or has an odd length.
         ReputError: see `reput.errors`.
     """
+    # Before the files are listed. Where the log is does not matter here.
+    swaps = marks_of(StoreLayout(Path(root).absolute(), Path(root)))["swaps"]
     store = StoreOnDisk.find(root, config, Purpose.SCAN, tolerant=tolerant)
     # Before the log is listed, because a writer continues.
     writer = writer_of(store.layout)
@@ -121,7 +126,7 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if store.index_read.is_present else begin
     notes = [*store.log.notes, *store.wrong_type_texts]
-    return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=notes)
+    return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, swaps, notes=notes)
 
 
 def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:

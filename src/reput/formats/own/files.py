@@ -80,7 +80,7 @@ WATERMARKS = Layout(
         Field("flushed_offset", "q", "log offset up to which the log is synced"),
         Field("confirmed_offset", "q", "log offset up to which readers may look"),
         Field("frontier_offset", "q", "visible frontier: log offset up to which the indexes may be read"),
-        Field("generation", "q", "raised when index files are replaced; readers then open them again"),
+        Field("generation", "q", "raised after index files were replaced or removed; readers then open them again"),
         Field("writer", "q", "process id of the program that has the store open to put messages, 0 for none"),
         Field("wanted_until_ms", "q", "a program waits to write until then: who catches up lets go of the store"),
         Field(
@@ -90,12 +90,13 @@ WATERMARKS = Layout(
             "4 could not sync what it has put",
         ),
         Field("follower", "q", "process id of the program that holds reput/follower to follow the log, 0 for none"),
+        Field("swaps", "q", "raised before the first rename of a swap and after the last one"),
     ],
     byte_order="<",
 )
 WATERMARKS_MAGIC = int.from_bytes(b"reput01\0", "little")
 WATERMARKS_FILE_SIZE = 4096
-assert WATERMARKS.size == 104
+assert WATERMARKS.size == 112
 HOLDER_JOB, HOLDER_FOLLOWER, HOLDER_WRITER, HOLDER_SERVER, HOLDER_FAILED = range(5)
 """Values of the watermark `holder`. A job may replace indexes, the others only append to them.
 

@@ -78,8 +78,9 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
     if kept := carry_over_strays(owned.layout, owned.epoch, parts):
         report.notes.append(f"kept {strays_text(kept)}")
     with owned.syncing():
-        swap.swap_in(owned.layout, owned.epoch, tuple(parts), owned.indexes_replaced)
+        swap.swap_in(owned.layout, owned.epoch, tuple(parts), owned.count_swap)
     with swap.new_indexes_live():
+        owned.indexes_replaced()
         if is_empty_dir(vacated := owned.layout.own_queue_database):
             # The database has moved out of it.
             fs.remove_tree(vacated)

@@ -14,7 +14,7 @@ from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
 from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
-from reput.store.open.generation import Generation
+from reput.store.open.swaps import SwapCount
 from reput.store.read.lookup import Watched
 from reput.store.read.view import StoreView
 
@@ -74,12 +74,12 @@ class GoneFiles:
 class ReputWriter:
     """Follows a reput writer's watermarks for a read-only view. Make it before the store's files are looked at."""
 
-    def __init__(self, layout: StoreLayout, generation: Generation) -> None:
+    def __init__(self, layout: StoreLayout, swaps: SwapCount) -> None:
         self.layout = layout
-        self._generation = generation
+        self._swaps = swaps
         self._gone = GoneFiles()
-        self.watermarks = generation.watermarks
-        generation.writer = self.watermarks["writer"]
+        self.watermarks = swaps.watermarks
+        self._generation = self.watermarks["generation"]
         self.frontier = self.watermarks["frontier_offset"]
         """The log offset below which the indexes were complete when this was made; 0: nothing is known."""
 
@@ -92,7 +92,7 @@ class ReputWriter:
         """The memory in which look-ups see the watermarks."""
         marks = self.watermarks
         confirmed, frontier = marks.address("confirmed_offset"), marks.address("frontier_offset")
-        return Watched(confirmed, frontier, marks.address("generation"), self._generation.seen, marks.memory)
+        return Watched(confirmed, frontier, marks.address("generation"), self._generation, marks.memory)
 
     def begin(self, view: StoreView) -> None:
         """Keep a view up to date from now on."""
@@ -108,16 +108,16 @@ class ReputWriter:
     def refresh(self, view: StoreView) -> None:
         """Load the indexes that the writer has extended, or removed queues from, since the last look.
 
-        Indexes that a job has replaced after the writer are read by another view.
+        After a swap another view reads the new indexes.
         """
-        generation, frontier = self._generation.now(), self.watermarks["frontier_offset"]
-        if generation != self._generation.seen:
-            if self._generation.is_past:
-                return
+        generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
+        if self._swaps.has_risen:
+            return
+        if generation != self._generation:
             view.kept_ends.clear()
             view.load(Frontiers.of(read_frontier(self.layout)))
             # Not earlier: if that fails, the next look tries again.
-            self._generation.seen = generation
+            self._generation = generation
             view.lookups.watched = self.watched
         elif frontier > view.frontiers.both and view.outgrown is None:
             view.advance(Frontiers.at(frontier))

@@ -23,7 +23,7 @@ from reput.store.disk.purpose import Purpose
 from reput.store.disk.queue_types import refuse_batches_beside
 from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter
-from reput.store.open.generation import Generation
+from reput.store.open.swaps import SwapCount
 from reput.store.owner.holders import Writer, writer_of
 from reput.store.read.lookup import Watched
 from reput.store.read.queue_answers import PullLimits
@@ -38,7 +38,7 @@ from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
 class Opened:
     """A view of a store and how it was opened.
 
-    `writer` wrote the store then, and `generation` is that of its indexes. `seconds` were spent on decoding the tail.
+    `writer` wrote the store then, and `swaps` counts those since then. `seconds` were spent on decoding the tail.
     `last_store_timestamp` (ms) is that of the log's last record, 0 if unknown. `is_short`: the log ends below an offset
     that was once known to be durable. `damage`: kinds of queues that cannot be read, each with what helps; other kinds
     answer, or the log. So it has files in the place of folders and the reverse, which are read as if they were not
@@ -47,7 +47,7 @@ class Opened:
 
     view: StoreView
     writer: Writer
-    generation: Generation
+    swaps: SwapCount
     start: Start
     tail: LogTail
     seconds: float
@@ -59,7 +59,7 @@ class Opened:
     def close(self) -> None:
         """Release what the view has open; results that are kept stay valid."""
         self.view.close()
-        self.generation.close()
+        self.swaps.close()
 
 
 def open_beside(layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None) -> Opened:
@@ -71,7 +71,7 @@ def open_beside(layout: StoreLayout, config: StoreConfig, limits: PullLimits | N
     """
     while True:
         opened = tried_again(partial(open_view, layout, config, limits, beside=True))
-        if not opened.generation.is_past:
+        if not opened.swaps.has_risen:
             return opened
         opened.close()
 
@@ -92,9 +92,9 @@ def open_view(
         TailFullError: more messages without a durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
-    purpose, generation = Purpose.READ if beside else Purpose.WRITE, Generation(layout)
+    purpose, swaps = Purpose.READ if beside else Purpose.WRITE, SwapCount(layout)
     store = StoreOnDisk(layout, config, purpose, verify_crc=config.check_crc_on_recover is not False)
-    writer, reput = _writer_beside(layout, generation) if beside else (Writer.NOBODY, None)
+    writer, reput = _writer_beside(layout, swaps) if beside else (Writer.NOBODY, None)
     store.refuse()
     settings, kinds = store.settings, store.kinds
     log = store.maps()
@@ -142,7 +142,7 @@ def open_view(
     if tail.written:
         notes.append(_note_on(tail))
     last_ms = _last_store_timestamp(store, start, view.follower)
-    return Opened(view, writer, generation, start, tail, seconds, notes, last_ms, is_short, damage)
+    return Opened(view, writer, swaps, start, tail, seconds, notes, last_ms, is_short, damage)
 
 
 def _start(store: StoreOnDisk, log: LogMaps, reput: ReputWriter | None) -> Start:
@@ -197,9 +197,9 @@ def _last_store_timestamp(store: StoreOnDisk, start: Start, follower: TailFollow
     return max(0, read_checkpoint(store.layout).physic_msg_timestamp)
 
 
-def _writer_beside(layout: StoreLayout, generation: Generation) -> tuple[Writer, ReputWriter | None]:
+def _writer_beside(layout: StoreLayout, swaps: SwapCount) -> tuple[Writer, ReputWriter | None]:
     writer = writer_of(layout)
-    return writer, ReputWriter(layout, generation) if writer is Writer.REPUT else None
+    return writer, ReputWriter(layout, swaps) if writer is Writer.REPUT else None
 
 
 def _follow(

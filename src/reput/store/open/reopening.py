@@ -16,6 +16,8 @@ from reput.store.open.opening import Opened
 from reput.store.open.writer_watch import WriterWatch
 from reput.store.owner.holders import Writer, await_swap
 
+_TRIES = 3
+
 
 class Reopening:
     """Opens a store to read by `open_beside`, first by `open`, then by `renew` as often as `is_due` says.
@@ -52,12 +54,12 @@ class Reopening:
     def is_replaced(self) -> bool:
         """True if a job has replaced indexes, or is doing so, since the store was opened."""
         opened = self._opened
-        return opened is not None and opened.generation.is_past
+        return opened is not None and opened.swaps.has_risen
 
     def renew(self, take: Callable[[Opened], None]) -> None:
         """Open the store again if it is due, and let `take` replace the view in use.
 
-        During a swap, which is short, the earlier view answers.
+        During a swap the earlier view stays.
         """
         with self._lock, contextlib.suppress(StoreLockedError):
             if self.is_due and not self._closed:
@@ -69,10 +71,18 @@ class Reopening:
         Raises:
             StoreLockedError: the swap does not end, or was left by a killed job.
         """
-        await_swap(self._layout)
-        with self._lock:
-            if self.is_replaced and not self._closed:
-                self._renew(take)
+        for left in reversed(range(_TRIES)):
+            await_swap(self._layout)
+            try:
+                with self._lock:
+                    if self.is_replaced and not self._closed:
+                        self._renew(take)
+            except StoreLockedError:
+                # The next swap has begun.
+                if not left:
+                    raise
+            else:
+                return
 
     def _renew(self, take: Callable[[Opened], None]) -> None:
         watch = WriterWatch(self._layout)
@@ -105,7 +115,7 @@ class Reopening:
             self._closed = True
             self._watch.close()
             if self._opened is not None:
-                self._opened.generation.close()
+                self._opened.swaps.close()
                 self._opened = None
             if self._outdated is not None:
                 self._outdated.close()

@@ -24,11 +24,11 @@ _LOOK_S = 0.2
 
 
 class _WriterSeen(NamedTuple):
-    """The writer. If nobody writes, also epoch and generation: every owner raises the one, and every swap the other."""
+    """The writer, and the count of swaps. If nobody writes, also the epoch: every owner since then has raised it."""
 
     writer: Writer
-    epoch: int = 0
-    generation: int = 0
+    swaps: int
+    epoch: int
 
 
 class WriterWatch:
@@ -55,11 +55,8 @@ class WriterWatch:
         self._thread.start()
 
     def _look(self) -> _WriterSeen:
-        writer = writer_of(self._layout)
-        if writer is not Writer.NOBODY:
-            return _WriterSeen(writer)
-        marks = marks_of(self._layout)
-        return _WriterSeen(writer, marks["epoch"], marks["generation"])
+        writer, marks = writer_of(self._layout), marks_of(self._layout)
+        return _WriterSeen(writer, marks["swaps"], marks["epoch"] if writer is Writer.NOBODY else 0)
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):

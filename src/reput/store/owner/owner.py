@@ -80,8 +80,12 @@ class Ownership:
             self.verify()
             yield
 
+    def count_swap(self) -> None:
+        """Let readers know, before and after the renames of a swap, that what they read meanwhile does not count."""
+        self.watermarks["swaps"] += 1
+
     def indexes_replaced(self) -> None:
-        """Announce to readers that files were replaced: they open them again, and read up to the new frontier."""
+        """Announce replaced or removed files to readers: they open them again, and read up to the new frontier."""
         self.watermarks["frontier_offset"] = Frontiers.of(read_frontier(self.layout)).both
         self.watermarks["generation"] += 1
         self.watermarks.sync()
@@ -165,7 +169,8 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
             owned.next_stage()
             for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                 fs.give_to(layout.own(name), owner)
-            if swap.finish_swap(layout, owned.indexes_replaced):
+            if swap.finish_swap(layout, owned.count_swap):
+                owned.indexes_replaced()
                 owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
             if left := swap.remove_leftovers(layout):
                 owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")

@@ -21,11 +21,11 @@ _BEGUN = frozenset(name + fs.TEMPORARY for name in (own.INTENT_NAME, own.GIVEN_O
 """Files that owners alone write: one that is not whole belongs to no other process."""
 
 
-def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...], announce: Callable[[], None]) -> None:
+def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...], count: Callable[[], None]) -> None:
     """Replace the live parts by the staged `parts` of an epoch.
 
-    `announce` lets readers know that files are replaced. It is called before the first rename and after the last one,
-    both while the intent is there, so a reader that has listed files meanwhile learns of it.
+    `count` raises the number that readers look at. It is called before the first rename and after the last one, both
+    while the intent is there, so a reader that has listed files meanwhile learns of it.
 
     Raises:
         ReputError: the system refused a step; the text says so if other indexes than the old ones are live.
@@ -39,16 +39,16 @@ def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...], announce: C
             _make_live_parent(layout.root / part)
         _sync_parents(layout, intent)
         fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))
-        announce()
+        count()
         _swap_all(layout, intent)
     except BaseException:
         with saying(
             "The swap to the new indexes is under way, and the next reput command that changes this store ends it"
         ):
-            _undo(layout, intent, announce)
+            _undo(layout, intent, count)
         raise
+    count()
     with new_indexes_live():
-        announce()
         _clean_up(layout, intent)
 
 
@@ -66,8 +66,8 @@ def new_indexes_live() -> contextlib.AbstractContextManager[None]:
     return saying("The new indexes are live and whole all the same")
 
 
-def finish_swap(layout: StoreLayout, announce: Callable[[], None]) -> bool:
-    """Finish the swap that a killed job left, and `announce` it; returns False if there is none.
+def finish_swap(layout: StoreLayout, count: Callable[[], None]) -> bool:
+    """Finish the swap that a killed job left; returns False if there is none. `count` is as for `swap_in`.
 
     Raises:
         DamagedStoreError: the intent is unreadable, or a staged part is neither in staging nor in its place.
@@ -77,9 +77,9 @@ def finish_swap(layout: StoreLayout, announce: Callable[[], None]) -> bool:
     if data is None:
         return False
     intent = own.decode_intent(data, str(path))
-    announce()
+    count()
     _swap_all(layout, intent)
-    announce()
+    count()
     _clean_up(layout, intent)
     return True
 
@@ -162,7 +162,7 @@ def _make_live_parent(live: Path) -> None:
         fs.make_dirs(live.parent, fs.owner_of(live.parent.parent))
 
 
-def _undo(layout: StoreLayout, intent: own.Intent, announce: Callable[[], None]) -> None:
+def _undo(layout: StoreLayout, intent: own.Intent, count: Callable[[], None]) -> None:
     """Put the old parts back after an error; after each step a later owner can finish the rest."""
     staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
     for part in reversed(intent.parts):
@@ -174,7 +174,7 @@ def _undo(layout: StoreLayout, intent: own.Intent, announce: Callable[[], None])
     # If a sync fails again, the renames are valid all the same: readers see the old parts.
     with contextlib.suppress(ReputError):
         _sync_parents(layout, intent)
-        announce()
+    count()
     fs.remove_file(layout.own(own.INTENT_NAME))
     with contextlib.suppress(ReputError):
         fs.sync_path(layout.reput)

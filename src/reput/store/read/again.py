@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
-from reput.errors import ReputError
+from reput.errors import ReputError, StoreLockedError
 from reput.files.gone import is_gone
 from reput.log.read.maps import LogMaps
+from reput.store.disk.layout import StoreLayout
 
 _TRIES = 3
 """A file that is away each time was not deleted just now."""
@@ -17,6 +18,7 @@ _TRIES = 3
 class Reloading(Protocol):
     """The view of a store, as far as it is needed here."""
 
+    layout: StoreLayout
     log: LogMaps
     newer: Callable[[], Self] | None
 
@@ -29,7 +31,7 @@ _Arguments = ParamSpec("_Arguments")
 _Returned = TypeVar("_Returned")
 
 
-def of_one_generation(
+def between_swaps(
     call: Callable[Concatenate[_View, _Arguments], _Returned],
 ) -> Callable[Concatenate[_View, _Arguments], _Returned]:
     """Let a view answer once more if files were deleted or replaced meanwhile.
@@ -39,18 +41,18 @@ def of_one_generation(
     does its error: the view of the new files answers.
 
     Raises:
-        StoreLockedError: a swap of indexes does not end, or was left by a killed job.
+        StoreLockedError: a swap of indexes does not end, or was left by a killed job; or swaps come without end.
     """
 
     @wraps(call)
     def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Returned:
-        for _ in range(_TRIES - 1):
+        for left in reversed(range(_TRIES)):
             try:
                 answer = call(view, *args, **named)
             except ReputError as error:
                 newer = _newer(view)
                 if newer is view:
-                    if not is_gone(error):
+                    if not left or not is_gone(error):
                         raise
                     view.log.refresh()
                     view.load()
@@ -59,7 +61,7 @@ def of_one_generation(
                 if newer is view:
                     return answer
             view = newer
-        return call(view, *args, **named)
+        raise StoreLockedError(f"{view.layout.root}: its indexes were replaced {_TRIES} times meanwhile. Ask again")
 
     return asked
 

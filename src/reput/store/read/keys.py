@@ -15,7 +15,7 @@ from reput.index.kinds import IndexQuestion
 from reput.index.search import item_hash
 from reput.kernels import lookup_kernels
 from reput.kernels.layouts.lookup import ASK, BUFFER_FULL, NEEDS_FILE
-from reput.store.read.again import of_one_generation
+from reput.store.read.again import between_swaps
 from reput.store.read.lookup import TopicLookup
 from reput.store.read.message import StoredMessage
 from reput.store.read.results import AnswerBuffer, QueryResult
@@ -40,7 +40,7 @@ class KeyQuestion(NamedTuple):
     exact: bool
 
 
-@of_one_generation
+@between_swaps
 def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
     """Return the answer to a question by key; prepare the next one, so that the kernel alone can answer it."""
     name = view.key_of(asked.topic, 0).topic

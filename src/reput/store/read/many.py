@@ -29,7 +29,7 @@ from reput.kernels.layouts.lookup import (
     needed_file,
 )
 from reput.kernels.layouts.vectors import address_of, vector_of
-from reput.store.read.again import of_one_generation
+from reput.store.read.again import between_swaps
 from reput.store.read.lookup import QueueLookup, TopicLookup
 from reput.store.read.results import AnswerBuffer, QueryResults
 from reput.store.read.view import StoreView, bytes_of, number_of
@@ -82,7 +82,7 @@ def time_questions(view: StoreView, topic: str, queue_ids: object, timestamps_ms
     return TimeQuestions(keys, places.reshape(-1), _cut(given), given)
 
 
-@of_one_generation
+@between_swaps
 def seek_times(view: StoreView, topic: str, asked: TimeQuestions, above: bool) -> NDArray[np.int64]:
     """Return the offsets that the kernels find, -1 for each question that they leave open."""
     found = np.full(len(asked.times), ASK, dtype=np.int64)
@@ -177,7 +177,7 @@ def key_texts(keys: object) -> list[str]:
     return texts
 
 
-@of_one_generation
+@between_swaps
 def find_keys(view: StoreView, topic: str, keys: list[str], max_messages: int) -> QueryResults:
     """Return the answers that the kernels find; other questions stay open."""
     name, found = view.key_of(topic, 0).topic, QueryResults(len(keys), max_messages)

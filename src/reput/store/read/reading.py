@@ -213,10 +213,11 @@ class Reading(NotPickled):
             above = boundary is not _LOWER
             found = self._seek_time(queue.address, timestamp_ms, above)
             if found < ASK:
-                view = self.view
-                found = view.entry_reader.seek_time(view.key_of(topic, queue_id), queue, timestamp_ms, above)
+                found = self._open_view().seek_time(topic, queue_id, timestamp_ms, above)
+                if found >= 0:
+                    return found
             # The end of the files is no answer if the queue continues in the tail.
-            if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
+            elif found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
                 return found if not above else max(queue.min_offset, found - 1)
         return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, boundary)
 

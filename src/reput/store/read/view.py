@@ -16,6 +16,7 @@ from reput.formats.paths import MAX_QUEUE_ID, is_topic_folder_name
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import stored_bytes, stored_text
 from reput.index.kinds import IndexSizes
+from reput.kernels.layouts.lookup import ASK
 from reput.log.read.maps import LogMaps
 from reput.queue.by_time import Boundary
 from reput.queue.ext import ExtReader
@@ -26,7 +27,7 @@ from reput.store.disk.queue_refusals import damaged_queue
 from reput.store.disk.store import StoreOnDisk
 from reput.store.metadata.topics import Topics
 from reput.store.owner.deletion import left_out
-from reput.store.read.again import of_one_generation
+from reput.store.read.again import between_swaps
 from reput.store.read.damaged_entries import DamagedEntries
 from reput.store.read.entry_reader import EntryReader
 from reput.store.read.foreign import foreign_end
@@ -239,35 +240,50 @@ class StoreView:
                 return reader
         return self.entry_reader
 
-    @of_one_generation
+    @between_swaps
     def pull(self, asked: PullQuestion) -> GetResult:
         """Return the answer to a pull."""
         key = self.key_of(asked.topic, asked.queue_id)
         self.catch_up()
         return self.reader_of(asked.topic).pull(key, asked)
 
-    @of_one_generation
+    @between_swaps
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int:
         """Return the queue offset for a time; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).offset_by_time(key, timestamp_ms, boundary)
 
-    @of_one_generation
+    @between_swaps
+    def seek_time(self, topic: str, queue_id: int, timestamp_ms: int, above: bool) -> int:
+        """Return the kernel's answer to a question by time, once the files that it needs are mapped; ASK without one.
+
+        `above`: the boundary is UPPER.
+        """
+        queue = self.lookups.queues.get((topic, queue_id))
+        if queue is None:
+            return ASK
+        found = self.entry_reader.seek_time(self.key_of(topic, queue_id), queue, timestamp_ms, above)
+        # The end of the files is no answer if the queue continues in the tail.
+        if found < 0 or (found >= queue.file_end and queue.file_end != queue.max_offset):
+            return ASK
+        return found if not above else max(queue.min_offset, found - 1)
+
+    @between_swaps
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time (ms) of the message at an offset; -1 if there is none."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).store_time(key, offset)
 
-    @of_one_generation
+    @between_swaps
     def estimate(self, topic: str, queue_id: int, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
         """Count the messages of a queue with offsets [begin, end) that pulls with this filter give."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         return self.reader_of(topic).estimate(key, begin, end, wanted)
 
-    @of_one_generation
+    @between_swaps
     def have_matches(
         self, topic: str, queue_id: int, begin: int, end: int, wanted: Sequence[TagFilter | SqlFilter]
     ) -> list[bool]:
@@ -276,7 +292,7 @@ class StoreView:
         self.catch_up()
         return self.reader_of(topic).have_matches(key, begin, end, wanted)
 
-    @of_one_generation
+    @between_swaps
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """Return the message whose record starts at a log offset; None if there is none, or if it has expired."""
         physical_offset = number_of("physical_offset", physical_offset)
@@ -297,7 +313,7 @@ class StoreView:
         start = self.log.file_at(physical_offset) or 0
         return StoredMessage(found, start, physical_offset - start)
 
-    @of_one_generation
+    @between_swaps
     def queues(self, topic: str | None = None) -> list[StoreQueue]:
         """Return all queues, or those of a topic, by topic and id.
 
@@ -316,7 +332,7 @@ class StoreView:
                 if self.reader_of(name := stored_text(key.topic)) is reader
             )
 
-    @of_one_generation
+    @between_swaps
     def topics(self) -> list[str]:
         """Return the topics that have queues, sorted; no queue is read."""
         self.catch_up()
@@ -374,7 +390,7 @@ class StoreView:
             last[1].is_pre_blank or last[1].physical_offset + last[1].size <= self.follower.offset
         )
 
-    @of_one_generation
+    @between_swaps
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is there; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
@@ -382,7 +398,7 @@ class StoreView:
         with self.follower.lock:
             return self.reader_of(topic).queues.min_offset(key)
 
-    @of_one_generation
+    @between_swaps
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Return the next queue offset; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
