@@ -144,3 +144,20 @@ def test_an_empty_path_is_not_the_current_folder(
     """A variable of a shell that is not set must not name the store in which the shell is."""
     monkeypatch.chdir(store)
     assert "the path is empty. Give the folder of a store" in refused(capsys, verb, "")
+
+
+def test_an_export_into_no_folder(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty folder of an export is not the current one, either."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert "folder: the path is empty. Give a folder" in refused(capsys, "export", store, "--folder", "")
+    assert [path.name for path in tmp_path.iterdir() if path != store] == ["here"]
+
+
+def test_the_last_of_more_records_than_a_machine_can_count(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All records are shown if more are asked for than there are, however many; 2^63 was a traceback."""
+    assert run(["dump", "log", str(store), "--physical-offset", str(-(1 << 64)), "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(TOPICS)

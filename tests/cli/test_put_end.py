@@ -402,6 +402,8 @@ def test_more_than_there_are(tmp_path: Path) -> None:
     assert "--skip-lines 3: stdin has only 2 lines" in reported(done)
     assert "no line of stdin is taken" in reported(done)
     assert "stdin has only 1 line\n" in reported(call("a", path, "--skip-lines", 3))
+    # More than a machine word was a traceback.
+    assert "stdin has only 1 line\n" in reported(call("a", path, "--skip-lines", 1 << 63))
     assert call("a\nb", path, "--skip-lines", 2).return_value == 0
 
 

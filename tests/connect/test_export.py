@@ -303,6 +303,8 @@ def test_a_folder_with_files_of_others_is_refused(name: str, tmp_path: Path) -> 
         reput.export(store, out, **LOOP)
     (out / name).unlink()
     assert reput.export(store, out, **LOOP).messages == 90
+    (out / name).touch()
+    assert [note for note in reput.export(store, out, **LOOP).notes if f"has '{name}', which no export" in note]
 
 
 def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

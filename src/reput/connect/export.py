@@ -179,6 +179,8 @@ def _exported(
         report.notes.append(
             f"{removed} files of earlier runs are no longer in {target}; their messages are not exported again"
         )
+    if found := plan.file_of_others():
+        report.notes.append(f"{target}: has {found!r}, which no export has made, and readers take it for data")
     for done in before:
         report.gaps += _gaps(snapshot, done, str(marker_path(target, done.begin)))
     if report.gaps:
@@ -426,15 +428,19 @@ class _Plan:
             self._take_over(saved, snapshot)
 
     def _refuse_what_is_there(self) -> None:
-        """Refuse a folder with files of others: readers take every file of an export for its data."""
-        for entry in fs.list_dir(self.target):
-            if entry.name.startswith(TOPIC_PREFIX):
-                raise ConfigError(
-                    f"{self.target}: has topics of an export, whose plan is not there ({self.path}). Give a new "
-                    "folder; if the export was moved, move the plan's folder as well, under the export's new name"
-                )
-            if not entry.name.startswith(_HIDDEN):
-                raise ConfigError(f"{self.target}: has {entry.name!r}, which no export has made. Give a new folder")
+        """Refuse a folder that has files already: readers take every file of an export for its data."""
+        if any(entry.name.startswith(TOPIC_PREFIX) for entry in fs.list_dir(self.target)):
+            raise ConfigError(
+                f"{self.target}: has topics of an export, whose plan is not there ({self.path}). Give a new "
+                "folder; if the export was moved, move the plan's folder as well, under the export's new name"
+            )
+        if found := self.file_of_others():
+            raise ConfigError(f"{self.target}: has {found!r}, which no export has made. Give a new folder")
+
+    def file_of_others(self) -> str:
+        """Return the name of a file in the folder that no export has made; "" if there is none."""
+        own_names = (*_HIDDEN, TOPIC_PREFIX)
+        return next((one.name for one in fs.list_dir(self.target) if not one.name.startswith(own_names)), "")
 
     def _take_over(self, saved: PlanFile, snapshot: Snapshot) -> None:
         self.mark = saved.mark

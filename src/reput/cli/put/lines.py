@@ -96,7 +96,7 @@ def skip_lines(read: Callable[[int], bytes], count: int) -> bytes:
             if left:
                 raise ConfigError(f"--skip-lines {count}: stdin has only {counted(count - left, 'line')}")
             break
-        pieces = chunk.split(b"\n", left)
+        pieces = chunk.split(b"\n", min(left, len(chunk)))
         left -= len(pieces) - 1
         rest = pieces[-1]
     return rest

@@ -196,8 +196,10 @@ def local_path(given: str, name: str) -> str:
     """Return a path as the file system has it.
 
     Raises:
-        ConfigError: it is remote.
+        ConfigError: it is empty, or remote.
     """
+    if not given:
+        raise ConfigError(f"{name}: the path is empty. Give a folder; '.' is the current one")
     path = given.removeprefix("file://") if given.startswith("file:///") else given.removeprefix("file:")
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", path):
         raise ConfigError(f"{name}={path}: give a folder of a file system that every worker has mounted")

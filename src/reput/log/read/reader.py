@@ -168,6 +168,8 @@ def last_records(
 
     `wanted` returns the numbers of the wanted records of a piece. The records begin before log offset `end`.
     """
+    # No log has more records than bytes.
+    count = min(count, end)
     step = max(_RUN_UP_BYTES, count * USUAL_RECORD_BYTES)
     while True:
         begin = max(log.min_offset, end - step)
