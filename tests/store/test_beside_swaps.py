@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import ReputError, StoreLockedError
+from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.formats import paths
 from reput.formats.own import files as own
-from reput.store.open import opening, writer_watch
+from reput.store.open import opening, reopening, writer_watch
 from reput.store.owner import holders, swap
 from reput.store.owner.owner import Ownership, own_store
 from reput.store.read.view import StoreView
@@ -86,7 +86,10 @@ def test_a_reader_of_a_converted_store_had_no_messages(path: Path, to: str) -> N
         assert answers(reader) == expected
 
 
-def test_a_question_between_two_renames_was_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_written", [True, False], ids=["after a writer", "nobody wrote"])
+def test_a_question_between_two_renames_was_an_error(
+    path: Path, has_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A question that comes while files are away waits for the end of the swap. A soak met "cannot map" there."""
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
         expected = answers(reader)
@@ -102,7 +105,10 @@ def test_a_question_between_two_renames_was_an_error(path: Path, monkeypatch: py
         rename(live, staged, aside)
 
     monkeypatch.setattr(swap, "_swap_part", renamed)
+    writer = reput.MessageStore.open(path, CONFIG, create=True) if has_written else None
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        if writer is not None:
+            writer.close()
         job = threading.Thread(target=lambda: reput.rebuild(path, config=CONFIG, spark=False))
         asker = threading.Thread(target=lambda: found.append(answers(reader)))
         job.start()
@@ -239,4 +245,48 @@ def test_a_failed_announcement_leaves_no_intent(path: Path, monkeypatch: pytest.
         with pytest.raises(ReputError, match="The new indexes are live and whole"):
             reput.rebuild(path, config=CONFIG, spark=False)
         assert not reader.layout.own(own.INTENT_NAME).exists()
+        assert reader.max_offset("apples", 0) == MESSAGES // 6
+
+
+def test_an_error_of_replaced_files_does_not_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that met an error while indexes were swapped is answered from the new ones."""
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        follow, failed = StoreView.catch_up, []
+
+        def caught_up(view: StoreView) -> None:
+            follow(view)
+            if not failed:
+                failed.append(1)
+                with own_store(reader.layout) as owned:
+                    owned.count_swap()
+                raise DamagedStoreError("half of it is old")
+
+        monkeypatch.setattr(StoreView, "catch_up", caught_up)
+        assert reader.topics() == sorted(TOPICS)
+        assert failed
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_swap_that_begins_while_the_store_is_opened_again(
+    path: Path, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader waits for that one, too; after some in a row the question is an error."""
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        real, refused = reopening.WriterWatch, iter(range(times))
+
+        def watch(layout: StoreLayout) -> writer_watch.WriterWatch:
+            if next(refused, None) is not None:
+                raise StoreLockedError("the next swap has begun")
+            return real(layout)
+
+        with own_store(reader.layout) as owned:
+            owned.count_swap()
+        assert reader._reopening is not None
+        monkeypatch.setattr(reopening, "WriterWatch", watch)
+        if times == 3:
+            with pytest.raises(StoreLockedError, match="the next swap"):
+                reader._reopening.renew_after_swap(reader._take_over_view)
+        else:
+            reader._reopening.renew_after_swap(reader._take_over_view)
+            reader._reopening.renew_after_swap(pytest.fail)
         assert reader.max_offset("apples", 0) == MESSAGES // 6

@@ -71,30 +71,30 @@ class Reopening:
         Raises:
             StoreLockedError: the swap does not end, or was left by a killed job.
         """
-        for left in reversed(range(_TRIES)):
-            await_swap(self._layout)
-            try:
-                with self._lock:
-                    if self.is_replaced and not self._closed:
-                        self._renew(take)
-            except StoreLockedError:
-                # The next swap has begun.
-                if not left:
-                    raise
-            else:
-                return
+        for _ in range(_TRIES - 1):
+            # The next swap may have begun.
+            with contextlib.suppress(StoreLockedError):
+                return self._renew_after_swap(take)
+        return self._renew_after_swap(take)
+
+    def _renew_after_swap(self, take: Callable[[Opened], None]) -> None:
+        await_swap(self._layout)
+        with self._lock:
+            if self.is_replaced and not self._closed:
+                self._renew(take)
 
     def _renew(self, take: Callable[[Opened], None]) -> None:
         watch = WriterWatch(self._layout)
         opened = self._open_beside()
         # Calls of other threads may use the view that is outdated now, but no longer the one before it.
-        ended, self._outdated = self._outdated, self._opened
+        ended, outdated = self._outdated, self._opened
+        assert outdated is not None, "open comes first"
+        self._outdated = outdated
         if ended is not None:
             ended.close()
         take(opened)
-        if self._outdated is not None:
-            # Expired files of the log take room on the disk as long as they are mapped.
-            self._outdated.view.retire()
+        # Expired files of the log take room on the disk as long as they are mapped.
+        outdated.view.retire()
         watched, self._watch = self._watch, watch
         self._start(watch, opened)
         watched.close()
