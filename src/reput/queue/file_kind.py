@@ -224,6 +224,10 @@ class FileKind:
         """Return what is wrong with the lengths and places of its files."""
         return FileQueue(queue_folder(self.folder, key)).oddities(file_size).damage
 
+    def emptied(self, key: QueueKey) -> Sequence[str]:
+        """See `QueueFolder.emptied`."""
+        return queue_folder(self.folder, key).emptied
+
     def shared_bytes(self) -> int:
         """Return 0: every file belongs to a queue."""
         return 0

@@ -68,6 +68,16 @@ class QueueFolder:
         return FilesOnDisk(len(self.files), sum(file.size for file in self.files))
 
     @property
+    def emptied(self) -> list[str]:
+        """A sentence on each file of no bytes, for a store that was closed and has no record for these entries yet."""
+        return [
+            f"{file.path}: an empty file, though the store was closed: its entries are lost. Run `reput rebuild --only "
+            "queue`"
+            for file in self.files
+            if file.size == 0
+        ]
+
+    @property
     def bound(self) -> int:
         """The queue offset after the last entry that its files have room for."""
         return max(((file.start + file.size) // ENTRY_SIZE for file in self.files), default=0)

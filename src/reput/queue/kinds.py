@@ -426,6 +426,10 @@ class KnownTopics(Protocol):
 class QueueKind(AnyKind, ReadableQueues, Protocol):
     """One kind of queues with an entry for each message, in a store's folder."""
 
+    def emptied(self, key: QueueKey) -> Sequence[str]:
+        """Return a sentence on each file of a queue that has no bytes."""
+        ...
+
     def topics_known(self) -> AbstractContextManager[KnownTopics]:
         """Return the topics of these queues, to ask for some of them.
 

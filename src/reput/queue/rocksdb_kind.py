@@ -397,6 +397,10 @@ class RocksdbKind:
         """Return nothing: a queue has no files of its own."""
         return ()
 
+    def emptied(self, key: QueueKey) -> Sequence[str]:  # noqa: ARG002 - as QueueKind has it
+        """Return nothing: a queue has no files of its own."""
+        return ()
+
     def shared_bytes(self) -> int:
         """Return the bytes of the database's files."""
         entries = fs.list_dir(self.folder) if self.is_present() else []

@@ -101,6 +101,7 @@ def open_view(
     start = _start(store, log, reput)
     confirmed, begin_to_follow, watched = _follow(reput, writer, store, log)
     view = StoreView(store, log, start.frontiers, confirmed, limits)
+    view.was_closed = start.how != "crash" and is_closed(layout)
     if writer is not Writer.BROKER and is_closed(layout):
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES

@@ -99,6 +99,8 @@ class StoreView:
         self.outgrown: Callable[[StoreView], bool] | None = None
         """True once a reader should open the store again: one without indexes or log has some, and its first files may
         have any sizes; or the tail beside a broker has become long. This view goes on as it is."""
+        self.was_closed = False
+        """True if the store was closed before this view was opened: its last program has left no file unfinished."""
         self.refresh: Callable[[StoreView], None] | None = None
         self.newer: Callable[[], StoreView] | None = None
         """A reader's: the view of the files that are there now, this one itself if none were replaced."""
@@ -214,8 +216,10 @@ class StoreView:
             raise DamagedStoreError(why)
 
     def _report_loss(self, key: QueueKey) -> None:
-        """Report a queue that ends before the end that the store has kept. A read needs no such file."""
+        """Report a queue that ends before the end that the store has kept, or has lost a file. A read needs neither."""
         try:
+            if loss := self._emptied(key):
+                self.damaged.lost(key, loss)
             if self._loss_of(key):
                 # A writer may have deleted the queue, or put and closed, since this view has looked.
                 self.kept_ends.clear()
@@ -223,6 +227,19 @@ class StoreView:
                     self.damaged.lost(key, loss)
         except ReputError as error:
             self.damaged.lost(key, str(error))
+
+    def _emptied(self, key: QueueKey) -> str:
+        """Return a sentence on a file of a queue that has lost all its bytes; "" if there is none.
+
+        A task that is killed leaves such a file, too. The records of its entries are in the tail then.
+        """
+        if not self.was_closed:
+            return ""
+        with self.follower.lock:
+            tail = self.queues_table.tail.queues.get(key)
+            if tail is not None and tail.entries:
+                return ""
+        return next((text for kind in self._message_kinds for text in kind.emptied(key)), "")
 
     def _loss_of(self, key: QueueKey) -> str:
         """Return a sentence if a queue ends before what the store has kept; "" if not. The log is read last."""
@@ -350,6 +367,7 @@ class StoreView:
         damage = damaged_queue(kinds, key, self.settings.queue_file_size)
         with self.follower.lock:
             end = reader.queues.max_offset(key)
+        damage = damage or self._emptied(key) or None
         if damage is None and end:
             damage = foreign_end(reader, key, end)
         if damage is not None:
