@@ -1,4 +1,4 @@
-"""A queue file of no bytes in a store that was closed: its entries are lost, and everyone is told."""
+"""A queue file of no bytes in a store that was closed: its entries are lost, and reads and puts say so."""
 
 from __future__ import annotations
 
