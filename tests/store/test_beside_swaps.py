@@ -124,8 +124,16 @@ def test_a_question_between_two_renames_was_an_error(
 
 @pytest.mark.parametrize("is_live", [True, False], ids=["under way", "killed"])
 def test_a_swap_that_does_not_end(path: Path, is_live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question names the intent and the command that ends the swap: at once if the job was killed."""
+    """A question waits once, and names the intent and the command that ends the swap: at once if the job was killed."""
     monkeypatch.setattr(holders, "_SWAP_WAIT_S", 0.1 if is_live else 3600)
+    waits: list[StoreLayout] = []
+    await_swap = reopening.await_swap
+
+    def awaited(layout: StoreLayout) -> None:
+        waits.append(layout)
+        await_swap(layout)
+
+    monkeypatch.setattr(reopening, "await_swap", awaited)
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
         with own_store(reader.layout) as owned:
             reader.layout.own(own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(owned.epoch, ())))
@@ -136,6 +144,7 @@ def test_a_swap_that_does_not_end(path: Path, is_live: bool, monkeypatch: pytest
         if not is_live:
             with pytest.raises(StoreLockedError, match=r"intent: .*`reput rebuild` finishes it"):
                 reader.max_offset("apples", 0)
+        assert len(waits) == 1
         reput.rebuild(path, config=CONFIG, spark=False)
         assert reader.max_offset("apples", 0) == MESSAGES // 6
 

@@ -72,15 +72,17 @@ class Reopening:
             StoreLockedError: the swap does not end, or was left by a killed job.
         """
         for _ in range(_TRIES - 1):
+            await_swap(self._layout)
             # The next swap may have begun.
             with contextlib.suppress(StoreLockedError):
-                return self._renew_after_swap(take)
-        return self._renew_after_swap(take)
-
-    def _renew_after_swap(self, take: Callable[[Opened], None]) -> None:
+                return self._renew_if_replaced(take)
         await_swap(self._layout)
+        return self._renew_if_replaced(take)
+
+    def _renew_if_replaced(self, take: Callable[[Opened], None]) -> None:
         with self._lock:
-            if self.is_replaced and not self._closed:
+            # Not after `close`: nothing is open then.
+            if self.is_replaced:
                 self._renew(take)
 
     def _renew(self, take: Callable[[Opened], None]) -> None:
