@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from reput.errors import ReputError
 
-_TRIES = 3
+TRIES = 3
 """A file that is away each time was not deleted just now."""
 _Gotten = TypeVar("_Gotten")
 
@@ -19,7 +19,7 @@ def is_gone(error: ReputError) -> bool:
 
 def tried_again(call: Callable[[], _Gotten]) -> _Gotten:
     """Return what a call returns; it is made again, from the names of the files on, if a file went meanwhile."""
-    for _ in range(_TRIES - 1):
+    for _ in range(TRIES - 1):
         try:
             return call()
         except ReputError as error:

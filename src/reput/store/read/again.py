@@ -7,12 +7,9 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from reput.errors import ReputError, StoreLockedError
-from reput.files.gone import is_gone
+from reput.files.gone import TRIES, is_gone
 from reput.log.read.maps import LogMaps
 from reput.store.disk.layout import StoreLayout
-
-_TRIES = 3
-"""A file that is away each time was not deleted just now."""
 
 
 class Reloading(Protocol):
@@ -46,7 +43,7 @@ def between_swaps(
 
     @wraps(call)
     def asked(view: _View, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Returned:
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             try:
                 answer = call(view, *args, **named)
             except ReputError as error:
@@ -61,7 +58,7 @@ def between_swaps(
                 if newer is view:
                     return answer
             view = newer
-        raise StoreLockedError(f"{view.layout.root}: its indexes were replaced {_TRIES} times meanwhile. Ask again")
+        raise StoreLockedError(f"{view.layout.root}: its indexes were replaced {TRIES} times meanwhile. Ask again")
 
     return asked
 

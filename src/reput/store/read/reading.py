@@ -216,7 +216,7 @@ class Reading(NotPickled):
                 found = self._open_view().seek_time(topic, queue_id, timestamp_ms, above)
                 if found >= 0:
                     return found
-            # The end of the files is no answer if the queue continues in the tail.
+            # As `StoreView.seek_time`, without the call.
             elif found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
                 return found if not above else max(queue.min_offset, found - 1)
         return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, boundary)
