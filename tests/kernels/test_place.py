@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import mmap
 import sys
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -119,7 +120,8 @@ class Log:
         self.kernels = kernels.place_kernels(twin)
         self.place = self.kernels.place_record
         self.records = RecordEncoder(host)
-        self.end = LogEnd(FILE_START + 100, 1001, self.records, MAX_BODY)
+        self.lock = Lock()
+        self.end = LogEnd(FILE_START + 100, 1001, self.records, MAX_BODY, self.lock)
         self.memory = mmap.mmap(-1, 4096)
         self.wrote, self.confirmed = WatermarkCell.own(), WatermarkCell.own()
         self.end.publish_at(self.wrote.at, self.confirmed.at if publishes else 0)
@@ -144,13 +146,14 @@ class Log:
         return self.kernels.place_message(self.end.at, FIELDS_AT, self.topic_at, message, queue_id, now_ms * 1_000_000)
 
     def put_list(self, messages: Any, queue_ids: object, now_ms: int) -> tuple[int, NDArray[np.int64]]:
-        """Call the kernel of lists; return its answer and the places."""
-        places = np.zeros((3, len(messages) if messages else 0), dtype=np.int64)
+        """Call the kernel of lists; return its answer and the places. `listed_ms` is the store time then."""
+        places = np.zeros(3 * (len(messages) if messages else 0) + 1, dtype=np.int64)
         now_ns = now_ms * 1_000_000
         done = self.kernels.place_messages(
             self.end.at, FIELDS_AT, self.topic_at, messages, queue_ids, now_ns, address_of(places)
         )
-        return done, places
+        self.listed_ms = places[-1]
+        return done, places[:-1].reshape(3, -1)
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -207,7 +210,7 @@ def test_the_twins_place_the_same_lists(
     """A list is stored whole or not at all, as its messages are one by one, and both twins give the same answers."""
     one, other = (Log(twin, V4) for twin in TWINS)
     for each in lists:
-        before, messages = one.state, [message_of(*given) for given in each]
+        before, before_ms, messages = one.state, one.end.last_ms, [message_of(*given) for given in each]
         queue_ids: Any = [put.queue_id for put, _ in each]
         if one_by_one:
             for message, queue_id in zip(messages, queue_ids, strict=True):
@@ -220,6 +223,7 @@ def test_the_twins_place_the_same_lists(
                 assert one.state == before
             else:
                 assert (places == same_places).all()
+                assert one.listed_ms == other.listed_ms == max(now_ms, before_ms)
                 assert done == places[1].sum() == one.end.offset - (places[0, 0] if len(each) else one.end.offset)
         assert one.state == other.state
     assert not any(one.memory[ROOM:])
@@ -246,6 +250,24 @@ def test_a_list_is_what_its_messages_are(twin: str) -> None:
     one.end.shut()
     assert one.put_list(messages, 0, 2000)[0] == NO_ROOM - done
     assert one.put_message(messages[0], 0, 2000) is None
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_nothing_is_stored_while_a_thread_holds_the_lock(twin: str) -> None:
+    """A holder of the writer's lock has the end of the log for itself; after that puts go on."""
+    log, message = Log(twin, V4), Message(TOPICS[0], b"x")
+    put = Put(0, 0, 0, None, 2000, b"x")
+    assert log.end.is_guarded
+    for _ in range(2):
+        with log.lock:
+            before = log.state
+            assert log.put(put) is None
+            assert log.put_message(message, 0, 2000) is None
+            assert log.put_list([message], 0, 2000)[0] < NO_ROOM
+            assert log.state == before
+        assert log.put(put) is not None
+        assert log.put_message(message, 0, 2000) is not None
+        assert log.put_list([message], 0, 2000)[0] > 0
 
 
 @pytest.mark.parametrize("twin", TWINS)

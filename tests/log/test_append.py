@@ -485,6 +485,30 @@ def test_positions(kind: str, tmp_path: Path) -> None:
     marks.close()
 
 
+@pytest.mark.parametrize("kind", ["message", "list", "columns", "prepared"])
+def test_a_put_waits_for_the_holder_of_the_lock(kind: str, tmp_path: Path) -> None:
+    """A put of any kind stores nothing while another thread holds the lock, and then its message as if it had not."""
+    with open_log(tmp_path) as log:
+        log.append(one())
+        queue = log.prepare("orders", 0)
+        puts: dict[str, Any] = {
+            "message": lambda: log.append(one()),
+            "list": lambda: log.append_many([one()]),
+            "columns": lambda: log.append_columns(pa.table({"topic": ["orders"], "body": [b"body"]})),
+            "prepared": lambda: log.append_to(queue, b"body", None, None, None, 0, None) or log.append(one()),
+        }
+        thread = threading.Thread(target=puts[kind])
+        with log._lock:
+            before = log.wrote
+            thread.start()
+            thread.join(0.05)
+            assert thread.is_alive()
+            assert log.wrote == before
+        thread.join()
+        assert log.wrote > before
+        assert log.next_offset("orders", 0) == 2
+
+
 def test_threads_share_the_log(tmp_path: Path) -> None:
     """Many threads put at once: places do not overlap, numbers have no gap, and a reader sees whole records only."""
     wrong: list[str] = []

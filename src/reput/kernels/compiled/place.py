@@ -24,6 +24,7 @@ from reput.kernels.compiled.encode import (
 from reput.kernels.compiled.tools.crc import crc32_at
 from reput.kernels.compiled.tools.jit import INT, entry_kernel, kernel
 from reput.kernels.compiled.tools.memory import (
+    byte_at,
     copy_bytes,
     publish_64,
     set_word,
@@ -117,6 +118,12 @@ def _now(end, now_ns):
 
 
 @kernel
+def _has_room(end, offset):
+    """Return True if the memory takes records up to a log offset, and no thread holds the lock."""
+    return offset <= word(end, EndAt.room_end) and byte_at(word(end, EndAt.held_at)) & 1 == 0
+
+
+@kernel
 def _look(queue_id, flag, born, body, tags, keys, unique_key, properties):
     """Look at what a sender gives; return the parts of a record, the first False if the general way must look at it.
 
@@ -192,7 +199,7 @@ def _write(end, topic, born_host, parts, offset, size, now):
 def _place(end, topic, born_host, now_ns, parts):
     """Store a message whose parts are known; return the answer."""
     size, offset = _record_size(end, topic, born_host, parts), word(end, EndAt.offset)
-    if size < 0 or offset + size > word(end, EndAt.room_end):
+    if size < 0 or not _has_room(end, offset + size):
         return answer(np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     now = _now(end, now_ns)
     number = _write(end, topic, born_host, parts, offset, size, now)
@@ -277,7 +284,7 @@ def place_messages(end, fields, topics, messages, queue_ids, now_ns, results):
         set_word(results, rows + row, size)
         set_word(results, 2 * rows + row, topic)
         total += size
-    if offset + total > word(end, EndAt.room_end):
+    if not _has_room(end, offset + total):
         return np.int64(NO_ROOM) - total
     now = _now(end, now_ns)
     for row in range(rows):
@@ -286,5 +293,6 @@ def place_messages(end, fields, topics, messages, queue_ids, now_ns, results):
         parts = _parts_of(fields, list_item(messages, row), queue_id)
         number = _write(end, topic, OWN_HOST, parts, word(results, row), size, now)
         set_word(results, 2 * rows + row, number)
+    set_word(results, 3 * rows, now)
     _publish(end, now, offset + total)
     return total

@@ -26,6 +26,7 @@ END_LAYOUT = Layout(
         Field("born_host_size", _INT, "its bytes"),
         Field("tail_at", _INT, "what follows the store time: the host that stores, tries, and prepared offset"),
         Field("tail_size", _INT, "its bytes"),
+        Field("held_at", _INT, "a byte whose lowest bit is set while a thread holds the lock; then nothing is stored"),
         Field("answer_at", _INT, "the address of a PutResult of a stored message, which every answer is like"),
     ],
     "=",
@@ -70,6 +71,6 @@ MessageAt = MESSAGE_LAYOUT.words
 NOT_PLACED = -1
 """The answer to a list of messages of which nothing was written: a put of any kind must look at it."""
 NO_ROOM = -2
-"""The same if there is no room in memory: the answer is this number less the bytes of the records."""
+"""The same if there is no room in memory, or a thread holds the lock: this number less the bytes of the records."""
 OWN_HOST = INT64_MIN
 """In place of a born host: the host that stores. Another one is the eight bytes of `HOST_V4`, as one number."""

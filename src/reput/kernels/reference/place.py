@@ -121,6 +121,10 @@ def _record(end: int, topic: int, born_host: int, parts: _Parts, number: int, of
     )
 
 
+def _has_room(end: int, offset: int) -> bool:
+    return offset <= word(end, EndAt.room_end) and ctypes.string_at(word(end, EndAt.held_at), 1)[0] & 1 == 0
+
+
 def _store(end: int, records: bytes, now: int) -> None:
     """Put records, for which there is room, at the log's end."""
     offset = word(end, EndAt.offset)
@@ -147,8 +151,8 @@ def place_record(
     `born` is in ms, or None for the store time. `born_host` is an IPv4 host in one number, or OWN_HOST. `properties`
     are the bytes of further ones, or None. Nothing else may change the log's end or the topic's numbers meanwhile.
 
-    Returns: the answer, a PutResult; None if nothing was written: there is no room, the queue is new, or a value is not
-    what nearly all messages have, so that a put of any kind must look at it.
+    Returns: the answer, a PutResult; None if nothing was written: there is no room, a thread holds the lock, the queue
+    is new, or a value is not what nearly all messages have, so that a put of any kind must look at it.
     """
     values = (queue_id, flag, born, body, tags, keys, unique_key, properties)
     parts, offset = _look(end, topic, values), word(end, EndAt.offset)
@@ -157,7 +161,7 @@ def place_record(
     number = word(word(topic, TopicAt.numbers_at), parts.queue_id)
     now = max(now_ns // 1_000_000, word(end, EndAt.last_ms))
     record = _record(end, topic, born_host, parts, number, offset, now)
-    if offset + len(record) > word(end, EndAt.room_end):
+    if not _has_room(end, offset + len(record)):
         return None
     _store(end, record, now)
     set_word(word(topic, TopicAt.numbers_at), parts.queue_id, number + 1)
@@ -198,7 +202,7 @@ def place_messages(
 
     `fields` is a vector of `MESSAGE_LAYOUT`, `topics` has the vectors of topics by name, `queue_ids` one id or a list
     of one for each message. `results` has room for three columns of int64, which get log offsets, sizes and queue
-    offsets; they are of no use if nothing is written.
+    offsets, and for the store time; they are of no use if nothing is written.
 
     Returns: the bytes of the records; NOT_PLACED if nothing was written because a put of any kind must look at the
     list; if there is no room in memory, NO_ROOM less the bytes.
@@ -223,7 +227,7 @@ def place_messages(
         record = _record(end, topic, OWN_HOST, parts, number, offset + len(records), now)
         answers.append((offset + len(records), len(record), number))
         records += record
-    if offset + len(records) > word(end, EndAt.room_end):
+    if not _has_room(end, offset + len(records)):
         return NO_ROOM - len(records)
     _store(end, records, now)
     for (topic, queue_id), number in following.items():
@@ -231,4 +235,5 @@ def place_messages(
     for row, answer in enumerate(answers):
         for column, value in enumerate(answer):
             set_word(results, column * len(messages) + row, value)
+    set_word(results, 3 * len(messages), now)
     return len(records)

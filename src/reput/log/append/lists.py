@@ -40,7 +40,7 @@ FIELDS_AT: int = _FIELDS.buffer_info()[0]
 
 
 class MessageLists:
-    """Places lists at the end of one log; its writer holds the log's lock."""
+    """Places lists at the end of one log."""
 
     def __init__(self, end: LogEnd, topics: TopicTable) -> None:
         self._end, self._topic_at = end, topics.at_by_name
@@ -50,13 +50,13 @@ class MessageLists:
         """Store messages, all or none.
 
         Returns: the answer; else a number, and nothing is stored: NOT_PLACED if the messages must be looked at one by
-        one, otherwise the bytes of room in memory that they need.
+        one, otherwise the bytes of room in memory that they need: there is less, or a thread holds the log's lock.
         """
         if type(messages) is not list or not messages:
             return NOT_PLACED
-        results = np.empty((3, len(messages)), dtype=np.int64)
+        results = np.empty(3 * len(messages) + 1, dtype=np.int64)
         done = self._run(self._end.at, FIELDS_AT, self._topic_at, messages, queue_id, now_ns, address_of(results))
         if done < 0:
             return NOT_PLACED if done == NOT_PLACED else NO_ROOM - done
-        offsets, sizes, numbers = results
-        return PutManyResult(PutStatus.PUT_OK, offsets, sizes, numbers, self._end.last_ms)
+        offsets, sizes, numbers = results[:-1].reshape(3, -1)
+        return PutManyResult(PutStatus.PUT_OK, offsets, sizes, numbers, int(results[-1]))

@@ -1,12 +1,15 @@
-"""The end of a log in memory, as the writer and the kernel of a single put see it.
+"""The end of a log in memory, as the writer and the kernels of puts see it.
 
-The writer holds its lock while it reads several words of the vector, or changes one.
+The writer holds its lock while it reads several words of the vector, or changes one. A kernel keeps the GIL, and stores
+nothing while a thread holds the lock, so it needs no lock of its own.
 """
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from mmap import mmap
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +30,20 @@ LAST_MS: int = EndAt.last_ms
 _ROOM_END: int = EndAt.room_end
 
 
+def _held_at(lock: Lock) -> int:
+    """Return the address of the byte whose lowest bit is set while a thread holds a lock; 0 if it has none.
+
+    The byte is found by a look at the object, free and held; its first two words are those of every object.
+    """
+    first, size = 2 * ctypes.sizeof(ctypes.c_void_p), type(lock).__basicsize__
+    free = ctypes.string_at(id(lock), size)
+    with lock:
+        held = ctypes.string_at(id(lock), size)
+    found = [at for at in range(first, size) if free[at] != held[at]]
+    is_bit = len(found) == 1 and (free[found[0]], held[found[0]]) == (0, 1)
+    return id(lock) + found[0] if is_bit else 0
+
+
 def not_placed(*_: object) -> PutResult | None:
     """Leave every message to the general way, as `place_record` leaves some."""
     return None
@@ -42,11 +59,12 @@ class LogEnd:
         last_ms: Store time of the last record, in ms.
         records: The encoder of records, which has the hosts.
         max_body: Most bytes of a body.
+        lock: The writer's.
     """
 
-    __slots__ = ("_hosts", "at", "memory", "start", "vector")
+    __slots__ = ("_hosts", "_lock", "at", "is_guarded", "memory", "start", "vector")
 
-    def __init__(self, offset: int, last_ms: int, records: RecordEncoder, max_body: int) -> None:
+    def __init__(self, offset: int, last_ms: int, records: RecordEncoder, max_body: int, lock: Lock) -> None:
         self.memory: mmap | None = None
         """The memory of the current file; None if there is none."""
         self.start = 0
@@ -59,6 +77,9 @@ class LogEnd:
         words[EndAt.born_host_at], words[EndAt.born_host_size] = address_of(born_host), len(born_host)
         words[EndAt.tail_at], words[EndAt.tail_size] = address_of(tail), len(tail)
         words[OFFSET], words[_ROOM_END], words[LAST_MS] = offset, -1, last_ms
+        self._lock, words[EndAt.held_at] = lock, _held_at(lock)
+        self.is_guarded = words[EndAt.held_at] != 0
+        """True if kernels see who holds the lock; otherwise they must not store."""
         # In CPython this is its address.
         words[EndAt.answer_at] = id(_ANSWER)
         self.at = words.buffer_info()[0]
