@@ -21,6 +21,8 @@ import math
 import os
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,8 +103,10 @@ def run(part: str, results: Path) -> Any:
 
 
 def lines_of(found: Mapping[str, Any]) -> dict[str, Line]:
-    """The lines of a part's results."""
-    return {key: Line.from_json(values) for key, values in found["lines"].items()}
+    """The lines of a part's results; those of its several tables that have one name have their keys for names."""
+    lines = {key: Line.from_json(values) for key, values in found["lines"].items()}
+    counts = Counter(line.name for line in lines.values())
+    return {key: replace(line, name=key) if counts[line.name] > 1 else line for key, line in lines.items()}
 
 
 def ratios(lines: Mapping[str, Line]) -> dict[str, float]:

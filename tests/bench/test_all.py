@@ -20,3 +20,11 @@ def test_a_ratio_is_one_of_a_part(name: str) -> None:
 def test_parts_have_scripts() -> None:
     """Each part is a bench of its own."""
     assert all((REPOSITORY / "bench" / f"{part}.py").is_file() for part in all_benches.PARTS)
+
+
+def test_lines_of_one_name_have_names_of_their_own() -> None:
+    """A part with a table for each broker has the same names in both; the page of all has one table for it."""
+    line = {"name": "send_1_rate", "unit": "messages/s", "ours": [1.0], "peer": [2.0], "others": {}}
+    found = {"lines": {"RocketMQ: send_1_rate": line, "reput serve: send_1_rate": line, "other": {**line, "name": "b"}}}
+    names = [one.name for one in all_benches.lines_of(found).values()]
+    assert names == ["RocketMQ: send_1_rate", "reput serve: send_1_rate", "b"]
