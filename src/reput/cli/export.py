@@ -42,7 +42,7 @@ def export(
     run continues, and a later run adds the newer messages; no range is exported twice. The command changes nothing in
     STORE, and another process may write it. A body that cannot be decompressed is null, and bodyError says why. Damage
     in the middle of the log ends the run with exit code 1; finished files stay, and --salvage continues after the
-    damage.
+    damage. If the log has lost its end, what is left is exported, and the exit code is 1 without --salvage.
 
     \b
     reput export /data/store --folder /lake/messages
@@ -50,8 +50,9 @@ def export(
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.shared.progress_bars import progress
+    from reput.store.recover.lost_end import REMEDY
 
-    chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else ()}
+    chosen: dict[str, Any] = {"topics": topics, "columns": () if columns is None else columns.split(",")}
     chosen |= {"body": body, "salvage": salvage}
     try:
         with sigterm_as_interrupt(), progress(job.quiet) as listener:
@@ -62,11 +63,14 @@ def export(
         output.say(f"interrupted; run it again with --folder {folder} to continue")
         return exit_code_of(stop)
     with output.reporting("The export itself is done"):
+        is_ok = salvage or not report.lost_end
         if as_json:
-            output.emit_json({"ok": True, **report.to_dict()})
+            output.emit_json({"ok": is_ok, **report.to_dict()})
         else:
             _show(report, job.quiet)
-    return 0
+        if report.lost_end:
+            output.say(f"damage: {report.lost_end}. {REMEDY}")
+    return 0 if is_ok else 1
 
 
 def _before(gap: ExportGap) -> str:

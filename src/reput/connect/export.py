@@ -84,7 +84,8 @@ class ExportReport:
     """Result of an export: ranges of the log and messages, in this run and before; `files` and `bytes` of this run.
 
     `gaps`: bytes that `salvage` skipped, in this run and those before. `undecoded`: messages of this run whose body
-    cannot be decoded; it is null, and bodyError says why.
+    cannot be decoded; it is null, and bodyError says why. `lost_end`: a sentence on a log that has lost its end, whose
+    messages are not exported; or "".
     """
 
     store: str
@@ -98,6 +99,7 @@ class ExportReport:
     log_begin: int = 0
     log_end: int = 0
     undecoded: int = 0
+    lost_end: str = ""
     gaps: list[ExportGap] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -173,7 +175,7 @@ def _exported(
     remove_files_of(target, plan.planned_before.intersection(cut.begin for cut in missing))
     report = ExportReport(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
-        messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
+        messages_before=sum(done.messages for done in before), lost_end=snapshot.lost_end, notes=[*snapshot.notes],
     )  # fmt: skip
     if removed := sum(not fs.exists(target / name) for done in before for name in done.files):
         report.notes.append(

@@ -40,6 +40,7 @@ from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.formats.stored_text import stored_bytes
 from reput.log.read.reader import CLOCK_SLACK_MS, USUAL_RECORD_BYTES, first_records, mean_size
+from reput.store.recover.lost_end import REMEDY
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -95,6 +96,7 @@ class ScanPlan:
             f"queues are complete below {frontiers.queue_offset}, {index} below {frontiers.index_offset}",
             f"tasks: {len(self.cuts)} of the log, {len(self.queues)} of queues, {len(self.places)} of keys",
             f"bytes to read: about {self.bytes_to_read} of {snapshot.end - snapshot.begin}",
+            *([f"damage: {snapshot.lost_end}"] if snapshot.lost_end else []),
         ]
         return "\n".join([*lines, *(f"note: {note}" for note in snapshot.notes)])
 
@@ -129,6 +131,8 @@ def plan_batch(options: ReadOptions, selection: Selection | None = None) -> Scan
         refuse_asked(options, snapshot, queues)
         plan = _Planner(options, snapshot, queues, selection_of(options) if selection is None else selection).choose()
     _log.info("%s: %s", options.path, plan)
+    if snapshot.lost_end:
+        _log.warning("%s: %s. %s", options.path, snapshot.lost_end, REMEDY)
     return plan
 
 

@@ -32,7 +32,8 @@ from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter
 from reput.store.owner.holders import Writer, writer_of
-from reput.store.recover.recovery import find_start, judge_tail
+from reput.store.recover.lost_end import why_short
+from reput.store.recover.recovery import LogTail, find_start, judge_tail
 
 CUT_BYTES = 8 << 20
 """Distance of the boundaries that a walk notes, at least."""
@@ -45,8 +46,9 @@ class Snapshot:
     Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, the index below
     `frontiers.index_offset`. `boundaries`: places above the queues' frontier where a record begins, in order;
     `tails`: the queue offsets that have records there; `stored_ms`: the store time of each queue's last one.
-    `swaps`: the store's count of swaps when it was listed.
-    `bad_end`: bytes that are written after `end`, though there no record follows.
+    `swaps`: the store's count of swaps when it was listed. `named`: see `Start`.
+    `bad_end`: bytes that are written after `end`, though there no record follows. `lost_end`: a sentence on a log that
+    has lost its end; or "".
     """
 
     store: StoreOnDisk
@@ -55,11 +57,13 @@ class Snapshot:
     end: int
     writer: Writer
     swaps: int
+    named: int
     boundaries: list[int] = field(default_factory=list)
     tails: dict[QueueKey, OffsetRange] = field(default_factory=dict)
     stored_ms: dict[QueueKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     bad_end: Gap | None = None
+    lost_end: str = ""
 
     @property
     def layout(self) -> StoreLayout:
@@ -126,7 +130,8 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if store.index_read.is_present else begin
     notes = [*store.log.notes, *store.wrong_type_texts]
-    return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, swaps, notes=notes)
+    frontiers = Frontiers(queue_offset, index_offset)
+    return Snapshot(store, frontiers, begin, begin, writer, swaps, start.named, notes=notes)
 
 
 def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
@@ -154,11 +159,13 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     end = after = walk.records_end
     if confirmed is not None:
         after = confirmed
-    elif tolerant:
-        after += written_bytes(log, end)
     else:
-        tail = judge_tail(snapshot.store, maps, walk.offset, walk.verdict)
+        if tolerant:
+            tail = LogTail(end, walk.verdict, written_bytes(log, end))
+        else:
+            tail = judge_tail(snapshot.store, maps, walk.offset, walk.verdict)
         end, after = tail.end, tail.end + tail.written
+        snapshot.lost_end = why_short(snapshot.layout, tail, snapshot.named)
     snapshot.end = end
     snapshot.bad_end = _bad_end(log, end, after)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))

@@ -30,7 +30,7 @@ from reput.store.read.queue_answers import PullLimits
 from reput.store.read.registered_bits import RegisteredBits
 from reput.store.read.tail_follower import TAIL_MAX_ENTRIES, TailFollower
 from reput.store.read.view import StoreView
-from reput.store.recover.known_good import known_good
+from reput.store.recover.lost_end import REMEDY, why_short
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
 
 
@@ -39,10 +39,9 @@ class Opened:
     """A view of a store and how it was opened.
 
     `writer` wrote the store then, and `swaps` counts those since then. `seconds` were spent on decoding the tail.
-    `last_store_timestamp` (ms) is that of the log's last record, 0 if unknown. `is_short`: the log ends below an offset
-    that was once known to be durable. `damage`: kinds of queues that cannot be read, each with what helps; other kinds
-    answer, or the log. So it has files in the place of folders and the reverse, which are read as if they were not
-    there.
+    `last_store_timestamp` (ms) is that of the log's last record, 0 if unknown. `is_short`: the log has lost its end.
+    `damage`: kinds of queues that cannot be read, each with what helps; other kinds answer, or the log. So it has files
+    in the place of folders and the reverse, which are read as if they were not there, and a reader's lost end of a log.
     """
 
     view: StoreView
@@ -128,14 +127,14 @@ def open_view(
         except DamagedLogError as error:
             if not beside:
                 raise
-            notes.append(f"{error}. Messages before that are read")
+            damage.append(f"{error}. Messages before that are read")
         view.confirmed = lambda: tail.end
-        is_short = not tail.written and tail.end < (known := known_good(layout)).offset
-        if is_short:
-            notes.append(
-                f"the log ends at {tail.end}, and {known.source} calls it durable up to {known.offset}: it was "
-                "replaced by an older copy, or its end is lost. Queues go on from what is there"
-            )
+        loss = why_short(layout, tail, start.named)
+        is_short = bool(loss)
+        if loss and beside:
+            damage.append(f"{loss}. {REMEDY}")
+        elif loss:
+            notes.append(f"{loss}. Queues go on from what is there")
     notes += _short_databases(store, kinds if writer is Writer.NOBODY else (), start, view)
     log.follow_writes()
     begin_to_follow(view)

@@ -55,10 +55,14 @@ _NOTHING_IS_CUT = (
 
 
 class Start(NamedTuple):
-    """The offsets at which reading begins, and how they were found: `own`, `clean` or `crash`."""
+    """The offsets at which reading begins, and how they were found: `own`, `clean` or `crash`.
+
+    `named`: after a clean end, the highest log offset without a record that the last entry of a queue names; or -1.
+    """
 
     frontiers: Frontiers
     how: str
+    named: int = -1
 
 
 def find_start(store: StoreOnDisk, log: LogMaps) -> Start:
@@ -109,7 +113,7 @@ def _find_start(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], se
             ends = [end_believed(log, end) for kind in kinds if (end := store.complete_to(kind)) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *ends])), "own")
     if is_closed(layout):
-        start = Start(_after_clean_end(store, log, kinds, settings.index_enabled), "clean")
+        start = _after_clean_end(store, log, kinds, settings.index_enabled)
     else:
         start = Start(_after_crash(store, log, kinds), "crash")
     batch = settings.types.batch
@@ -177,11 +181,13 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
     return offset if end >= offset or log.examined(end, CHECK_NONE) is Verdict.BLANK else end
 
 
-def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
+def _after_clean_end(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Start:
     begin = log.min_offset
-    end = min((_clean_end_of(store, kind, log) for kind in kinds), default=begin)
+    found = [_clean_end_of(store, kind, log) for kind in kinds]
+    end = min((one.end for one in found), default=begin)
     has_index = any(file.header and file.header.index_count > 1 for file in store.index_files)
-    return Frontiers(end, end if has_index or not index_enabled else begin)
+    frontiers = Frontiers(end, end if has_index or not index_enabled else begin)
+    return Start(frontiers, "clean", max((one.named for one in found), default=-1))
 
 
 def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -> Frontiers:
@@ -210,17 +216,28 @@ def _after_crash(store: StoreOnDisk, log: LogMaps, kinds: Sequence[QueueKind]) -
     return Frontiers(begin, index_begin if files else log.min_offset)
 
 
-def _clean_end_of(store: StoreOnDisk, kind: QueueKind, log: LogMaps) -> int:
+class _CleanEnd(NamedTuple):
+    """The `end` of a kind's last record, and the highest log offset without a record that a last entry names."""
+
+    end: int
+    named: int
+
+
+def _clean_end_of(store: StoreOnDisk, kind: QueueKind, log: LogMaps) -> _CleanEnd:
     """Return the end of the last record that any queue of a kind names, or that the kind itself reports."""
     reported = store.complete_to(kind)
     if reported is not None:
-        return end_believed(log, reported)
-    end = log.min_offset
+        return _CleanEnd(end_believed(log, reported), -1)
+    end, named = log.min_offset, -1
     for queue in kind.queues():
         last = queue.span(log.min_offset).last
-        if last is not None and last.physical_offset + last.size > end and log.record_end(last.physical_offset) >= 0:
+        if last is None or last.physical_offset + last.size <= end:
+            continue
+        if log.record_end(last.physical_offset) >= 0:
             end = last.physical_offset + last.size
-    return end
+        else:
+            named = max(named, last.physical_offset)
+    return _CleanEnd(end, named)
 
 
 def end_of_indexed(log: LogMaps, marks: IndexMarks) -> int:
