@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ClosedError, ConfigError
 from reput.files import fs
-from reput.files.watermarks import Watermarks
+from reput.files.watermarks import WatermarkCell, Watermarks
 from reput.formats.log.record import (
     BLANK_SIZE,
     CHECK_PROPERTY,
@@ -483,6 +483,32 @@ def test_positions(kind: str, tmp_path: Path) -> None:
     assert positions() == (end, end, end, end)
     log.close()
     marks.close()
+
+
+def test_more_than_is_durable_was_called_flushed_while_a_log_opened(tmp_path: Path) -> None:
+    """At no instant has the shared word a higher offset than the one up to which the log is durable."""
+    with open_log(tmp_path) as log:
+        end = log.append(one()).end_offset
+    seen: list[int] = []
+
+    class Seen(list[int]):
+        def __setitem__(self, at: Any, value: Any) -> None:
+            seen.append(value)
+            super().__setitem__(at, value)
+
+        def release(self) -> None:
+            """Do nothing: no other process has it."""
+
+    class Cell:
+        at, view = WatermarkCell.own().at, Seen([0])
+
+    class Marks:
+        def cell(self, name: str) -> Any:
+            return Cell() if name == "flushed_offset" else WatermarkCell.own()
+
+    open_log(tmp_path, end_offset=end, flushed_offset=0, watermarks=Marks()).close()
+    assert seen[:1] == [0]
+    assert seen[-1] == end
 
 
 @pytest.mark.parametrize("kind", ["message", "list", "columns", "prepared"])

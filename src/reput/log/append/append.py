@@ -129,10 +129,11 @@ class LogAppender(Closing):
         self._confirm_writes = not settings.sync_flush and not buffered
         names = ("wrote_offset", "flushed_offset", "confirmed_offset")
         self._take_cells([watermarks.cell(name) if watermarks else WatermarkCell.own() for name in names])
-        self._wrote[0] = self._flushed[0] = self._confirmed[0] = end_offset
         durable = end_offset if start.flushed_offset is None else min(start.flushed_offset, end_offset)
         self._recovered = range(durable, end_offset)
-        self._flushed[0] = self._recovered.start
+        # At no instant is more called durable than is: a killed program leaves what it has published.
+        self._flushed[0] = durable
+        self._wrote[0] = self._confirmed[0] = end_offset
 
     # --- positions -----------------------------------------------------------------------------
 
