@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,8 +27,6 @@ from support.checked import assert_sound
 from support.opened import CONFIG, put
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reput.store.disk.layout import StoreLayout
 
 
@@ -123,10 +122,20 @@ def test_a_swap_makes_the_folders_that_its_parts_need(layout: StoreLayout) -> No
     assert_sound(layout.root, CONFIG)
 
 
+def test_indexes_on_another_disk_were_called_durable(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync of the store reaches folders of indexes that a link or a mount has on another file system."""
+    synced: list[Path] = []
+    monkeypatch.setattr(fs, "sync_tree", lambda path: synced.append(Path(path)))
+    monkeypatch.setattr(fs, "device_of", lambda path: int(Path(path) in {layout.index, layout.consume_queue}))
+    with own_store(layout) as owned:
+        owned.sync()
+    assert set(synced) == {layout.commit_log, layout.root, layout.index, layout.consume_queue}
+
+
 def test_bytes_of_a_log_without_folder_need_no_sync(layout: StoreLayout) -> None:
     """A store whose log is gone has no bytes that a failed sync could have dropped."""
     shutil.rmtree(layout.commit_log)
-    write_again(layout, range(100), fs.owner_of(layout.root))
+    write_again(layout, 0, 100, fs.owner_of(layout.root))
     assert not layout.commit_log.exists()
 
 

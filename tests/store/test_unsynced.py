@@ -9,6 +9,7 @@ import pytest
 import reput
 from reput.errors import FlushError, ReputError
 from reput.files import fs
+from reput.formats import paths
 from reput.formats.own import files as own
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
@@ -145,3 +146,58 @@ def test_a_follower_that_could_not_sync_keeps_no_frontier_later(tmp_path: Path) 
     assert not frontier.exists()
     with reput.MessageStore.open(path, ASYNC) as again:
         assert len(content(again)) == 1
+
+
+def put_unsynced(recorder: Recorder, made: Path) -> Path:
+    """Make a store whose log another program has written, and the disk lacks; return its folder."""
+    with reput.MessageStore.open(made, ASYNC, create=True) as store:
+        for number in range(6):
+            store.put_message(message(2 * number))
+    path, name = recorder.folder / "store", paths.offset_name(0)
+    log = path / paths.COMMIT_LOG
+    fs.make_dirs(log)
+    for folder in (log, path, recorder.folder):
+        fs.sync_path(folder)
+    data = (made / paths.COMMIT_LOG / name).read_bytes()
+    fs.write_at(str(log / name), len(data), fs.owner_of(path), data, 0)
+    return path
+
+
+def test_bytes_of_another_program_were_called_durable_after_a_failed_sync(tmp_path: Path) -> None:
+    """A rebuild fails to sync a log that reput did not write; the next one writes all of it again, and syncs that."""
+    (tmp_path / "disk").mkdir()
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        path = put_unsynced(recorder, tmp_path / "made")
+        recorder.fail_next_sync(reported_once=True)
+        with pytest.raises(ReputError, match="sync"):
+            reput.rebuild(path, spark=False, config=ASYNC)
+        reput.rebuild(path, spark=False, config=ASYNC)
+    assert len(bodies_after_a_power_cut(recorder, tmp_path / "after")) == 6
+
+
+def test_a_server_forgets_no_failed_sync(tmp_path: Path) -> None:
+    """A writer that begins to serve clients after a sync has failed makes nothing durable."""
+    store = reput.MessageStore.open(tmp_path / "store", ASYNC, create=True)
+    store.put_message(message(0))
+    writer = store._writer()
+    writer._owned.leave_unsynced()
+    writer.serve_clients()
+    with pytest.raises(FlushError, match="an earlier sync has failed"):
+        store.flush()
+    with pytest.raises(FlushError):
+        store.close(reput=False)
+
+
+def test_offsets_outlived_the_messages_that_they_rest_on(tmp_path: Path) -> None:
+    """After a power cut no group is beyond the end of a queue: its next message would be passed over."""
+    (tmp_path / "disk").mkdir()
+    with determined(), Recorder(tmp_path / "disk") as recorder:
+        store = reput.MessageStore.open(recorder.folder / "store", ASYNC, create=True)
+        for number in range(6):
+            store.put_message(message(2 * number))
+        store.commit_offset("g", "a", 0, 6)
+        store.progress.persist()
+        assert len(bodies_after_a_power_cut(recorder, tmp_path / "after")) == 6
+        store.close()
+    with reput.MessageStore.open(tmp_path / "after" / "store", ASYNC) as after:
+        assert after.query_offset("g", "a", 0) == after.max_offset("a", 0) == 6

@@ -200,11 +200,17 @@ class LocalStore(ProgressCalls, Putting, Reading):
                     persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
                     version_step=config.consumer_offset_update_version_step or VERSION_STEP,
                 )
+                self._progress.make_durable = self._flush_for_offsets
                 # A writer goes on without them, and they count for it only where they are used.
                 wrong = () if self._reopening is None else self._progress.damage
                 self.damage += [text for text in wrong if text not in self.damage]
                 self.notes += [note for note in self._progress.notes if note not in (*self.notes, *wrong)]
             return self._progress
+
+    def _flush_for_offsets(self) -> None:
+        # A close has flushed the log before it persists the offsets.
+        if self._writing is not None and not self._closed:
+            self._writing.flush()
 
     @property
     def metadata_homes(self) -> MetadataHomes:
@@ -443,7 +449,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
                 notified = reached  # who waits from now on looks by himself first
                 self._notify_arrivals()
             with self._kept_error():
-                self.progress.persist_if_due(now_ms(), writing.flush if self.offsets_follow_log else None)
+                self.progress.persist_if_due(now_ms())
             with self._kept_error():
                 writing.keep_up()
 
@@ -494,13 +500,7 @@ class LocalStore(ProgressCalls, Putting, Reading):
             self._house_calls.set()
             self._end_threads()
             if self._writing is not None:
-                try:
-                    is_complete = self._writing.close_log()
-                except BaseException:
-                    # Also then, unless the messages may be lost that they rest on.
-                    if not self.offsets_follow_log:
-                        self.progress.persist()
-                    raise
+                is_complete = self._writing.close_log()
                 self.progress.persist()
                 if is_complete:
                     fs.remove_file(self.layout.abort)

@@ -151,7 +151,6 @@ class Leases:
     def start(self) -> None:
         """Take over the leases that the store has, and begin to look after them."""
         store = self._state.store
-        store.offsets_follow_log = True
         pending = store.pending
         self._revive_topics = [one for one in self._state.topics.names() if one.startswith(REVIVE_TOPIC_PREFIX)]
         found = pending.checkpoints(self._revive_topics)

@@ -51,6 +51,14 @@ class StoreLayout:
             if fs.exists(folder):
                 fs.sync_tree(folder)
 
+    def sync(self) -> None:
+        """Make the store durable: its file system, and those of indexes that a link or a mount has elsewhere."""
+        fs.sync_tree(self.root)
+        here = fs.device_of(self.root)
+        for folder in self.index_folders:
+            if fs.exists(folder) and fs.device_of(folder) != here:
+                fs.sync_tree(folder)
+
     @property
     def consume_queue(self) -> Path:
         """Folder of the ConsumeQueues."""
@@ -103,6 +111,11 @@ class StoreLayout:
     def index_database(self) -> Path:
         """Folder of the database with the index in RocksDB."""
         return _joined(self.root, paths.INDEX_DATABASE)
+
+    @property
+    def index_folders(self) -> tuple[Path, ...]:
+        """Every folder that indexes may be in: queues of any kind, IndexFiles, and their database."""
+        return (*self.queue_folders, self.index, self.index_database)
 
     @property
     def checkpoint(self) -> Path:
@@ -225,7 +238,7 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
     Raises:
         UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
     """
-    for folder in (*layout.queue_folders, layout.index, layout.index_database):
+    for folder in layout.index_folders:
         if folder.is_symlink():
             raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
         if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):
@@ -252,9 +265,7 @@ def refuse_others_links(layout: StoreLayout) -> None:
     Raises:
         AccessError: a part is such a link.
     """
-    links.refuse_others_links(
-        layout.commit_log, *layout.queue_folders, layout.index, layout.index_database, layout.root / paths.CONFIG
-    )
+    links.refuse_others_links(layout.commit_log, *layout.index_folders, layout.root / paths.CONFIG)
 
 
 def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:

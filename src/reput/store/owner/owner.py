@@ -129,7 +129,7 @@ class Ownership:
         """
         with self.syncing():
             self.layout.sync_log()
-            fs.sync_tree(self.layout.root)
+            self.layout.sync()
 
     def verify(self) -> None:
         """Raise StaleEpochError if another job has taken the store over."""
@@ -163,7 +163,7 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
             # A killed writer leaves its process id here.
             watermarks["writer"] = 0
             if watermarks["holder"] == own.HOLDER_FAILED:
-                write_again(layout, range(watermarks["flushed_offset"], watermarks["wrote_offset"]), owner)
+                write_again(layout, watermarks["flushed_offset"], watermarks["wrote_offset"], owner)
             watermarks["holder"] = holder
             owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
             owned.next_stage()

@@ -7,23 +7,32 @@ The pages are still in memory. Written once more, they reach the disk, or the sy
 from __future__ import annotations
 
 from reput.files import fs
-from reput.log.read.files import list_log_files
+from reput.log.read.files import list_log_files, written_end
 from reput.store.disk.layout import StoreLayout
 
 _BLOCK = 1 << 20
 
 
-def write_again(layout: StoreLayout, offsets: range, owner: fs.Owner) -> None:
-    """Write the log's bytes at these log offsets once more where they are, and make them durable.
+def write_again(layout: StoreLayout, flushed: int, wrote: int, owner: fs.Owner) -> None:
+    """Write the log's bytes that may not be durable once more where they are, and make them durable.
+
+    Args:
+        layout: the store's paths.
+        flushed: the log offset up to which reput has made the log durable.
+        wrote: the log offset up to which reput has written it. If others have written since, nothing is known of the
+            bytes before, either: an older copy may be in their place.
+        owner: the owner of files.
 
     Raises:
         ReputError: the disk refuses it again.
     """
     if not fs.exists(layout.commit_log):
         return
-    for file in list_log_files(layout.commit_log, tolerant=True).files:
-        end = min(offsets.stop, file.end)
-        for at in range(max(offsets.start, file.start), end, _BLOCK):
+    files = list_log_files(layout.commit_log, tolerant=True).files
+    ends = {file: file.start + written for file in files if (written := written_end(file.path, 0, file.size))}
+    begin = flushed if max(ends.values(), default=0) <= wrote else 0
+    for file, end in ends.items():
+        for at in range(max(begin, file.start), end, _BLOCK):
             size = min(_BLOCK, end - at)
             data = fs.read_bytes(file.path, size, at - file.start) or b""
             fs.write_at(str(file.path), file.size, owner, data, at - file.start)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 class ProgressCalls(ABC):
     """Consumer progress of an open store. Changes are durable at the next persist: every 5 s, and at close."""
 
-    offsets_follow_log = False
-    """True if offsets are made durable only after the log, for they rest on messages of it."""
-
     @property
     @abstractmethod
     def progress(self) -> ConsumerProgress:

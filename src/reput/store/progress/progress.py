@@ -59,6 +59,8 @@ class ConsumerProgress:
     ) -> None:
         self.notes: list[str] = []
         self.damage: tuple[str, ...] = ()
+        self.make_durable: Callable[[], object] = str
+        """Makes durable what the offsets rest on, before they are."""
         self._home = home
         self._clock_ms = clock_ms
         self._interval_ms = persist_interval_ms
@@ -283,7 +285,7 @@ class ConsumerProgress:
 
     # --- the home --------------------------------------------------------------------------------
 
-    def persist_if_due(self, at_ms: int, make_durable: Callable[[], object] | None = None) -> bool:
+    def persist_if_due(self, at_ms: int) -> bool:
         """Call `persist` if the last attempt is an interval ago; return True if the home was written.
 
         Raises:
@@ -293,19 +295,17 @@ class ConsumerProgress:
         if not self._dirty or 0 <= at_ms - self._tried_ms < self._interval_ms:
             return False
         self._tried_ms = at_ms
-        return self.persist(make_durable)
+        return self.persist()
 
-    def persist(self, make_durable: Callable[[], object] | None = None) -> bool:
+    def persist(self) -> bool:
         """Make the table durable if it has changed; return True if the home was written.
 
-        A crash at any instant leaves the home whole, with the old table or the new one.
-
-        Args:
-            make_durable: makes durable what the offsets rest on, before they are.
+        A crash at any instant leaves the home whole, with the old table or the new one. The messages that the offsets
+        rest on are durable first: offsets that outlive them would pass over the ones that get their numbers.
 
         Raises:
-            ReputError: the system refuses a call, the disk is full, or no reader would take so large a table. The home
-                has the old table, and memory keeps the new one to be persisted later.
+            ReputError: the log cannot be made durable, the system refuses a call, the disk is full, or no reader would
+                take so large a table. The home has the old table, and memory keeps the new one to be persisted later.
         """
         with self._writing:
             with self._lock:
@@ -314,8 +314,7 @@ class ConsumerProgress:
                 offsets = self._snapshot()
                 self._dirty = False
             try:
-                if make_durable is not None:
-                    make_durable()
+                self.make_durable()
                 written = self._home.write(offsets.offset_table, offsets.data_version or self._version)
             except BaseException:
                 with self._lock:

@@ -146,7 +146,9 @@ class StoreWriter:
 
     def serve_clients(self) -> None:
         """Let other processes know that this writer serves RocketMQ clients; what they have read leaves its memory."""
-        self._owned.watermarks["holder"] = own.HOLDER_SERVER
+        # A sync of the log may have failed since the open, which nobody may forget.
+        if self._owned.watermarks["holder"] == own.HOLDER_WRITER:
+            self._owned.watermarks["holder"] = own.HOLDER_SERVER
         self._serves = True
 
     # --- flushing ------------------------------------------------------------------------------
