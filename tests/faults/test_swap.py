@@ -74,6 +74,28 @@ def test_a_swap_that_cannot_be_undone_says_so(victim: Victim, monkeypatch: pytes
     assert stores.indexes(victim.store) == victim.new
 
 
+def test_a_swap_whose_undoing_cannot_be_synced_keeps_its_intent(
+    victim: Victim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may have the renames of the swap, and not those back: the next command finishes the swap."""
+    intent, true = victim.store / paths.REPUT / own.INTENT_NAME, fs.sync_path
+
+    def refuse(path: Path | str) -> None:
+        if intent.exists():
+            with fs.errors_named(path, "sync"):
+                raise OSError(5, os.strerror(5))
+        true(path)
+
+    monkeypatch.setattr(fs, "sync_path", refuse)
+    with pytest.raises(fs.ReputError, match=UNDER_WAY):
+        stores.rebuild(victim.store)
+    monkeypatch.undo()
+    assert intent.exists()
+    report = stores.rebuild(victim.store)
+    assert any("finished that swap" in note for note in report.notes)
+    assert stores.indexes(victim.store) == victim.new
+
+
 def test_an_interrupt_in_the_swap_puts_the_old_indexes_back(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C between two renames leaves the old indexes, as the command line then says."""
     true, calls = fs.rename, 0

@@ -171,9 +171,9 @@ def _undo(layout: StoreLayout, intent: own.Intent, count: Callable[[], None]) ->
             fs.rename(live, staged)
         if fs.exists(old):
             fs.rename(old, live)
-    # If a sync fails again, the renames are valid all the same: readers see the old parts.
-    with contextlib.suppress(ReputError):
-        _sync_parents(layout, intent)
+    # If a sync fails again, a power cut may bring the renames of the swap back: the intent stays, and with it the parts
+    # that the next owner needs to end the swap.
+    _sync_parents(layout, intent)
     count()
     fs.remove_file(layout.own(own.INTENT_NAME))
     with contextlib.suppress(ReputError):
