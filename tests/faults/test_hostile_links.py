@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 import reput
 from reput.connect.writer import RocketmqWriter, Staged
 from reput.errors import AccessError, ReputError, UnsupportedStoreError
+from reput.files import fs
 from reput.formats import paths
 from support import databases, golden, stores
 from support.users import NOBODY
@@ -52,6 +53,23 @@ def _put_and_index(store: Path) -> None:
         for _ in range(golden.QUEUE_FILE_ENTRIES):
             opened.put_message(reput.Message("orders", b"body"))
         opened.reput(spark=False)
+
+
+@as_root
+def test_a_folder_behind_a_new_link_got_the_owner_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that takes the place of a folder that root has just made is an error; what it leads to keeps its owner."""
+    target, mkdir = tmp_path / "target", os.mkdir
+    target.mkdir()
+
+    def replaced(path: Path | str, *mode: int) -> None:
+        mkdir(path, *mode)
+        Path(path).rmdir()
+        Path(path).symlink_to(target)
+
+    monkeypatch.setattr(os, "mkdir", replaced)
+    with pytest.raises(ReputError):
+        fs.make_dirs(tmp_path / "new", fs.Owner(NOBODY, NOBODY, 0o600, 0o700))
+    assert target.stat().st_uid == os.geteuid()
 
 
 def test_a_deletion_does_not_follow(tmp_path: Path) -> None:

@@ -305,7 +305,8 @@ def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
     make_dirs(path.parent, owner)
     with errors_named(path, "make the folder"), contextlib.suppress(FileExistsError):
         os.mkdir(path)
-        descriptor = os.open(path, os.O_RDONLY)
+        # Somebody may have put a link to another folder in its place, which must not get the store's owner.
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             owners.belong(descriptor, path, owner, owner and owner.dir_mode)
         finally:

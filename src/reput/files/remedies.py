@@ -26,6 +26,13 @@ REMEDIES = {
     errno.EISDIR: "There is a folder where a file belongs: RocketMQ makes none there, so move it away",
     errno.ENOTDIR: "There is a file where a folder belongs: RocketMQ makes none there, so move it away",
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "All processes together have too many files open: raise the system's limit (sysctl fs.file-max)",
+    errno.ENOMEM: (
+        "The system has no memory left for this, or this process has mapped too many files: raise the limit of memory "
+        "(ulimit -v, or that of the container), or of maps (sysctl vm.max_map_count)"
+    ),
+    errno.ENOLCK: "The file system cannot lock files: put the store on one that can, or start its lock service (NFS)",
+    errno.ESTALE: "The file was replaced on the server of this network file system: run it again",
 }
 """Other errors with a known remedy."""
 TOO_LARGE = "This process may not make files of this size, or the file system cannot: raise the limit (ulimit -f)"
