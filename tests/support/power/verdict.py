@@ -88,10 +88,19 @@ def assert_kept(path: Path, promises: Promises, scenario: Scenario) -> None:
             end = scenario.again(store, promises.last("durable"))
             found = content(store)
             assert [int(body.split()[0]) for body in found] == list(range(end)), f"run again: {found}"
-        more = store.put_message(reput.Message("a", b"%d more" % (first + end)))
-        if more.status is not reput.PutStatus.PUT_OK:
-            raise RefusedPutError(more.reason)
+        _assert_goes_on(store, b"%d more" % (first + end))
     assert_sound(path, config)
+
+
+def _assert_goes_on(store: reput.MessageStore, body: bytes) -> None:
+    """Fail unless the next message gets the next number of its queue, and is read there."""
+    following = store.max_offset("a", 0)
+    more = store.put_message(reput.Message("a", body))
+    if more.status is not reput.PutStatus.PUT_OK:
+        raise RefusedPutError(more.reason)
+    assert more.queue_offset == following, f"the next message is number {more.queue_offset}, not {following}"
+    (read,) = store.get_message("a", 0, following).messages
+    assert read.body == body, f"the next message is {read.body!r}"
 
 
 class _Present(NamedTuple):
@@ -180,12 +189,17 @@ def keyless(store: reput.MessageStore) -> int:
 
 
 def _messages(store: reput.MessageStore) -> list[reput.StoredMessage]:
+    """Return all messages in the order of the log; fail unless each queue has its numbers without a gap, in order."""
     found = []
     for topic, queue_id, begin, end in store.queues():
-        offset = begin
+        offset, of_queue = begin, []
         while offset < end:
             result = store.get_message(topic, queue_id, offset)
             assert result.next_offset > offset, f"{topic}/{queue_id} stops at {offset} of {end}: {result.status}"
-            found += list(result)
+            of_queue += list(result)
             offset = result.next_offset
+        numbers, places = ([one.queue_offset for one in of_queue], [one.physical_offset for one in of_queue])
+        assert numbers == list(range(begin, end)), f"{topic}/{queue_id}: numbers {numbers} for {begin} to {end}"
+        assert places == sorted(places), f"{topic}/{queue_id}: not in the order of the log: {places}"
+        found += of_queue
     return sorted(found, key=lambda one: one.physical_offset)
