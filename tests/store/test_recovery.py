@@ -229,7 +229,7 @@ def test_only_salvage_gives_up_what_was_durable(salvage: bool, tmp_path: Path) -
 
 
 def test_a_damaged_store_can_be_read(tmp_path: Path) -> None:
-    """Opened read-only, a store gives the records before the damage, and the notes say where that is."""
+    """Opened read-only, a store gives the records before the damage, and says where that is."""
     path, placed = killed(tmp_path, flushed=20)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
@@ -237,7 +237,7 @@ def test_a_damaged_store_can_be_read(tmp_path: Path) -> None:
     log.write_bytes(data)
     with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
         assert len(bodies(reader)) == 12
-        assert any(f"log offset {placed[12]}" in note and "nothing is cut" in note for note in reader.notes)
+        assert any(f"log offset {placed[12]}" in text and "nothing is cut" in text for text in reader.damage)
 
 
 def test_a_log_that_lost_its_end_is_told(tmp_path: Path) -> None:

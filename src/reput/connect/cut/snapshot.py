@@ -165,7 +165,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
         else:
             tail = judge_tail(snapshot.store, maps, walk.offset, walk.verdict)
         end, after = tail.end, tail.end + tail.written
-        snapshot.lost_end = why_short(snapshot.layout, tail, snapshot.named)
+        snapshot.lost_end = why_short(snapshot.store, tail, snapshot.named)
     snapshot.end = end
     snapshot.bad_end = _bad_end(log, end, after)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))

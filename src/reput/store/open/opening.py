@@ -129,7 +129,7 @@ def open_view(
                 raise
             damage.append(f"{error}. Messages before that are read")
         view.confirmed = lambda: tail.end
-        loss = why_short(layout, tail, start.named)
+        loss = why_short(store, tail, start.named)
         is_short = bool(loss)
         if loss and beside:
             damage.append(f"{loss}. {REMEDY}")

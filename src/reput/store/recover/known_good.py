@@ -43,7 +43,12 @@ def known_good(layout: StoreLayout) -> KnownGood:
     Raises:
         DamagedStoreError: The frontier file is damaged.
     """
-    checkpoint, frontier = read_checkpoint(layout), read_frontier(layout)
+    return known_good_beside(layout, read_frontier(layout))
+
+
+def known_good_beside(layout: StoreLayout, frontier: own.Frontier | None) -> KnownGood:
+    """Return the same for a store whose frontier file was read."""
+    checkpoint = read_checkpoint(layout)
     offsets = [(marks_of(layout)["flushed_offset"], str(layout.own(own.WATERMARKS_NAME)))]
     if frontier is not None:
         offsets += [

@@ -6,12 +6,12 @@ never durable, and a broker that starts cuts its queues where it cuts its log.
 
 from __future__ import annotations
 
-from reput.store.disk.layout import StoreLayout
-from reput.store.recover.known_good import known_good
+from reput.store.disk.store import StoreOnDisk
+from reput.store.recover.known_good import known_good_beside
 from reput.store.recover.recovery import LogTail
 
 
-def why_short(layout: StoreLayout, tail: LogTail, named: int) -> str:
+def why_short(store: StoreOnDisk, tail: LogTail, named: int) -> str:
     """Return a sentence on a log that has lost its end; "" if it has not, or if bytes are left there.
 
     `named`: see `Start`.
@@ -21,7 +21,7 @@ def why_short(layout: StoreLayout, tail: LogTail, named: int) -> str:
     """
     if tail.written:
         return ""
-    known = known_good(layout)
+    known = known_good_beside(store.layout, store.frontier)
     if tail.end < known.offset:
         why = f"{known.source} calls it durable up to {known.offset}"
     elif tail.end <= named:
