@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from reput.queue.files import (
     move_queues_aside,
     queue_folder,
     queue_keys,
+    remove_first_files,
 )
 from reput.queue.kinds import EntryRows, QueueOddities
 from reput.queue.order import OrderState, QueueOrder
@@ -302,14 +303,14 @@ class BatchKind:
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Delete the files whose records are all below the log's first byte, except a queue's last file."""
+
+        def is_below(file: QueueFile) -> bool:
+            last = _entry(file, file.size // BATCH_ENTRY_SIZE - 1) if file.size >= BATCH_ENTRY_SIZE else None
+            return last is not None and last.is_valid and last.physical_offset < log_min_offset
+
         gone = []
         for queue in self.queues():
-            for file in queue.folder.files[:-1]:
-                last = _entry(file, file.size // BATCH_ENTRY_SIZE - 1) if file.size >= BATCH_ENTRY_SIZE else None
-                if last is None or not last.is_valid or last.physical_offset >= log_min_offset:
-                    break
-                fs.remove_file(file.path)
-                gone.append(str(file.path))
+            gone += remove_first_files(takewhile(is_below, queue.folder.files[:-1]))
         return gone
 
     def compared(self, log_min_offset: int) -> BatchRows:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ from reput.queue.files import (
     move_queues_aside,
     queue_folder,
     queue_keys,
+    remove_first_files,
     topic_names,
 )
 from reput.queue.kinds import (
@@ -270,11 +271,7 @@ class FileKind:
         """
         gone = []
         for queue in list_queues(self.folder):
-            for file in queue.files[:-1]:
-                if not _all_below(file, log_min_offset):
-                    break
-                fs.remove_file(file.path)
-                gone.append(str(file.path))
+            gone += remove_first_files(takewhile(lambda file: _all_below(file, log_min_offset), queue.files[:-1]))
         return gone
 
 

@@ -7,11 +7,13 @@ a message is its number, so a store's content says whether one is lost, doubled 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import reput
 from reput.config import StoreConfig
@@ -19,6 +21,8 @@ from reput.connect.sink.columns import message_columns
 from reput.connect.sink.ledger import BEGUN, Ledger
 from reput.connect.sink.sink import commit_batch
 from reput.connect.sink.staging import Stager
+from reput.queue.file_kind import FileKind
+from reput.store.owner import swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,6 +180,21 @@ def progress(path: Path, note: Callable[[str, int], None]) -> None:
         store.close(reput=False)
 
 
+def progress_of_messages(path: Path, note: Callable[[str, int], None]) -> None:
+    """Put messages that nothing flushes, and save how far a group has read them: the log must be durable before."""
+    with reput.MessageStore.open(path, ASYNC, create=True) as store:
+        note("rests on messages", 1)
+        for number in range(0, 8, 2):
+            _put_unflushed(store, note, range(number, number + 2))
+            read = store.max_offset("a", 0)
+            note("committed", read)
+            store.commit_offset(GROUP, "a", 0, read)
+            store.progress.persist()
+            note("kept", read)
+            note("durable", number + 2)
+        store.close(reput=False)
+
+
 def _filled(path: Path, note: Callable[[str, int], None], count: int = 20, size: int = 0) -> None:
     with reput.MessageStore.open(path, ASYNC, create=True) as store:
         _put_unflushed(store, note, range(count), size)
@@ -186,6 +205,10 @@ def _filled_large(path: Path, note: Callable[[str, int], None]) -> None:
     _filled(path, note, 9, 1000)
 
 
+def _filled_many_files(path: Path, note: Callable[[str, int], None]) -> None:
+    _filled(path, note, 32, 1000)
+
+
 def rebuild(path: Path, note: Callable[[str, int], None]) -> None:
     """Build all indexes anew beside the old ones, and swap them in."""
     del note
@@ -193,8 +216,9 @@ def rebuild(path: Path, note: Callable[[str, int], None]) -> None:
 
 
 def delete(path: Path, note: Callable[[str, int], None]) -> None:
-    """Delete the first files of the log."""
-    note("may go", 9)
+    """Delete the first files of the log, and those of queues whose messages they had."""
+    # Three messages a file of the log, and the last file stays.
+    note("may go", 30)
     config = replace(ASYNC, file_reserved_time=0)
     with reput.MessageStore.open(path, config, delete_expired=True) as store:
         store.delete_expired(manual=True)
@@ -219,6 +243,79 @@ def recovery(path: Path, note: Callable[[str, int], None]) -> None:
     """Open a store that a crash has left, put and close."""
     with reput.MessageStore.open(path, SYNC) as store:
         _put(store, note, range(12, 15))
+        store.close(reput=False)
+
+
+class _Killed(BaseException):
+    """The program ends here, as by SIGKILL."""
+
+
+def _half_swapped(path: Path, note: Callable[[str, int], None]) -> None:
+    """Leave a store whose rebuild was killed after the first part of its swap."""
+    _filled(path, note)
+    true = swap._swap_part
+
+    def first_part(*given: Path) -> None:
+        true(*given)
+        raise _Killed
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Killed):
+        patch.setattr(swap, "_swap_part", first_part)
+        patch.setattr(swap, "_undo", lambda *_: None)
+        reput.rebuild(path, spark=False, config=ASYNC)
+
+
+def _half_deleted(path: Path, note: Callable[[str, int], None]) -> None:
+    """Leave a store whose deletion of a topic was killed before the first queue went."""
+    _filled(path, note)
+    note("topic may go", 1)
+
+    def kill(*_: object, **__: object) -> None:
+        raise _Killed
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Killed):
+        patch.setattr(FileKind, "delete", kill)
+        with reput.MessageStore.open(path, ASYNC) as store:
+            store.delete_topic("b")
+
+
+def _torn_in_the_middle(path: Path, note: Callable[[str, int], None]) -> None:
+    """Leave three files of the log, the first of which ends with a torn record, as a crash without flushes may."""
+    _filled_large(path, lambda _, __: None)
+    note("begun", 9)
+    first = min((path / "commitlog").iterdir())
+    for known in ("reput/watermarks", "reput/given-offsets", "reput/frontier", "checkpoint"):
+        (path / known).unlink()
+    data = bytearray(first.read_bytes())
+    # Half of the third record; the first two are whole.
+    with reput.MessageStore.open(path, SYNC, read_only=True) as store:
+        third = list(store.messages("a"))[1]
+    data[third.physical_offset + 600 :] = bytes(len(data) - third.physical_offset - 600)
+    first.write_bytes(data)
+    (path / "abort").write_bytes(b"1")
+    note("durable", 2)
+
+
+def go_on(path: Path, note: Callable[[str, int], None]) -> None:
+    """Open a store that a kill has left in the middle of its work, put and close."""
+    with reput.MessageStore.open(path, SYNC) as store:
+        _put(store, note, range(20, 23))
+        store.close(reput=False)
+
+
+def finish(path: Path, note: Callable[[str, int], None]) -> None:
+    """Open a store that a kill has left in the middle of its work, and close it with its indexes."""
+    del note
+    with reput.MessageStore.open(path, ASYNC):
+        pass
+
+
+def go_on_after_a_cut(path: Path, note: Callable[[str, int], None]) -> None:
+    """Open a store whose log is cut in its first file, put and close."""
+    with reput.MessageStore.open(path, SYNC) as store:
+        # Numbers from 2 on are given again.
+        note("begun", 9)
+        _put(store, note, range(2, 5))
         store.close(reput=False)
 
 
@@ -319,12 +416,16 @@ SCENARIOS = {
     "follow": Scenario(follow),
     "close": Scenario(close, config=ASYNC),
     "progress": Scenario(progress),
+    "progress of messages": Scenario(progress_of_messages, config=ASYNC),
     "rebuild": Scenario(rebuild, _filled, ASYNC),
     # Entries of deleted messages stay in their file until all of it may go; a rebuild makes none.
-    "delete": Scenario(delete, _filled_large, ASYNC, is_as_rebuilt=False),
+    "delete": Scenario(delete, _filled_many_files, ASYNC, is_as_rebuilt=False),
     # A rebuild of the log alone does not know that a topic was deleted.
     "delete topic": Scenario(delete_topic, _filled, ASYNC, is_as_rebuilt=False),
     "recovery": Scenario(recovery, _torn),
+    "recovery of a swap": Scenario(go_on, _half_swapped),
+    "recovery of a deletion": Scenario(finish, _half_deleted, ASYNC, is_as_rebuilt=False),
+    "recovery of three files": Scenario(go_on_after_a_cut, _torn_in_the_middle),
     "export": Scenario(export, _filled, ASYNC, again=export_again),
     "sink": Scenario(sink, again=sink_again),
     # A rebuild of the log alone builds files, not a database.

@@ -9,11 +9,13 @@ Source: `IndexService.deleteExpiredFile`, `ConsumeQueueExt.truncateByMinAddress`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
 
 from reput.files import fs
 from reput.formats.queue.consume_queue_ext import offset_of
 from reput.index.files import list_index_files
-from reput.queue.files import list_queue_files, list_queues
+from reput.queue.files import QueueFile, list_queue_files, list_queues, remove_first_files
 from reput.queue.kinds import AnyKind
 from reput.store.disk.layout import StoreLayout
 from reput.store.recover.ext_end import first_address
@@ -32,13 +34,16 @@ def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[AnyKind], log_mi
     return gone
 
 
-def _delete_ext_files(layout: StoreLayout, log_min_offset: int) -> Iterator[str]:
+def _delete_ext_files(layout: StoreLayout, log_min_offset: int) -> list[str]:
     """Delete the ext files that end before the first address that their queue's first file still has."""
+    gone = []
     for queue in list_queues(layout.consume_queue_ext):
-        files = list_queue_files(queue.path)
         address = first_address(layout.consume_queue / queue.topic / queue.path.name, log_min_offset)
-        for file in files[:-1]:
-            if address is None or file.start + file.size >= offset_of(address):
-                break
-            fs.remove_file(file.path)
-            yield str(file.path)
+        if address is not None:
+            gone += remove_first_files(_files_before(queue.path, offset_of(address)))
+    return gone
+
+
+def _files_before(folder: Path, end: int) -> Iterator[QueueFile]:
+    """Yield the files of a queue's ext units that end before a place in them, but never the last file."""
+    return takewhile(lambda file: file.start + file.size < end, list_queue_files(folder)[:-1])
