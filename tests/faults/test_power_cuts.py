@@ -23,9 +23,10 @@ from reput.pipeline.spark.engine import LoopEngine
 from reput.store.recover import recovery
 from support import stores
 from support.checked import assert_sound
+from support.determined import determined
 from support.opened import bodies, put
 from support.power import scenarios, sweep
-from support.power.disk import EVERYTHING, NOTHING, Disk, Folder, read_tree
+from support.power.disk import EVERYTHING, NOTHING, Disk, Folder, read_tree, write_tree
 from support.power.journal import Known, Link, Rename, Resize, Sync, Write
 from support.power.misread import Misread, misreading
 from support.power.recorder import Recorder
@@ -34,7 +35,7 @@ from support.search import cases
 
 SLOW = {"to rocksdb", "to file"}
 """Scenarios whose states take several times as long: each opens a database."""
-STATES, STATES_OF_SLOW, FAULTY_STATES, MISREAD_STATES = 121, 16, 10, 6
+STATES, STATES_OF_SLOW, FAULTY_STATES, MISREAD_STATES = 101, 16, 10, 6
 REBUILD_EACH = cases(20, 1)
 """One state in this many is compared with a rebuild: in `make nightly` each is."""
 
@@ -129,6 +130,28 @@ def test_the_first_save_of_offsets_outlives_a_power_cut(tmp_path: Path) -> None:
     for entry in recorder.journal[:saved]:
         kept.apply(entry)
     assert "s/config/consumerOffset.json" in kept.state(NOTHING)
+
+
+def test_a_store_whose_maker_was_killed_was_no_store_after_a_power_cut(tmp_path: Path) -> None:
+    """The maker is killed before the name of the log's folder is durable: the next program sees to that first.
+
+    A power cut left a folder with other files, and none for the log, in which no new store may be made.
+    """
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with determined(), Recorder(disk) as recorder:
+        fs.make_dirs(disk / "s")
+        fs.sync_path(disk)
+        fs.make_dirs(disk / "s" / paths.COMMIT_LOG)
+        with reput.MessageStore.open(disk / "s", SYNC) as store:
+            put(store, 1)
+    kept = Disk(recorder.before)
+    for number, entry in enumerate(recorder.journal[:20]):
+        kept.apply(entry)
+        for choice in range(6):
+            write_tree(kept.state(choice), after := tmp_path / f"{number}-{choice}")
+            with reput.MessageStore.open(after / "s", SYNC, create=True) as store:
+                assert len(bodies(store)) <= 1
 
 
 def test_a_store_of_other_bytes_is_checked_again(tmp_path: Path) -> None:

@@ -470,7 +470,9 @@ def copy_file(source: Path | str, target: Path | str, owner: Owner) -> None:
     descriptor = open_sized(str(target), size, owner)
     try:
         for offset in range(0, size, _COPY_BYTES):
-            pwrite(descriptor, read_bytes(source, min(_COPY_BYTES, size - offset), offset) or b"", offset)
+            piece = read_bytes(source, min(_COPY_BYTES, size - offset), offset) or b""
+            with errors_named(target, f"copy {source} to it"):
+                pwrite(descriptor, piece, offset)
     finally:
         close(descriptor)
 

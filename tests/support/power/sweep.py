@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+import reput
 from reput.connect.sink import staging
-from reput.errors import ReputError
+from reput.errors import NotAStoreError, ReputError
 from reput.store import message_store
 from support.determined import determined
 from support.power import others
@@ -22,7 +23,13 @@ from support.power.journal import Known
 from support.power.misread import assert_not_silent, draw
 from support.power.recorder import Recorder
 from support.power.scenarios import SCENARIOS, NotStoredError
-from support.power.verdict import Promises, assert_built_as_by_rebuild, assert_kept, assert_read_as_it_is
+from support.power.verdict import (
+    Promises,
+    assert_built_as_by_rebuild,
+    assert_kept,
+    assert_read_as_it_is,
+    content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
     from support.power.disk import Tree
     from support.power.journal import Entry
+    from support.power.scenarios import Scenario
 
 _CHOICES, _TURNS_MOST, _FEW = 4, 400, 3
 """States drawn after each entry in a turn, besides the two extremes; turns; fewer new states in one end the search."""
@@ -91,7 +99,10 @@ class Swept(NamedTuple):
 
 
 def record(name: str, folder: Path, fault: Fault | None = None) -> Recorded:
-    """Run a scenario in a new folder; each run makes the same calls. After a fault the program ends with an error."""
+    """Run a scenario in a new folder; each run makes the same calls.
+
+    After a fault the program ends with an error. After a sync that failed, another one then opens the store.
+    """
     scenario = SCENARIOS[name]
     known: list[Entry] = []
     disk = folder / "disk"
@@ -106,9 +117,23 @@ def record(name: str, folder: Path, fault: Fault | None = None) -> Recorded:
         names = (uuid.UUID(int=number) for number in itertools.count())
         patch.setattr(staging.uuid, "uuid4", lambda: next(names))
         recorder = Recorder(disk, **({fault.kind: fault.at} if fault else {}))
-        with recorder, contextlib.suppress(*((ReputError, NotStoredError) if fault else ())):
-            scenario.work(disk / "store", recorder.note)
+        with recorder:
+            try:
+                scenario.work(disk / "store", recorder.note)
+            except (ReputError, NotStoredError):
+                if fault is None:
+                    raise
+                if fault.kind == "failing_sync":
+                    _open_again(disk / "store", scenario, recorder)
     return Recorded(recorder.before, known, recorder.journal, recorder.syncs, recorder.takes)
+
+
+def _open_again(path: Path, scenario: Scenario, recorder: Recorder) -> None:
+    """Open a store in which a sync has failed, and close it: what it has is durable then, whatever syncs say."""
+    with contextlib.suppress(NotAStoreError), reput.MessageStore.open(path, scenario.config) as store:
+        found = [int(body.split()[0]) for body in content(store)]
+        store.close()
+        recorder.note("durable", max(found, default=-1) + 1)
 
 
 def states(recorded: Recorded, choices: int, seed: int) -> Iterator[tuple[State, Tree, Promises]]:

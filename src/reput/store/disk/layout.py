@@ -295,13 +295,17 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
     """
     is_new = bool(create) and _make_folders(_path_of(root), config)
     try:
-        return find_store(root, config), is_new
+        layout = find_store(root, config)
     except NotAStoreError as error:
         if create and fs.is_dir(_path_of(root)) and fs.list_dir(_path_of(root)):
             raise NotAStoreError(f"{error}. A new store needs a folder that is empty or not there yet") from None
         if create is not False or not may_become_store(root, config):
             raise
         raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None
+    if create is not None and not is_new and not layout.log_folders and not fs.list_dir(layout.commit_log):
+        # A program that made the store may have been killed before the folder's name was durable.
+        make_durable_dir(layout.commit_log)
+    return layout, is_new
 
 
 def may_become_store(root: Path | str, config: StoreConfig) -> bool:
