@@ -34,7 +34,7 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
         end: see above.
         owner: the owner of the files.
     """
-    changed, least = False, whole
+    changed, highest = False, whole - 1
     for file in files:
         at = max(0, begin * entry.size - file.start)
         written = fs.end_of_data(file.path, file.size) if at < file.size else 0
@@ -42,7 +42,7 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
         while at < written:
             data = fs.read_bytes(file.path, min(BLOCK_ENTRIES * entry.size, file.size - at), at) or b""
             count = len(data) // entry.size
-            past, least = _past(np.frombuffer(data, dtype=entry.dtype, count=count), least, end)
+            past, highest = _past(np.frombuffer(data, dtype=entry.dtype, count=count), highest, end)
             for first, limit in _runs(past):
                 zeros = bytes((limit - first) * entry.size)
                 fs.write_at(str(file.path), file.size, owner, zeros, at + first * entry.size)
@@ -70,18 +70,19 @@ def fill_empty(files: Sequence[QueueFile], owner: fs.Owner) -> None:
             fs.remove_file(file.path)
 
 
-def _past(entries: NDArray[np.void], least: int, end: int) -> tuple[NDArray[np.bool_], int]:
-    """Return which entries are no blank, not empty and of no record in [least, end) (bool), and the last such offset.
+def _past(entries: NDArray[np.void], highest: int, end: int) -> tuple[NDArray[np.bool_], int]:
+    """Return which entries are no blank, not empty and of no record in (highest, end) (bool), and the last such offset.
 
-    Offsets ascend in a queue: one that is lower than an earlier one is the rest of a torn entry.
+    Offsets ascend in a queue: one that is not above all earlier ones is the rest of a torn entry.
     """
     offset, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
     blank = is_blank(offset, size)
-    is_record = ~blank & (offset >= least) & (size > 0) & (offset <= end - size)
-    highest = np.maximum.accumulate(np.where(is_record, offset, least))
+    may_be = ~blank & (offset > highest) & (size > 0) & (offset <= end - size)
+    reached = np.maximum.accumulate(np.where(may_be, offset, highest))
+    before = np.concatenate(([highest], reached[:-1]))
     is_empty = ~entries.view(np.uint8).reshape(len(entries), -1).any(axis=1)
-    past: NDArray[np.bool_] = ~(is_empty | blank | (is_record & (offset == highest)))
-    return past, int(highest[-1]) if len(highest) else least
+    past: NDArray[np.bool_] = ~(is_empty | blank | (may_be & (offset > before)))
+    return past, int(reached[-1]) if len(reached) else highest
 
 
 def _runs(chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
