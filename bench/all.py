@@ -43,8 +43,8 @@ PARTS = {
     "rebuild": {"SIZES": "1 4", "MANY_QUEUES": ""},
     "follow": {"MINUTES": "0.5", "MESSAGES": "4"},
     "queues": {"MESSAGES": "1000", "QUEUES": "100000"},
-    "broker": {"SECONDS": "3", "CONSUMED": "100000"},
-    "client": {"SECONDS": "3", "CONSUMED": "100000"},
+    "broker": {"SECONDS": "6", "CONSUMED": "100000"},
+    "client": {"SECONDS": "6", "CONSUMED": "100000"},
     "scan": {},
     "parquet": {"MESSAGES": "2"},
 }

@@ -52,6 +52,8 @@ COUNTED = (
     "rate: messages a second; p50, p99: of a send, or from a send to the listener of a consumer that waits (poll).",
     "cpu_us: the broker's processor time a message. That of poll and consume has what comes before them, too.",
     "held_p99_ms: from a send to the answer of the pull that waits for it, of 1,000 pulls that are held at once.",
+    "RocketMQ's heap has its pages from the start, as its start script has it; start_s and memory are those of another",
+    "    run of the same load, with a heap that grows.",
     "start_s: from the start of the process to the first answer about a route.",
     "rss_mib: memory after the load, mapped files of the store included; anonymous_mib: without them.",
     "x: how far reput is ahead. The line of ratios has p99 and rss as reput's over RocketMQ's, start_s as reput's.",
@@ -74,8 +76,19 @@ def main() -> int:
 def measure(side: str, folder: Path) -> dict[str, Any]:
     """One round of one side, by measurement."""
     folder.mkdir()
+    values = _loaded(side, folder / "rates")
+    if side == "peer":
+        # Its start script gives it a heap whose pages are there from the start. Memory is that of a heap that grows.
+        grown = _loaded(side, folder / "memory", has_pages=False)
+        values |= {name: grown[name] for name in ("start_s", "rss_mib", "anonymous_mib")}
+    return values
+
+
+def _loaded(side: str, folder: Path, *, has_pages: bool = True) -> dict[str, Any]:
+    folder.mkdir()
     held = round(asked.amount("HELD", 1000, 100))
-    with (rocketmq_side if side == "peer" else reput_side)(folder) as (serving, process, start_s):
+    started = rocketmq_side(folder, has_pages=has_pages) if side == "peer" else reput_side(folder)
+    with started as (serving, process, start_s):
         make_topics(serving, {**TOPICS, "load-held": held})
         values: dict[str, Any] = {"start_s": start_s}
         words = [*java_words(folder), *load_words(serving)]

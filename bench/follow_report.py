@@ -19,7 +19,7 @@ COUNTED = (
     "memory: PSS of the follower and its processes. memory_growth: the run's last third over its middle third.",
     "Afterwards `reput check` finds the followed store sound.",
     "catch_up: peer seconds over reput seconds, from a log without indexes to synced ones, both checking CRCs.",
-    "    The peer's JVM start is not counted, reput's session is warm.",
+    "    The peer's JVM is new, and its start is not counted; reput's session is warm.",
     'scan: format("rocketmq"), all messages, count and sum of sizes. parquet: seven columns with bodies, zstd.',
     "narrow: one topic, as much time as holds 6 million messages, counted. Each after the same on a small store.",
     "    They run in a plain Spark session, catch-up and following in reput's own, which starts faster.",

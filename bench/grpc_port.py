@@ -48,6 +48,7 @@ COUNTED = (
     "consume: a push consumer; receive: a simple one with 16 threads, 32 messages a call. Both acknowledge each one.",
     "rate: messages a second; p50, p99: of a send, or from a send to a push consumer that waits (poll).",
     "cpu_us: processor time a message of broker and proxy. That of poll and consumers has what comes before them, too.",
+    "RocketMQ's heaps grow with the load; with all their pages from the start its rates may be higher.",
     "rss_mib: memory after the load, mapped files of the store included, of broker and proxy together.",
     "x: how far reput is ahead. The line of ratios has p99 and rss as reput's over RocketMQ's.",
 )
@@ -73,7 +74,10 @@ def served(side: str, folder: Path) -> Iterator[tuple[Serving, list[int]]]:
         with reput_side(folder, has_grpc=True) as (serving, process, _):
             yield serving, [process.pid]
     else:
-        with rocketmq_side(folder) as (broker, process, _), proxied(broker, folder / "proxy", PROXY_JVM) as proxy:
+        with (
+            rocketmq_side(folder, has_pages=False) as (broker, process, _),
+            proxied(broker, folder / "proxy", PROXY_JVM) as proxy,
+        ):
             yield proxy[0], [process.pid, proxy[1].pid]
 
 

@@ -50,7 +50,7 @@ class Bench:
         self.many = round(asked.amount("QUEUES", 1_000_000, 20_000))
         self.seconds = 0.5 if self.quick else 3.0
         self.heap = machine.peer_heap()
-        self.lines = queues_report.lines()
+        self.lines = queues_report.lines(self.many)
 
     def run(self) -> None:
         """All rounds of everything."""
@@ -67,7 +67,7 @@ class Bench:
         self._filter()
 
     def _filter(self) -> None:
-        found = sql.compare(50_000 if self.quick else 1_000_000, 1 if self.quick else 5, folder=self.work)
+        found = sql.compare(50_000 if self.quick else 1_000_000, 1 if self.quick else 10, folder=self.work)
         self._keep("sql", found.reput_s, found.peer_s)
 
     def _rebuild(self, workload: Workload, small: Workload) -> None:

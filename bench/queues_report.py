@@ -22,20 +22,21 @@ COUNTED = (
 COMPARED = ("rocksdb_rebuild", "rocksdb_rebuild_10000", "rocksdb_get_32", "sql")
 
 
-def lines() -> dict[str, Line]:
-    """Everything that is measured, without values yet."""
+def lines(many: int) -> dict[str, Line]:
+    """Everything that is measured, without values yet; `many`: the number of queues where they are many."""
+    store = f"{many:,} queues in RocksDB"
     return {
         "rocksdb_rebuild": Line("rebuild into RocksDB, 64 queues", "s"),
         "rocksdb_rebuild_10000": Line("rebuild into RocksDB, 10,000 queues", "s"),
         "rocksdb_get_32": Line("get from RocksDB, 32 a pull", "messages/s"),
         "sql": Line("SQL92 filter", "s"),
-        "put_64": Line("put, 64 queues", "messages/s"),
-        "put_many": Line("put, a million queues", "messages/s"),
-        "put_many_gib": Line("its memory after the puts", "GiB"),
-        "put_many_indexed_gib": Line("its memory after indexing", "GiB"),
-        "open_many_s": Line("opened again", "s"),
-        "open_many_gib": Line("memory then", "GiB"),
-        "open_many_files": Line("open files then", ""),
+        "put_64": Line("put, 64 queues in RocksDB", "messages/s"),
+        "put_many": Line(f"put, {store}", "messages/s"),
+        "put_many_gib": Line(f"memory after the puts, {store}", "GiB"),
+        "put_many_indexed_gib": Line(f"memory after indexing, {store}", "GiB"),
+        "open_many_s": Line(f"open, {store}", "s"),
+        "open_many_gib": Line(f"memory of the opened store, {store}", "GiB"),
+        "open_many_files": Line(f"its open files, {store}", ""),
     }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COUNTED = (
     "Both sides check body CRCs, and their clocks run until everything they built is synced to the disk.",
-    "Peer: RocketMQ's own store code loads a store without indexes; the start of its JVM is not counted.",
+    "Peer: RocketMQ's own store code loads a store without indexes, in a new JVM whose start is not counted.",
     "end to end: `python -m reput rebuild STORE --json`, wall clock: the start of Python counts.",
     "in Spark: the same with --spark, so that Spark runs all tasks: the start of Java and Spark counts, too.",
     "warm: `reput.rebuild(STORE, spark=session)` in a session of reput's settings that has rebuilt a small store.",

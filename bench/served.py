@@ -49,12 +49,11 @@ def rounds_of_both(name: str, measure: Callable[[str, Path], dict[str, Any]]) ->
 
 
 @contextlib.contextmanager
-def rocketmq_side(
-    folder: Path, settings: Mapping[str, str] | None = None, *, has_pages: bool = False
-) -> Iterator[Side]:
+def rocketmq_side(folder: Path, settings: Mapping[str, str] | None = None, *, has_pages: bool = True) -> Iterator[Side]:
     """RocketMQ's broker on a store below `folder`, its process, and the seconds of its start.
 
-    `has_pages`: its heap is there from the start, which takes longer, and shows as memory in use.
+    `has_pages`: its heap is there from the start, as its start script has it; this takes longer, and shows as memory in
+    use.
     """
     begin, heap = time.perf_counter(), machine.peer_heap()
     jvm = peer.measured_jvm(heap) if has_pages else (f"-Xms{heap}", f"-Xmx{heap}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import asked
+import machine
 import numpy as np
 import pyarrow as pa
 
@@ -44,7 +45,7 @@ class SqlRatio(NamedTuple):
 
 
 def compare(
-    messages: int = 1_000_000, rounds: int = 5, expression: str = EXPRESSION, folder: Path | None = None
+    messages: int = 1_000_000, rounds: int = 10, expression: str = EXPRESSION, folder: Path | None = None
 ) -> SqlRatio:
     """Measure one filter on both sides; the messages are written to a new store below `folder`, and removed.
 
@@ -56,7 +57,8 @@ def compare(
         write(store, messages)
         log = store / paths.COMMIT_LOG / paths.offset_name(0)
         ours = _ours(log, messages, expression, rounds)
-        theirs: dict[str, Any] = peer.run("bench-sql", log, expression, "--rounds", rounds)
+        heap = machine.peer_heap()
+        theirs: dict[str, Any] = peer.run("bench-sql", log, expression, "--rounds", rounds, heap=heap)
     found = messages, ours[0]
     if (theirs["messages"], theirs["matched"]) != found:
         raise RuntimeError(f"RocketMQ looked at {theirs['messages']} and found {theirs['matched']}, reput {found}")

@@ -36,7 +36,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asked
 import machine
@@ -47,6 +47,11 @@ from machine import say
 from workload import Case, Workload, prepare
 
 from peer import peer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[[], dict[str, Any]]
 
 RECORD_BYTES = 296
 RUN_TIMEOUT_S = 7200
@@ -100,7 +105,7 @@ class Sizes:
             read=round(given("READ", 4000, 200) * 1000),
             opened=round(given("OPEN_GB", 4, 0.1) * 1e9 / RECORD_BYTES),
             questions=1000 if quick else 20_000,
-            synced=2000 if quick else 20_000,
+            synced=2000 if quick else 60_000,
             batch=round(given("BATCH", 1000)),
             threads=round(given("THREADS", 16)),
             seconds=0.5 if quick else 3,
@@ -114,6 +119,7 @@ class Bench:
         self.work = work
         self.sizes = sizes
         self.heap = machine.peer_heap()
+        self.round = 0
         self.lines = {name: Line(title, "messages/s") for name, (title, _) in PUTS.items()}
         self.lines |= {
             "put_at_once": Line(f"put, 64 queues, {AT_ONCE} threads", "messages/s"),
@@ -139,6 +145,7 @@ class Bench:
         small = prepare(Case(20_000, 64), self.work / "open", self.heap)
         killed = prepare(Case(self.sizes.opened, 64), self.work / "open", self.heap)
         for number in range(1, self.sizes.rounds + 1):
+            self.round = number
             for name, (_, queues) in PUTS.items():
                 self._put(name, queues)
             self._put("put_at_once", 64, "--threads", AT_ONCE)
@@ -148,7 +155,7 @@ class Bench:
             self._read(read_store, questions)
             self._open(killed, small)
             self._sync()
-            say(f"round {number} of {self.sizes.rounds} done")
+            say(f"round {self.round} of {self.sizes.rounds} done")
 
     def _store_to_read(self) -> tuple[Path, Path]:
         say(f"the peer writes the stores: {self.sizes.read} messages to read, {self.sizes.opened} to open")
@@ -160,12 +167,21 @@ class Bench:
     def _put(self, name: str, queues: int, *threads: Any) -> None:
         sizes, line = self.sizes, self.lines[name]
         options = ("--warm-up", sizes.warm_up, "--queues", queues, *threads)
-        theirs = self._in_new_store(peer_run, "bench-put", sizes.messages, *options, heap=self.heap)
-        mine = self._in_new_store(ours, "put", "--messages", sizes.messages, *options)
+        theirs, mine = self._in_turns(
+            lambda: self._in_new_store(peer_run, "bench-put", sizes.messages, *options, heap=self.heap),
+            lambda: self._in_new_store(ours, "put", "--messages", sizes.messages, *options),
+        )
         assert_same(name, theirs, mine, "messages", "log_bytes")
         line.peer.append(sizes.messages / theirs["seconds"])
         line.ours.append(sizes.messages / mine["seconds"])
         show_line(line)
+
+    def _in_turns(self, theirs: Run, mine: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Run both sides, the peer first in odd rounds; return their reports, the peer's first."""
+        if self.round % 2:
+            return theirs(), mine()
+        mine_first = mine()
+        return theirs(), mine_first
 
     def _put_otherwise(self, name: str, *way: Any) -> None:
         """Put what the peer has put one by one into 64 queues, in another way."""
@@ -229,11 +245,14 @@ class Bench:
     def _sync(self) -> None:
         sizes, line = self.sizes, self.lines["sync"]
         self.lines["fsync"].ours.append(ours("fsync", self.work, "--seconds", sizes.seconds)["rate"])
-        always = ("--warm-up", sizes.synced // 10, "--queues", 64)
+        # Java compiles what it runs often: both warm up for some seconds.
+        always = ("--warm-up", sizes.synced * 3 // 4, "--queues", 64)
         options = (*always, "--threads", sizes.threads)
         flush = ("--set", "flushDiskType=SYNC_FLUSH")
-        theirs = self._in_new_store(peer_run, "bench-put", sizes.synced, *options, *flush, heap=self.heap)
-        mine = self._in_new_store(ours, "put", "--messages", sizes.synced, *options, "--sync")
+        theirs, mine = self._in_turns(
+            lambda: self._in_new_store(peer_run, "bench-put", sizes.synced, *options, *flush, heap=self.heap),
+            lambda: self._in_new_store(ours, "put", "--messages", sizes.synced, *options, "--sync"),
+        )
         assert_same("sync", theirs, mine, "messages", "log_bytes")
         line.peer.append(sizes.synced / theirs["seconds"])
         line.ours.append(sizes.synced / mine["seconds"])
