@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections import deque
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,8 +111,9 @@ def put_objects(store: reput.MessageStore, given: Chunk, rows: int) -> float:
 
 
 def put_at_once(store: reput.MessageStore, given: Chunk, threads: int) -> float:
-    """Seconds to put messages from several threads."""
-    parts = [Chunk(*(column[number::threads] for column in given)) for number in range(threads)]
+    """Seconds to put messages from several threads, each a part of them in a row."""
+    ends = [len(given.topic) * number // threads for number in range(threads + 1)]
+    parts = [Chunk(*(column[begin:end] for column in given)) for begin, end in pairwise(ends)]
     writers = [threading.Thread(target=put_each, args=(store, part)) for part in parts]
     begin = time.perf_counter()
     for writer in writers:

@@ -65,7 +65,7 @@ final class BenchPutting {
             Chunk chunk = chunk(first + done, Math.min(CHUNK, count - done));
             long begin = System.nanoTime();
             if (threads == 1) {
-                putAll(chunk, 0, 1);
+                putAll(chunk, 0, chunk.queue.length);
             } else {
                 putAllAtOnce(chunk, threads);
             }
@@ -91,10 +91,12 @@ final class BenchPutting {
         AtomicReference<RuntimeException> problem = new AtomicReference<>();
         Thread[] started = new Thread[threads];
         for (int t = 0; t < threads; t++) {
-            int first = t;
+            int size = chunk.queue.length;
+            int begin = (int) ((long) size * t / threads);
+            int end = (int) ((long) size * (t + 1) / threads);
             started[t] = new Thread(() -> {
                 try {
-                    putAll(chunk, first, threads);
+                    putAll(chunk, begin, end);
                 } catch (RuntimeException failed) {
                     problem.set(failed);
                 }
@@ -109,8 +111,8 @@ final class BenchPutting {
         }
     }
 
-    private void putAll(Chunk chunk, int first, int step) {
-        for (int i = first; i < chunk.queue.length; i += step) {
+    private void putAll(Chunk chunk, int begin, int end) {
+        for (int i = begin; i < end; i++) {
             MessageExtBrokerInner message = new MessageExtBrokerInner();
             message.setTopic(topics[chunk.queue[i] / Writing.QUEUES_PER_TOPIC]);
             message.setQueueId(chunk.queue[i] % Writing.QUEUES_PER_TOPIC);
