@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- made by `make nightly` -->\n", "<!-- end of long runs -->\n"
 STEPS = {
+    "test": (),
     "nightly-tests": (),
     "power-cuts": ("STATES=105000",),
     "simulate": (),

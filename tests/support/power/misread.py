@@ -17,11 +17,14 @@ import reput
 from reput.errors import DamagedStoreError, ReputError
 from reput.formats import paths
 from reput.formats.config.consumer_offset import FILE_NAME
+from reput.formats.log.record import CHECK_BODY
+from reput.log.read.files import list_log_files
+from reput.log.read.scan import LogWalk, checking
 from reput.store.disk.layout import find_store
 from reput.store.recover.known_good import known_good
 from support.power import others
 from support.power.disk import SECTOR
-from support.power.verdict import RefusedPutError, assert_kept
+from support.power.verdict import LOST_UNSEEN, RefusedPutError, assert_kept
 
 if TYPE_CHECKING:
     import random
@@ -97,10 +100,11 @@ def assert_not_silent(folder: Path, one: Misread, promises: Promises, scenario: 
     """Have a store recovered while a sector is read wrong: it keeps its promises afterwards, or says that it does not.
 
     Two sectors go unseen. A record of the log above all that was known to be durable, read wrong, looks like one
-    that a crash has torn. Committed offsets have no checksum: in place of their file recovery takes its backup.
+    that a crash has torn: it may be lost, and all after it. Committed offsets have no checksum: in place of their file
+    recovery takes its backup. All else is kept then, too.
     """
     path = folder / "store"
-    looks_right = _looks_right(path, one, scenario.config)
+    promises = _left_by(path, one, promises, scenario.config)
     with misreading(folder, one), contextlib.suppress(ReputError):
         reput.MessageStore.open(path, scenario.config).close()
     try:
@@ -109,22 +113,32 @@ def assert_not_silent(folder: Path, one: Misread, promises: Promises, scenario: 
         # A queue whose end was read wrong may keep an offset that it has not reached.
         return
     except AssertionError as error:
-        if not looks_right and reput.check(path, spark=False, config=scenario.config).sound:
+        if reput.check(path, spark=False, config=scenario.config).sound:
             raise AssertionError(f"{one}: {error}") from error
     except ReputError:
         # The store says what is wrong.
         return
 
 
-def _looks_right(path: Path, one: Misread, config: StoreConfig) -> bool:
-    """Return True if a wrong sector may look like a right one, or like one that a crash has left."""
+def _left_by(path: Path, one: Misread, promises: Promises, config: StoreConfig) -> Promises:
+    """Return the promises without those that a wrong sector may break unseen."""
     *_, folder, name = one.path.split("/")
     if name == FILE_NAME:
-        return True
+        return promises.changed({"kept": 0})
     if folder != paths.COMMIT_LOG:
-        return False
+        return promises
+    begin = int(name) + one.offset
     try:
-        durable = known_good(find_store(path, config)).offset
+        if begin + len(one.data) <= known_good(find_store(path, config)).offset:
+            return promises
     except DamagedStoreError:
-        return False
-    return int(name) + one.offset + len(one.data) > durable
+        return promises
+    log = list_log_files(path / paths.COMMIT_LOG, tolerant=True)
+    lost = [
+        found for found in LogWalk(log, log.min_offset, checking(CHECK_BODY)) if found.offset + len(found.data) > begin
+    ]
+    if not lost:
+        return promises
+    left = min(promises.last("durable"), int(lost[0].decode().body.split()[0]))
+    # The offsets of groups and the writers of batches know of more.
+    return promises.changed({"durable": left, LOST_UNSEEN: 1})
