@@ -18,7 +18,7 @@ from reput.formats.own import files as own
 from support import databases, stores
 from support.faults import DONE, KILLED
 from support.records import LogBuilder
-from support.search import calls
+from support.search import calls, takes_long
 
 if TYPE_CHECKING:
     from support.faults import FaultyRebuilds
@@ -123,8 +123,17 @@ def run_again(store: Path, source: str, original: Victim) -> None:
     assert stores.leftovers(store) == []
 
 
-CALLS = [("log", function, what) for function in FUNCTIONS for what in FUNCTIONS[function]]
-CALLS += [("queues", function, "kill") for function in ("rename", "pwrite", "write_whole", "sync_path", "save_array")]
+# A rebuild makes the others as a conversion does, and `test_killed` has them.
+_BOUNDED = {"rename", "pwrite", "write_whole", "sync_path"}
+CALLS = [
+    pytest.param("log", function, what, marks=() if function in _BOUNDED else takes_long)
+    for function in FUNCTIONS
+    for what in FUNCTIONS[function]
+]
+CALLS += [
+    pytest.param("queues", function, "kill")
+    for function in ("rename", "pwrite", "write_whole", "sync_path", "save_array")
+]
 
 
 @pytest.mark.parametrize(("source", "function", "what"), CALLS)
