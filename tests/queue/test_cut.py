@@ -41,6 +41,16 @@ def test_the_rest_of_a_torn_entry_was_taken_for_the_first_record(tmp_path: Path)
     assert zeroed(tmp_path, [0, -1, -1, 0, 90], end=50) == [0, -1, -1, -1, -1]
 
 
+def test_the_rest_of_an_entry_was_taken_for_a_blank(tmp_path: Path) -> None:
+    """An entry that only fills a place has no tags; the sweep of power cuts found one that a wrong sector has made."""
+    rows = np.zeros(3, dtype=ENTRY.dtype)
+    rows["size"], rows["tags_code"] = (1, 1, 0), (0, 3, 0)
+    path = tmp_path / f"{0:020d}"
+    path.write_bytes(rows.tobytes())
+    cut.zero_past(list_queue_files(tmp_path), ENTRY, 0, 0, 1 << 40, fs.owner_of(tmp_path))
+    assert np.frombuffer(path.read_bytes(), dtype=ENTRY.dtype)["size"].tolist() == [1, 0, 0]
+
+
 def test_entries_that_are_known_to_be_whole_stay(tmp_path: Path) -> None:
     """The entries before the first one to check are not looked at; a record at the first byte to check is one."""
     assert zeroed(tmp_path, [70, 10, 20, 30], begin=1, whole=10) == [70, 10, 20, 30]
