@@ -42,7 +42,7 @@ def test_a_rebuild_keeps_the_numbers_of_lost_messages(salvage: bool, tmp_path: P
         assert f"t/0: messages {left} to 199 are lost with a part of the log" in warnings
         assert_sound(path, _SMALL)
     with reput.MessageStore.open(path, _SMALL, read_only=True) as store:
-        assert ("calls it durable" in " ".join(store.notes)) is not salvage
+        assert ("calls it durable" in " ".join(store.damage)) is not salvage
     with reput.MessageStore.open(path, _SMALL) as store:
         assert store.max_offset("t", 0) == 200
         assert store.put_message(reput.Message("t", b"next")).queue_offset == 200
