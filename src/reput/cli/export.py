@@ -50,7 +50,6 @@ def export(
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.shared.progress_bars import progress
-    from reput.store.recover.lost_end import REMEDY
 
     chosen: dict[str, Any] = {"topics": topics, "columns": () if columns is None else columns.split(",")}
     chosen |= {"body": body, "salvage": salvage}
@@ -69,7 +68,7 @@ def export(
         else:
             _show(report, job.quiet)
         if report.lost_end:
-            output.say(f"damage: {report.lost_end}. {REMEDY}")
+            output.say(f"damage: {report.lost_end}")
     return 0 if is_ok else 1
 
 

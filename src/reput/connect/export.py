@@ -84,7 +84,7 @@ class ExportReport:
     """Result of an export: ranges of the log and messages, in this run and before; `files` and `bytes` of this run.
 
     `gaps`: bytes that `salvage` skipped, in this run and those before. `undecoded`: messages of this run whose body
-    cannot be decoded; it is null, and bodyError says why. `lost_end`: a sentence on a log that has lost its end, whose
+    cannot be decoded; it is null, and bodyError says why. `lost_end`: the damage of a log that has lost its end, whose
     messages are not exported; or "".
     """
 

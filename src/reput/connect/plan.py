@@ -40,7 +40,6 @@ from reput.formats.layout import INT64_MAX
 from reput.formats.queue.consume_queue import ENTRY_SIZE
 from reput.formats.stored_text import stored_bytes
 from reput.log.read.reader import CLOCK_SLACK_MS, USUAL_RECORD_BYTES, first_records, mean_size
-from reput.store.recover.lost_end import REMEDY
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -132,7 +131,7 @@ def plan_batch(options: ReadOptions, selection: Selection | None = None) -> Scan
         plan = _Planner(options, snapshot, queues, selection_of(options) if selection is None else selection).choose()
     _log.info("%s: %s", options.path, plan)
     if snapshot.lost_end:
-        _log.warning("%s: %s. %s", options.path, snapshot.lost_end, REMEDY)
+        _log.warning("%s: %s", options.path, snapshot.lost_end)
     return plan
 
 

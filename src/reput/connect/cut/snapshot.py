@@ -32,7 +32,7 @@ from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import StoreOnDisk
 from reput.store.open.beside import BrokerWriter
 from reput.store.owner.holders import Writer, writer_of
-from reput.store.recover.lost_end import why_short
+from reput.store.recover.lost_end import lost_end
 from reput.store.recover.recovery import LogTail, find_start, judge_tail
 
 CUT_BYTES = 8 << 20
@@ -47,7 +47,7 @@ class Snapshot:
     `frontiers.index_offset`. `boundaries`: places above the queues' frontier where a record begins, in order;
     `tails`: the queue offsets that have records there; `stored_ms`: the store time of each queue's last one.
     `swaps`: the store's count of swaps when it was listed. `named`: see `Start`.
-    `bad_end`: bytes that are written after `end`, though there no record follows. `lost_end`: a sentence on a log that
+    `bad_end`: bytes that are written after `end`, though there no record follows. `lost_end`: the damage of a log that
     has lost its end; or "".
     """
 
@@ -165,7 +165,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
         else:
             tail = judge_tail(snapshot.store, maps, walk.offset, walk.verdict)
         end, after = tail.end, tail.end + tail.written
-        snapshot.lost_end = why_short(snapshot.store, tail, snapshot.named)
+        snapshot.lost_end = lost_end(snapshot.store, tail, snapshot.named)
     snapshot.end = end
     snapshot.bad_end = _bad_end(log, end, after)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))

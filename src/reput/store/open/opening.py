@@ -30,7 +30,7 @@ from reput.store.read.queue_answers import PullLimits
 from reput.store.read.registered_bits import RegisteredBits
 from reput.store.read.tail_follower import TAIL_MAX_ENTRIES, TailFollower
 from reput.store.read.view import StoreView
-from reput.store.recover.lost_end import REMEDY, why_short
+from reput.store.recover.lost_end import lost_end, why_short
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
 
 
@@ -129,10 +129,10 @@ def open_view(
                 raise
             damage.append(f"{error}. Messages before that are read")
         view.confirmed = lambda: tail.end
-        loss = why_short(store, tail, start.named)
+        loss = (lost_end if beside else why_short)(store, tail, start.named)
         is_short = bool(loss)
         if loss and beside:
-            damage.append(f"{loss}. {REMEDY}")
+            damage.append(loss)
         elif loss:
             notes.append(f"{loss}. Queues go on from what is there")
     notes += _short_databases(store, kinds if writer is Writer.NOBODY else (), start, view)

@@ -10,6 +10,17 @@ from reput.store.disk.store import StoreOnDisk
 from reput.store.recover.known_good import known_good_beside
 from reput.store.recover.recovery import LogTail
 
+_REMEDY = (
+    "Messages up to there are read. Restore the files from a replica or a backup, or give up what is lost with `reput "
+    "rebuild --salvage`"
+)
+
+
+def lost_end(store: StoreOnDisk, tail: LogTail, named: int) -> str:
+    """Return the damage that a reader reports of such a log; "" if it has not lost its end. See `why_short`."""
+    loss = why_short(store, tail, named)
+    return f"{loss}. {_REMEDY}" if loss else ""
+
 
 def why_short(store: StoreOnDisk, tail: LogTail, named: int) -> str:
     """Return a sentence on a log that has lost its end; "" if it has not, or if bytes are left there.
@@ -29,10 +40,3 @@ def why_short(store: StoreOnDisk, tail: LogTail, named: int) -> str:
     else:
         return ""
     return f"the log ends at {tail.end}, and {why}: it was replaced by an older copy, or its end is lost"
-
-
-REMEDY = (
-    "Messages up to there are read. Restore the files from a replica or a backup, or give up what is lost with `reput "
-    "rebuild --salvage`"
-)
-"""The advice of a reader after that sentence."""
