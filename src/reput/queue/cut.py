@@ -76,11 +76,10 @@ def _past(entries: NDArray[np.void], highest: int, end: int) -> tuple[NDArray[np
     Offsets ascend in a queue: one that is not above all earlier ones is the rest of a torn entry.
     """
     offset, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-    no_record = is_blank(offset, size)
-    # A blank has no tags; with some it is the rest of something else.
-    has_tags = entries["tags_code"] != 0 if "tags_code" in (entries.dtype.names or ()) else False
-    blank = no_record & ~np.asarray(has_tags)
-    may_be = ~no_record & (offset > highest) & (size > 0) & (offset <= end - size)
+    fills = is_blank(offset, size)
+    # With tags it is the rest of another entry.
+    blank = fills & (entries["tags_code"] == 0) if "tags_code" in (entries.dtype.names or ()) else fills
+    may_be = ~fills & (offset > highest) & (size > 0) & (offset <= end - size)
     reached = np.maximum.accumulate(np.where(may_be, offset, highest))
     before = np.concatenate(([highest], reached[:-1]))
     is_empty = ~entries.view(np.uint8).reshape(len(entries), -1).any(axis=1)

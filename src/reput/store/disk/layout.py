@@ -302,7 +302,7 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | 
         if create is not False or not may_become_store(root, config):
             raise
         raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None
-    if create is not None and not is_new and not layout.log_folders and not fs.list_dir(layout.commit_log):
+    if create is not None and not is_new and not layout.log_folders and names.is_empty_dir(layout.commit_log):
         # A program that made the store may have been killed before the folder's name was durable.
         make_durable_dir(layout.commit_log)
     return layout, is_new
