@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -21,9 +20,7 @@ from reput.store.disk.frontier import marks_of
 from reput.store.disk.layout import find_store
 from support import growing, inner, stores
 from support.checked import assert_sound
-
-if TYPE_CHECKING:
-    pass
+from support.search import takes_long
 
 KINDS = inner.KINDS
 
@@ -74,7 +71,7 @@ def test_killed_while_followed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["ext", "ext-double"])
+@pytest.mark.parametrize("name", [pytest.param("ext", marks=takes_long), "ext-double"])
 def test_killed_beside_spark(name: str, tmp_path: Path) -> None:
     """Killed with its Spark while units and entries are written, the next follower makes what a rebuild makes."""
     config, path = KINDS[name], tmp_path / "store"
