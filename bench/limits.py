@@ -9,7 +9,8 @@ Environment:
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is `ratio copy_gib_s=.. read_gib_s=.. cache_write_gib_s=.. cache_read_gib_s=..
-map_write_gib_s=.. crc_gib_s=.. syncs_s=.. call_ns=.. kernel_call_ns=.. hand_over_us=.. round_trip_us=..`.
+map_write_gib_s=.. crc_gib_s=.. kernel_crc_gib_s=.. syncs_s=.. call_ns=.. kernel_call_ns=.. hand_over_us=..
+waiters_s=.. round_trip_us=..`.
 """
 
 from __future__ import annotations
@@ -41,15 +42,19 @@ if TYPE_CHECKING:
 
 COUNTED = (
     "One thread, medians of rounds. Files lie on the disk of the other benches; only `sync` waits for that disk.",
-    "Memory: numpy copies and adds up arrays that no cache holds. CRC: zlib's, as the log's records have it.",
+    "Memory: numpy copies and adds up arrays that no cache holds. CRC: zlib's over such an array, and that of reput's",
+    "    kernel over a body that a cache holds.",
     "Cache write and read: `pwrite` of a new file and `pread` of it, a MiB a call. Map write: stores into the map of a",
     "    new file, with the faults of its pages. Sync: 4 KiB appended and `fdatasync`.",
     "Call: a Python function of three arguments. Kernel call: a compiled kernel by its entry point, over four bytes.",
-    "Hand-over: a thread wakes another by a condition and waits for its answer; half of that. Round trip: a byte over",
-    "    TCP on loopback and back, between two threads.",
-    "Starts: a process with nothing else; `import reput` in it; `java -version`; a Spark session with one empty job.",
+    "Hand-over: a thread wakes another by a condition and waits for its answer; half of that. Waiters: 16 threads wait",
+    "    for a sync of 4 KiB and are woken one by the other, over and over, and do nothing else.",
+    "Round trip: a byte over TCP on loopback and back, between two threads.",
+    "Starts: a process with nothing else; `import reput` in it; `java -version`; a Spark session with an empty",
+    "    job, as Spark starts by itself and with reput's settings.",
 )
 BLOCK = 1 << 20
+WAITERS = 16
 MANY_CALLS = 100_000
 GIB = 1 << 30
 
@@ -80,23 +85,28 @@ NAMES = {
     "cache_read_gib_s": ("page cache: read", "GiB/s"),
     "map_write_gib_s": ("map: write a new file", "GiB/s"),
     "crc_gib_s": ("CRC-32", "GiB/s"),
+    "kernel_crc_gib_s": ("CRC-32 by the kernel, of 64 KiB", "GiB/s"),
     "syncs_s": ("sync of an append", "1/s"),
     "call_ns": ("call of a Python function", "ns"),
     "kernel_call_ns": ("call of a kernel", "ns"),
     "hand_over_us": ("hand-over between threads", "us"),
+    "waiters_s": (f"{WAITERS} threads that wait for one sync", "1/s"),
     "round_trip_us": ("round trip on loopback", "us"),
     "python_start": ("start: Python", "s"),
     "import_start": ("start: Python with import reput", "s"),
     "java_start": ("start: Java", "s"),
     "spark_start": ("start: Python, Spark and an empty job", "s"),
+    "reput_spark_start": ("the same, with reput's settings", "s"),
 }
-SPARK = "from sessions import start_session as s; s().range(1).count()"
+SPARK = "from pyspark.sql import SparkSession as s; s.builder.master('local[*]').getOrCreate().range(1).count()"
+REPUT_SPARK = "from sessions import start_session as s; s().range(1).count()"
 
 
 def steps(work: Path, size: int) -> dict[str, Callable[[], float]]:
     """The measurements by name; each returns one value."""
     source, target = np.arange(size // 8, dtype=np.uint64), np.ones(size // 8, np.uint64)
     file = work / "file"
+    body, body_crc = os.urandom(65536), kernels.encode_kernels(kernels.COMPILED).body_crc
     here = str(Path(__file__).parent)
     return {
         "copy_gib_s": lambda: rate(size, lambda: np.copyto(target, source)),
@@ -105,15 +115,18 @@ def steps(work: Path, size: int) -> dict[str, Callable[[], float]]:
         "cache_read_gib_s": partial(read, file, size),
         "map_write_gib_s": partial(mapped, work / "map", source),
         "crc_gib_s": lambda: rate(size, lambda: zlib.crc32(memoryview(source))),
+        "kernel_crc_gib_s": lambda: rate(1000 * len(body), lambda: [body_crc(body) for _ in range(1000)]),
         "syncs_s": partial(syncs, work / "synced"),
         "call_ns": lambda: call_ns(_three),
         "kernel_call_ns": kernel_call_ns,
         "hand_over_us": hand_over_us,
+        "waiters_s": partial(waiters, work / "waited"),
         "round_trip_us": round_trip_us,
         "python_start": lambda: seconds(lambda: run(sys.executable, "-c", "pass")),
         "import_start": lambda: seconds(lambda: run(sys.executable, "-c", "import reput")),
         "java_start": lambda: seconds(lambda: run("java", "-version")),
-        "spark_start": lambda: seconds(lambda: run(sys.executable, "-c", SPARK, cwd=here)),
+        "spark_start": lambda: seconds(lambda: run(sys.executable, "-c", SPARK)),
+        "reput_spark_start": lambda: seconds(lambda: run(sys.executable, "-c", REPUT_SPARK, cwd=here)),
     }
 
 
@@ -211,6 +224,44 @@ def hand_over_us() -> float:
     took = seconds(lambda: take_turns(0))
     other.join()
     return took / turns / 2 * 1e6
+
+
+def waiters(path: Path) -> float:
+    """Waits a second of threads that a sync lets go on, one woken by the other, as puts with sync flush are.
+
+    Each thread asks again at once. The last one to ask wakes the thread that syncs.
+    """
+    turns, block = (20 if asked.is_quick() else 1000), os.urandom(4096)
+    requests = [0]
+    gates = [threading.Lock() for _ in range(WAITERS)]
+    sync = threading.Lock()
+    for lock in (sync, *gates):
+        lock.acquire()
+
+    def wait(number: int) -> None:
+        for _ in range(turns):
+            requests[0] += 1
+            if requests[0] % WAITERS == 0:
+                sync.release()
+            gates[number].acquire()
+            if number + 1 < WAITERS:
+                gates[number + 1].release()
+
+    def answer() -> None:
+        for _ in range(turns):
+            sync.acquire()
+            os.write(file.fileno(), block)
+            os.fdatasync(file.fileno())
+            gates[0].release()
+
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(WAITERS)]
+    with path.open("ab", buffering=0) as file:
+        for thread in threads:
+            thread.start()
+        took = seconds(answer)
+        for thread in threads:
+            thread.join()
+    return turns * WAITERS / took
 
 
 def round_trip_us() -> float:
