@@ -10,7 +10,7 @@ import pytest
 
 T = TypeVar("T")
 IS_LONG = os.environ.get("REPUT_SEARCH") == "long"
-_EACH, _STRIDE = 8, 9
+_EACH, _STRIDE = 6, 13
 takes_long = pytest.mark.skipif(
     not IS_LONG, reason="takes long: `make nightly` runs it, and `make test-peer` or `make test-spark` if it starts one"
 )
@@ -23,10 +23,10 @@ def cases(bounded: int, many: int) -> int:
 
 
 def calls(most: int) -> Iterator[int]:
-    """Yield the calls at which a search interferes: each in a long run, else the first eight and one in nine."""
+    """Yield the calls at which a search interferes: each in a long run, else the first six and one in thirteen."""
     yield from part(range(1, most))
 
 
 def part(of: Iterable[T]) -> Iterator[T]:
-    """Yield the items that a search looks at: each in a long run, else the first eight and one in nine."""
+    """Yield the items that a search looks at: each in a long run, else the first six and one in thirteen."""
     yield from (one for n, one in enumerate(of, 1) if IS_LONG or n <= _EACH or n % _STRIDE == 0)

@@ -71,7 +71,8 @@ def test_killed_while_followed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", [pytest.param("ext", marks=takes_long), "ext-double"])
+@takes_long
+@pytest.mark.parametrize("name", ["ext", "ext-double"])
 def test_killed_beside_spark(name: str, tmp_path: Path) -> None:
     """Killed with its Spark while units and entries are written, the next follower makes what a rebuild makes."""
     config, path = KINDS[name], tmp_path / "store"
