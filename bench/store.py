@@ -25,7 +25,7 @@ Environment:
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is
-`ratio put=.. send=.. put_messages=.. put_objects=.. get_32=.. get_500=..
+`ratio put=.. send=.. put_messages=.. put_objects=.. get_32=.. bodies_32=.. get_500=..
 time=.. times=.. key=.. keys=.. flat_256=.. queues_10000=..`.
 """
 
@@ -127,6 +127,7 @@ class Bench:
             "put_objects": Line(f"put_messages, Message objects, {OBJECTS} a batch", "messages/s"),
             "send": Line("sender.put, 64 queues", "messages/s"),
             "get_32": Line("get, 32 a pull", "messages/s"),
+            "bodies_32": Line("get, 32 a pull, with bodies", "messages/s"),
             "get_500": Line("get, 500 a pull", "messages/s"),
             "get_500_raised": Line("get, 500 a pull, peer's limit raised", "messages/s"),
             "time": Line("offset_by_time", "calls/s"),
@@ -208,7 +209,7 @@ class Bench:
 
     def _read(self, store: Path, questions: Path) -> None:
         seconds = self.sizes.seconds
-        pulls, asked = ("--pull", 32, "--pull", 500), ("--questions", questions)
+        pulls, asked = ("--pull", 32, "--pull", 500, "--bodies", 32), ("--questions", questions)
         slice_ms = ("--milliseconds", round(seconds * 1000))
         theirs = peer_run("bench-read", store, *pulls, *asked, *slice_ms, heap=self.heap)
         limits = (

@@ -24,6 +24,7 @@ COUNTED = (
     "Puts: the peer is first in odd rounds, and a warm-up goes into the same store before the clock. After each run",
     "    both logs and queues have the same lengths.",
     "get: passes over all queues of one store that the peer wrote, in the page cache, nothing decoded.",
+    "With bodies: each message is decoded with its properties and its body is looked at, as a client does it.",
     "get 500: the peer gives at most 32 a pull by default; the other line is with its limit raised to 500.",
     "time, key: the same questions to both, on that store; the sums of the answers are equal. The peer also gives",
     "    messages of other keys with the same hash: left out of its sum outside the clock; reput does it inside.",
@@ -39,7 +40,19 @@ COUNTED = (
 
 def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """The ratios of the last line of output, as COUNTED defines them."""
-    names = ("put", "send", "put_messages", "put_objects", "get_32", "get_500", "time", "times", "key", "keys")
+    names = (
+        "put",
+        "send",
+        "put_messages",
+        "put_objects",
+        "get_32",
+        "bodies_32",
+        "get_500",
+        "time",
+        "times",
+        "key",
+        "keys",
+    )
     return {
         **{name: lines[name].ratio for name in names},
         "flat_256": lines["topics_256"].median / lines["topics_64"].median,

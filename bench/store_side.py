@@ -2,7 +2,7 @@
 
 put STORE --messages N --warm-up W --queues Q [--sync]
     [--columns B | --objects B | --send | --threads T | --under-way U]
-read STORE --pull 32 --pull 500 --questions FILE --seconds S
+read STORE --pull 32 --pull 500 --bodies 32 --questions FILE --seconds S
 open STORE --warm-up-store SMALL
 ask STORE --count N --questions FILE    writes the questions that both sides answer
 fsync FOLDER --seconds S
@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections import deque
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +32,10 @@ import pyarrow as pa
 import reput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
+
+    Queues = Sequence[tuple[str, int, int, int]]
 
 CHUNK = 500_000
 QUEUES_PER_TOPIC = 8
@@ -191,26 +194,41 @@ def timed(work: Callable[[], tuple[int, int]], seconds: float) -> dict[str, Any]
     return {"rate": done / (time.perf_counter() - begin), "done": passed[0], "sum": passed[1]}
 
 
+def get_all(store: reput.MessageStore, queues: Queues, most: int, *, measured: bool = False) -> tuple[int, int]:
+    """Pull all messages; return their number and, if `measured`, the bytes of their records."""
+    get, count, size = store.get_message, 0, 0
+    for topic, queue_id, offset, end in queues:
+        while offset < end:
+            result = get(topic, queue_id, offset, most)
+            count += len(result)
+            if measured:
+                size += result.total_bytes
+            offset = result.next_offset  # noqa: PLW2901 - where the next pull of this queue begins
+    return count, size
+
+
+def get_bodies(store: reput.MessageStore, queues: Queues, most: int) -> tuple[int, int]:
+    """Pull all messages and decode them; return their number and the bytes of their bodies."""
+    get, count, size = store.get_message, 0, 0
+    for topic, queue_id, offset, end in queues:
+        while offset < end:
+            result = get(topic, queue_id, offset, most)
+            count += len(result)
+            for message in result:
+                size += len(message.body)
+            offset = result.next_offset  # noqa: PLW2901 - as above
+    return count, size
+
+
 def read(args: argparse.Namespace) -> dict[str, Any]:
     """Pull everything, and answer the questions."""
     store = reput.MessageStore.open(args.store, read_only=True)
-    queues = store.queues()
-
-    def get_all(most: int, *, measured: bool = False) -> tuple[int, int]:
-        get, count, size = store.get_message, 0, 0
-        for topic, queue_id, offset, end in queues:
-            while offset < end:
-                result = get(topic, queue_id, offset, most)
-                count += len(result)
-                if measured:
-                    size += result.total_bytes
-                offset = result.next_offset  # noqa: PLW2901 - where the next pull of this queue begins
-        return count, size
-
-    report = {}
+    queues, report = store.queues(), {}
     for most in args.pull:
-        _, size = get_all(most, measured=True)
-        report[f"get_{most}"] = {**timed(lambda most=most: get_all(most), args.seconds), "sum": size}
+        _, size = get_all(store, queues, most, measured=True)
+        report[f"get_{most}"] = {**timed(partial(get_all, store, queues, most), args.seconds), "sum": size}
+    for most in args.bodies:
+        report[f"bodies_{most}"] = timed(partial(get_bodies, store, queues, most), args.seconds)
     if args.questions:
         questions = [json.loads(line) for line in Path(args.questions).read_text().splitlines()]
         times = [question["time"] for question in questions if "time" in question]
@@ -313,6 +331,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pull", type=int, action="append", default=[])
+    parser.add_argument("--bodies", type=int, action="append", default=[])
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--sync", action="store_true")
     parser.add_argument("--send", action="store_true")

@@ -51,6 +51,8 @@ from peer import peer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Side = Callable[[], None]
+
 PARTS = ("stores", "brokers", "many")
 QUEUES_PER_TOPIC = 8
 TOPICS = (64, 128, 256)
@@ -107,6 +109,7 @@ class Bench:
     ms: int
     warm_up_ms: int
     """The time before the first measurement of a mode, in which Java compiles; before the others it is a third."""
+    round: int = 0
     lines: dict[Case, Line] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -114,6 +117,7 @@ class Bench:
         """All parts; stores and brokers in rounds."""
         counts = (64, 256) if quick else TOPICS
         for number in range(1, rounds + 1):
+            self.round = number - 1
             if "stores" in parts:
                 self._stores(counts, quick=quick)
             if "brokers" in parts:
@@ -152,12 +156,22 @@ class Bench:
             return (sys.executable, str(Path(__file__).with_name("topics_side.py")), *map(str, given))
 
         rocketmq = LOG_FLUSH[case.policy] | QUEUE_FLUSH[case.policy]
-        self._measure("RocketMQ", case, cells, java("store", "BenchTopics", rocketmq))
-        self._measure("Kafka", case, cells, java("kafka", "KafkaTopics", KAFKA_FLUSH[case.policy]))
         columns = tuple(Cell("columns", cell.body) for cell in cells if cell.mode == "batch")
-        self._measure("reput", case, (*cells, *columns), ours)
+        sides = [
+            partial(self._measure, "RocketMQ", case, cells, java("store", "BenchTopics", rocketmq)),
+            partial(self._measure, "Kafka", case, cells, java("kafka", "KafkaTopics", KAFKA_FLUSH[case.policy])),
+            partial(self._measure, "reput", case, (*cells, *columns), ours),
+        ]
         if rocksdb:
-            self._measure("RocketMQ, RocksDB", case, cells, java("store", "BenchTopics", rocketmq | ROCKSDB))
+            words = java("store", "BenchTopics", rocketmq | ROCKSDB)
+            sides.append(partial(self._measure, "RocketMQ, RocksDB", case, cells, words))
+        for measure in self._in_order(sides):
+            measure()
+
+    def _in_order(self, sides: list[Side]) -> list[Side]:
+        """The sides, of which another one is the first in each round."""
+        first = self.round % len(sides)
+        return sides[first:] + sides[:first]
 
     def _measure(
         self, side: str, case: Case, cells: tuple[Cell, ...], command: Callable[[Path], tuple[str, ...]]
@@ -205,17 +219,25 @@ class Bench:
     def _brokers(self, topics: int, policy: str) -> None:
         case = Case("brokers", "disk", policy, "", 0, topics * QUEUES_PER_TOPIC)
         rocketmq = LOG_FLUSH[policy] | QUEUE_FLUSH[policy]
-        names = {f"bench-{number:04d}": QUEUES_PER_TOPIC for number in range(topics)}
-        for side, serve, settings in (
-            ("RocketMQ", partial(rocketmq_side, has_pages=True), rocketmq),
-            ("reput", reput_side, LOG_FLUSH[policy]),
-        ):
-            with new_folder(self.disk) as folder, serve(folder, settings) as (serving, process, _):
-                make_topics(serving, names)
-                words = ("reput.peer.RocketSending", serving.namesrv, NAME, "--queues", str(case.queues))
-                self._ask(side, case, SMALL, peer.java_words("broker", folder, *words, jvm=peer.measured_jvm("1g")))
-                process.kill()  # RocketMQ waits for its next sync, which may be an hour away
-        with new_folder(self.disk) as folder, kafka_side(folder, KAFKA_FLUSH[policy]) as address:
+        served = partial(self._served, case)
+        sides = [
+            partial(served, "RocketMQ", partial(rocketmq_side, has_pages=True), rocketmq),
+            partial(served, "reput", reput_side, LOG_FLUSH[policy]),
+            partial(self._served_by_kafka, case),
+        ]
+        for measure in self._in_order(sides):
+            measure()
+
+    def _served(self, case: Case, side: str, serve: Any, settings: dict[str, str]) -> None:
+        names = {f"bench-{number:04d}": QUEUES_PER_TOPIC for number in range(case.queues // QUEUES_PER_TOPIC)}
+        with new_folder(self.disk) as folder, serve(folder, settings) as (serving, process, _):
+            make_topics(serving, names)
+            words = ("reput.peer.RocketSending", serving.namesrv, NAME, "--queues", str(case.queues))
+            self._ask(side, case, SMALL, peer.java_words("broker", folder, *words, jvm=peer.measured_jvm("1g")))
+            process.kill()  # RocketMQ waits for its next sync, which may be an hour away
+
+    def _served_by_kafka(self, case: Case) -> None:
+        with new_folder(self.disk) as folder, kafka_side(folder, KAFKA_FLUSH[case.policy]) as address:
             words = ("reput.peer.KafkaSending", address, "--queues", str(case.queues))
             self._ask("Kafka", case, SMALL, peer.java_words("kafka", folder, *words, jvm=peer.measured_jvm("1g")))
 

@@ -32,7 +32,9 @@ COUNTED = (
     "disk: BENCH_DIR's. memory: /dev/shm. A measurement ends early after 2 GiB. Nobody reads meanwhile.",
     "brokers: RocketMQ 5.5.0 with its client, `reput serve` with the same client, Kafka (KRaft, one process) with its",
     "    own, on the loopback address. single: a request or batch for each message, 256 under way. batch: RocketMQ's",
-    "    client sends 100 messages of a queue in a request, 16 under way; Kafka's gathers by itself, as by default.",
+    "    client sends 100 messages of a queue in a request, 256 under way; Kafka's gathers by itself, as by default,",
+    "    with as many messages under way.",
+    "In each round another side is the first.",
     "Values are medians, with the smallest and the largest of the rounds; x: reput over RocketMQ. Many queues: once.",
 )
 ARTICLE = {"RocketMQ": (90_000, 78_000, 75_000), "Kafka": (136_000, 8_500, 2_200)}

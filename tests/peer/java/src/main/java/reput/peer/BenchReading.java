@@ -47,7 +47,11 @@ final class BenchReading {
         Map<String, Object> report = Json.object();
         for (String pull : args.all("pull")) {
             int most = Integer.parseInt(pull);
-            report.put("get_" + most, reading.timed(() -> reading.getAll(most)));
+            report.put("get_" + most, reading.timed(() -> reading.getAll(most, false)));
+        }
+        for (String pull : args.all("bodies")) {
+            int most = Integer.parseInt(pull);
+            report.put("bodies_" + most, reading.timed(() -> reading.getAll(most, true)));
         }
         for (String file : args.all("questions")) {
             List<JSONArray> times = new ArrayList<>();
@@ -80,7 +84,8 @@ final class BenchReading {
         return Json.object("rate", done / ((System.nanoTime() - begin) / 1e9), "done", pass.done, "sum", pass.sum);
     }
 
-    private Pass getAll(int most) {
+    /** Pull all messages; with `decoded` as messages with bodies, as a client makes them. The sum is of bytes, of bodies or records. */
+    private Pass getAll(int most, boolean decoded) {
         long messages = 0;
         long bytes = 0;
         for (ConsumeQueueInterface queue : store.queues()) {
@@ -91,7 +96,13 @@ final class BenchReading {
                     throw new IllegalStateException(result.getStatus() + " at " + offset + " of " + queue.getTopic());
                 }
                 messages += result.getMessageCount();
-                bytes += result.getBufferTotalSize();
+                if (decoded) {
+                    for (ByteBuffer record : result.getMessageBufferList()) {
+                        bytes += MessageDecoder.decode(record, true).getBody().length;
+                    }
+                } else {
+                    bytes += result.getBufferTotalSize();
+                }
                 offset = result.getNextBeginOffset();
                 result.release();
             }

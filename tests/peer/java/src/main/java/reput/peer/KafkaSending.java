@@ -16,11 +16,12 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Kafka's own client in the comparison by topics. Single: a batch of its own for each record, 256 under way. Batch: the client
- * gathers records of a partition as it does by default. Else the producer has its defaults.
+ * gathers records of a partition as it does by default, and as many are under way as RocketMQ's client has in its batches. Else
+ * the producer has its defaults.
  */
 public final class KafkaSending extends TopicsTurn {
     private static final int UNDER_WAY = 256;
-    private static final int GATHERED = 50_000;
+    private static final int GATHERED = UNDER_WAY * BATCH;
 
     private final String address;
     private final UnderWay single = new UnderWay(UNDER_WAY);

@@ -13,18 +13,17 @@ import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * RocketMQ's own client in the comparison by topics, with whichever broker listens. Single: a request for each message, 256
- * under way. Batch: a request for each BATCH messages of a queue, 16 under way. The topics are there before.
+ * RocketMQ's own client in the comparison by topics, with whichever broker listens. Single: a request for each message.
+ * Batch: a request for each BATCH messages of a queue. 256 requests are under way. The topics are there before.
  */
 public final class RocketSending extends TopicsTurn {
     private static final int UNDER_WAY = 256;
-    private static final int BATCHES = 16;
     private static final int DISPATCH_TRIES = 300;
 
     private final String address;
     private final String broker;
     private final UnderWay single = new UnderWay(UNDER_WAY);
-    private final UnderWay batches = new UnderWay(BATCHES);
+    private final UnderWay batches = new UnderWay(UNDER_WAY);
     private DefaultMQProducer producer;
 
     private RocketSending(Args args) {
