@@ -194,30 +194,29 @@ def timed(work: Callable[[], tuple[int, int]], seconds: float) -> dict[str, Any]
     return {"rate": done / (time.perf_counter() - begin), "done": passed[0], "sum": passed[1]}
 
 
-def get_all(store: reput.MessageStore, queues: Queues, most: int, *, measured: bool = False) -> tuple[int, int]:
-    """Pull all messages; return their number and, if `measured`, the bytes of their records."""
+def get_all(
+    store: reput.MessageStore, queues: Queues, most: int, size_of: Callable[[reput.GetResult], int] | None = None
+) -> tuple[int, int]:
+    """Pull all messages; return their number, and the sum of what `size_of` says of each pull."""
     get, count, size = store.get_message, 0, 0
     for topic, queue_id, offset, end in queues:
         while offset < end:
             result = get(topic, queue_id, offset, most)
             count += len(result)
-            if measured:
-                size += result.total_bytes
+            if size_of is not None:
+                size += size_of(result)
             offset = result.next_offset  # noqa: PLW2901 - where the next pull of this queue begins
     return count, size
 
 
-def get_bodies(store: reput.MessageStore, queues: Queues, most: int) -> tuple[int, int]:
-    """Pull all messages and decode them; return their number and the bytes of their bodies."""
-    get, count, size = store.get_message, 0, 0
-    for topic, queue_id, offset, end in queues:
-        while offset < end:
-            result = get(topic, queue_id, offset, most)
-            count += len(result)
-            for message in result:
-                size += len(message.body)
-            offset = result.next_offset  # noqa: PLW2901 - as above
-    return count, size
+def record_bytes(result: reput.GetResult) -> int:
+    """The bytes of the records of a pull."""
+    return result.total_bytes
+
+
+def body_bytes(result: reput.GetResult) -> int:
+    """The bytes of the bodies of a pull, whose messages are decoded for it."""
+    return sum(len(message.body) for message in result)
 
 
 def read(args: argparse.Namespace) -> dict[str, Any]:
@@ -225,10 +224,10 @@ def read(args: argparse.Namespace) -> dict[str, Any]:
     store = reput.MessageStore.open(args.store, read_only=True)
     queues, report = store.queues(), {}
     for most in args.pull:
-        _, size = get_all(store, queues, most, measured=True)
+        _, size = get_all(store, queues, most, record_bytes)
         report[f"get_{most}"] = {**timed(partial(get_all, store, queues, most), args.seconds), "sum": size}
     for most in args.bodies:
-        report[f"bodies_{most}"] = timed(partial(get_bodies, store, queues, most), args.seconds)
+        report[f"bodies_{most}"] = timed(partial(get_all, store, queues, most, body_bytes), args.seconds)
     if args.questions:
         questions = [json.loads(line) for line in Path(args.questions).read_text().splitlines()]
         times = [question["time"] for question in questions if "time" in question]
