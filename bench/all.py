@@ -67,9 +67,11 @@ RATIOS = {
 RATES = {"scan_mps": "follow scan", "parquet_mps": "follow parquet"}
 COUNTED = (
     "Each part has a page of its own beside this one, which says what is counted there; its command has its sizes.",
-    "All parts run one after the other on one machine; in each, both sides take turns, round by round.",
-    "Values are medians, with the smallest and the largest of the rounds. x: how far reput is ahead of RocketMQ by the",
-    "    medians (2: twice the rate, or half the time or memory), with the smallest and the largest x of one round.",
+    "All parts run one after the other on one machine; in each, both sides take turns, round by round; of puts",
+    "    RocketMQ is first in one round and reput in the next, of other work RocketMQ is always first.",
+    "Values are medians, with the smallest and the largest of the rounds. x: how far reput is ahead of RocketMQ (of",
+    "    Spark or pyarrow on Parquet in bench-parquet) by the medians (2: twice the rate, or half the time or memory),",
+    "    with the smallest and the largest x of one round.",
 )
 
 

@@ -4,6 +4,7 @@ Each step is the least that a row of the other benches must do at least once: `d
 
 Environment:
     QUICK         1: small amounts, one round: whether it works, not how fast it is
+    SIZE          MiB of the arrays and files; default 512
     ROUNDS        default 5; medians are reported
     BENCH_DIR     where files go, on the disk to be measured; default bench/work; removed at the end
     RESULTS_DIR   default bench/results, after a quick run bench/work
@@ -15,6 +16,7 @@ waiters_s=.. round_trip_us=..`.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import socket
@@ -38,14 +40,14 @@ from report import Report, Section, plot
 from reput import kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 COUNTED = (
     "One thread, medians of rounds. Files lie on the disk of the other benches; only `sync` waits for that disk.",
     "Memory: numpy copies and adds up arrays that no cache holds. CRC: zlib's over such an array, and that of reput's",
     "    kernel over a body that a cache holds.",
     "Cache write and read: `pwrite` of a new file and `pread` of it, a MiB a call. Map write: stores into the map of a",
-    "    new file, with the faults of its pages. Sync: 4 KiB appended and `fdatasync`.",
+    "    new file, with the faults of its pages. Sync: 4 KiB into reserved blocks and `fdatasync`.",
     "Call: a Python function of three arguments. Kernel call: a compiled kernel by its entry point, over four bytes.",
     "Hand-over: a thread wakes another by a condition and waits for its answer; half of that. Waiters: 16 threads wait",
     "    for a sync of 4 KiB and are woken one by the other, over and over, and do nothing else.",
@@ -53,7 +55,7 @@ COUNTED = (
     "Starts: a process with nothing else; `import reput` in it; `java -version`; a Spark session with an empty",
     "    job, as Spark starts by itself and with reput's settings.",
 )
-BLOCK = 1 << 20
+BLOCK, BLOCK_SYNCED = 1 << 20, 4096
 WAITERS = 16
 MANY_CALLS = 100_000
 GIB = 1 << 30
@@ -70,7 +72,7 @@ def main() -> int:
             for name, measure in measured.items():
                 lines[name].ours.append(measure())
             say(f"round {number} of {rounds}")
-    about = machine.environment("bench-limits", ("QUICK",), rounds)
+    about = machine.environment("bench-limits", ("QUICK", "SIZE"), rounds)
     ratios = {name: line.median for name, line in lines.items() if not name.endswith("_start")}
     table = [Section(("measured", "unit", "median", "rounds"), rows(lines))]
     title = "What the machine can do at most"
@@ -86,7 +88,7 @@ NAMES = {
     "map_write_gib_s": ("map: write a new file", "GiB/s"),
     "crc_gib_s": ("CRC-32", "GiB/s"),
     "kernel_crc_gib_s": ("CRC-32 by the kernel, of 64 KiB", "GiB/s"),
-    "syncs_s": ("sync of an append", "1/s"),
+    "syncs_s": ("sync of 4 KiB in reserved blocks", "1/s"),
     "call_ns": ("call of a Python function", "ns"),
     "kernel_call_ns": ("call of a kernel", "ns"),
     "hand_over_us": ("hand-over between threads", "us"),
@@ -170,17 +172,27 @@ def mapped(path: Path, source: np.ndarray) -> float:
 
 
 def syncs(path: Path) -> float:
-    """Syncs a second of a file to which 4 KiB are appended each time."""
-    count, block = (20 if asked.is_quick() else 200), os.urandom(4096)
+    """Syncs a second of a file with reserved blocks, into which the next 4 KiB are written each time."""
+    count = 20 if asked.is_quick() else 200
+    with reserved(path, count + 1) as append:
+        append()
+        return count / seconds(lambda: [append() for _ in range(count)])
 
-    def append(times: int) -> None:
-        for _ in range(times):
-            os.write(file.fileno(), block)
+
+@contextlib.contextmanager
+def reserved(path: Path, count: int) -> Iterator[Callable[[], None]]:
+    """Yield what writes the next 4 KiB of a file and syncs them; it has the blocks of `count`, as a log has."""
+    block, places = os.urandom(BLOCK_SYNCED), iter(range(0, count * BLOCK_SYNCED, BLOCK_SYNCED))
+    path.unlink(missing_ok=True)
+    with path.open("xb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, count * BLOCK_SYNCED)
+        os.fsync(file.fileno())
+
+        def append() -> None:
+            os.pwrite(file.fileno(), block, next(places))
             os.fdatasync(file.fileno())
 
-    with path.open("ab", buffering=0) as file:
-        append(1)
-        return count / seconds(partial(append, count))
+        yield append
 
 
 def _three(one: int, two: int, three: int) -> int:
@@ -230,8 +242,7 @@ def waiters(path: Path) -> float:
 
     Each thread asks again at once. The last one to ask wakes the thread that syncs.
     """
-    turns, block = (20 if asked.is_quick() else 1000), os.urandom(4096)
-    requests = [0]
+    turns, requests = (20 if asked.is_quick() else 1000), [0]
     gates = [threading.Lock() for _ in range(WAITERS)]
     sync = threading.Lock()
     for lock in (sync, *gates):
@@ -249,12 +260,11 @@ def waiters(path: Path) -> float:
     def answer() -> None:
         for _ in range(turns):
             sync.acquire()
-            os.write(file.fileno(), block)
-            os.fdatasync(file.fileno())
+            append()
             gates[0].release()
 
     threads = [threading.Thread(target=wait, args=(number,)) for number in range(WAITERS)]
-    with path.open("ab", buffering=0) as file:
+    with reserved(path, turns) as append:
         for thread in threads:
             thread.start()
         took = seconds(answer)

@@ -51,14 +51,19 @@ class Line:
         return Spread.of(self.peer).median
 
     @property
+    def beside(self) -> list[float]:
+        """The values that reput's are compared with: the peer's, or those of the only other side."""
+        return next(iter(self.others.values())) if not self.peer and len(self.others) == 1 else self.peer
+
+    @property
     def ratio(self) -> float:
-        """The lead of reput over the peer, by the medians: 2 is twice as fast, or half as long."""
-        return self._ahead(self.median, self.peer_median)
+        """The lead of reput over the side beside it, by the medians: 2 is twice as fast, or half as long."""
+        return self._ahead(self.median, Spread.of(self.beside).median)
 
     @property
     def ratio_spread(self) -> Spread:
         """The ratio by the medians, with the smallest and the largest of one round."""
-        rounds = [self._ahead(mine, theirs) for mine, theirs in zip(self.ours, self.peer, strict=False)]
+        rounds = [self._ahead(mine, theirs) for mine, theirs in zip(self.ours, self.beside, strict=False)]
         return Spread.of(rounds)._replace(median=self.ratio)
 
     def _ahead(self, mine: float, theirs: float) -> float:

@@ -25,7 +25,7 @@ def environment(target: str, settings: Iterable[str], rounds: int) -> dict[str, 
     given = [f'{name}="{os.environ[name]}"' for name in settings if name in os.environ]
     return {
         "command": " ".join([f"make {target}", *given, f"ROUNDS={rounds}"]),
-        "begun": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "begun": BEGUN,
         "cores": cores(),
         "processor": processor(),
         "kernel": platform.release(),
@@ -37,7 +37,7 @@ def environment(target: str, settings: Iterable[str], rounds: int) -> dict[str, 
         "java": java_version(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("reput", "pyspark", "numba", "numpy", "pyarrow")},
-        "commit": commit(),
+        "commit": COMMIT,
     }
 
 
@@ -81,13 +81,21 @@ def version(package: str) -> str:
 
 
 def commit() -> str:
-    """The commit that was measured, where this is a checkout with git at hand."""
-    words = ("git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD")
+    """The commit that is measured, where this is a checkout with git at hand; "+" after it: the source has changes."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        found = _git("rev-parse", "--short", "HEAD")
+        return found + "+" * bool(_git("status", "--porcelain", "--", "src", "bench/*.py")) if found else "unknown"
     except FileNotFoundError:
         return "unknown"
-    return done.stdout.strip() or "unknown"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(("git", "-C", str(REPOSITORY), *words), capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+BEGUN, COMMIT = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", commit()
+"""Of the moment in which the benchmark began: a commit that is made meanwhile is not the one that it measures."""
 
 
 def cores() -> int:

@@ -55,8 +55,10 @@ SETTINGS = ("QUICK", "MESSAGES", "PEER_HEAP")
 COUNTED = (
     'scan, heads: format("rocketmq") beside Spark that reads the same columns from Parquet and passes them through',
     "    Python (mapInArrow). Each checks nothing but reput, which checks each record's CRC.",
-    "export: reput.export, seven columns with bodies, zstd, beside pyarrow that writes these columns from memory, one",
-    "    process on each core at once. write: the same columns by Spark's own Parquet writer.",
+    "export: reput.export, seven columns with bodies, zstd, synced, beside pyarrow that writes them from memory, one",
+    "    process on each core at once, without the topic, by which reput names folders, and without a sync. It writes",
+    "    after all rounds of Spark. write: the same columns by Spark's own Parquet writer.",
+    "x: reput over what is beside it.",
     "narrow: one topic, as much time as holds 6 million messages of all topics, counted.",
     "All in one plain Spark session that has done each before on a small store; the log is in the page cache.",
 )
@@ -129,13 +131,12 @@ def write_on_each_core(folder: Path) -> float:
 
 def ratios(lines: dict[str, Line]) -> dict[str, float]:
     """Rates over those beside them, by the medians."""
-    found = {name: lines[name].median / Spread.of(lines[name].others[BESIDE]).median for name in RATES}
-    return found | {"narrow_s": lines["narrow"].median}
+    return {name: lines[name].ratio for name in RATES} | {"narrow_s": lines["narrow"].median}
 
 
 def _draw(path: Path, lines: dict[str, Line]) -> None:
     with plot(path, size=(8, 3.5)) as (axes,):
-        beside = [Spread.of(lines[name].others[BESIDE]).median for name in RATES]
+        beside = [Spread.of(lines[name].beside).median for name in RATES]
         places = range(len(RATES))
         axes.barh([place - 0.2 for place in places], [lines[name].median for name in RATES], 0.4, label="reput")
         axes.barh([place + 0.2 for place in places], beside, 0.4, label="Spark or pyarrow on Parquet")

@@ -11,7 +11,7 @@ Environment:
     ROUNDS        default 3; medians are reported; stores of more than 20 million messages or 100,000 queues have one
                   round, and are not measured with an empty page cache
     BENCH_DIR     where stores go, on the disk to be measured; default bench/work; removed at the end.
-                  They take some 480 bytes a message
+                  They take some 500 bytes a message
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
 The last line of the output is `ratio rebuild=.. check=.. scan=.. open=.. follow=..`: the seconds measured on the

@@ -5,7 +5,8 @@ What is timed is the same on both sides:
                 message object, its properties and their bytes, checks, the record. Made beforehand: those texts and
                 bodies (for put_messages: the tables), 500,000 messages at a time, so that what either store does in the
                 background (RocketMQ dispatches, reput fills its tail) runs beside the puts and not in pauses
-    pulls       from queue and offset to the places and sizes of the records, which nobody decodes
+    pulls       from queue and offset to the places of the records, whose sizes RocketMQ's side adds up; nobody decodes
+                them, except in the pull with bodies
     time, key   from question to answer. RocketMQ finds messages by the hash of their key alone, so that another key's
                 message comes along now and then; these are recognized outside its clock, and inside reput's
     times, keys the same questions in one call for each topic, beside the peer's calls one by one. Made beforehand: the

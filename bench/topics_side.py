@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 QUEUES_PER_TOPIC = 8
 BATCH = 100
-TAIL_MESSAGES = 8_000_000
+TAIL_MESSAGES = 4_000_000
 """Messages without indexes from which on these are built between two measurements: puts wait at twice as many."""
 COLUMNS = 1000
 MESSAGES = 500_000
