@@ -142,16 +142,29 @@ class GetResult(NotPickled):
         return self.count
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        return (self[number] for number in range(self.count))
+        return self._messages(self.at, self.count)
 
     def __getitem__(self, number: int) -> StoredMessage:
-        place = range(self.at, self.at + PLACE_WORDS * self.count, PLACE_WORDS)[number]
-        offset, size = self.words[place : place + PLACE_WORDS].tolist()
+        return next(self._messages(range(self.at, self.at + PLACE_WORDS * self.count, PLACE_WORDS)[number], 1))
+
+    def _messages(self, at: int, count: int) -> Iterator[StoredMessage]:
+        """Make the messages whose places begin at word `at`."""
+        queue, places = self.queue, self.words[at : at + PLACE_WORDS * count].tolist()
+        start, end, data = 0, 0, memoryview(b"")
+        for offset, size in zip(
+            places[PlaceAt.log_offset :: PLACE_WORDS], places[PlaceAt.size :: PLACE_WORDS], strict=True
+        ):
+            if not start <= offset < end:
+                start, data = self._file_of(offset)
+                end = start + len(data)
+            yield StoredMessage(data[offset - start : offset - start + size], start, offset - start, queue)
+
+    def _file_of(self, offset: int) -> tuple[int, memoryview]:
+        """Return the start and the bytes of the log's file at a log offset."""
         for start, array in self.maps:
             if start <= offset < start + len(array):
-                position = offset - start
-                return StoredMessage(array.data[position : position + size], start, position, self.queue)
-        raise IndexError(f"no message {number}: this result is closed")
+                return start, array.data
+        raise IndexError(f"no message at {offset}: this result is closed")
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -175,15 +188,15 @@ class GetResult(NotPickled):
         are_neighbours = starts == [*accumulate(sizes[:-1], initial=starts[0])]
         while at < len(starts):
             begin, end = starts[at], starts[at] + sizes[at]
-            map_start, array = next(one for one in self.maps if one[0] <= begin < one[0] + len(one[1]))
-            map_end = map_start + len(array)
+            map_start, data = self._file_of(begin)
+            map_end = map_start + len(data)
             at += 1
             if are_neighbours and at == 1 and begin + sum(sizes) <= map_end:
                 end, at = begin + sum(sizes), len(starts)
             while at < len(starts) and starts[at] == end < map_end:
                 end += sizes[at]
                 at += 1
-            pieces.append(array.data[begin - map_start : end - map_start])
+            pieces.append(data[begin - map_start : end - map_start])
         return pieces
 
     def _places(self) -> NDArray[np.int64]:
