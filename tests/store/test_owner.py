@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from pathlib import Path
@@ -13,9 +14,13 @@ import reput
 from reput.config import StoreConfig
 from reput.errors import StaleEpochError, StoreLockedError
 from reput.files import fs, locks
+from reput.files.watermarks import Watermarks
 from reput.formats import paths
 from reput.formats.own import files as own
+from reput.queue.file_kind import FileKind
+from reput.store.disk import queue_refusals
 from reput.store.disk.layout import find_store
+from reput.store.disk.queue_refusals import refuse_held_kinds
 from reput.store.owner import owner, swap
 from reput.store.owner.holders import Holder, Who, follower_lock
 from reput.store.owner.indexer import CatchUp
@@ -36,6 +41,49 @@ def layout(tmp_path: Path) -> StoreLayout:
     with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         put(store, 5, keys="k")
     return find_store(tmp_path / "s", StoreConfig())
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_an_owner_and_a_follower_that_began_at_the_same_moment_had_one_epoch(
+    layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, stages: int
+) -> None:
+    """No stage of the follower has the number of one of the owner: its tasks would write into the owner's files."""
+    path, real = layout.own(own.WATERMARKS_NAME), Watermarks.__setitem__
+    has_read, may_write = threading.Event(), threading.Event()
+
+    def slow_at_first(marks: Watermarks, name: str, value: int) -> None:
+        if name == "epoch" and not has_read.is_set():
+            has_read.set()
+            may_write.wait(10)
+        real(marks, name, value)
+
+    monkeypatch.setattr(Watermarks, "__setitem__", slow_at_first)
+    with contextlib.closing(Watermarks(path)) as one, contextlib.closing(Watermarks(path)) as other:
+        ours = owner.Ownership(layout, one["epoch"] + 1, one, [])
+        beside = owner.Ownership(layout, other["epoch"] + 1, other, [], is_beside=True)
+        thread = threading.Thread(target=ours.next_stage)
+        thread.start()
+        assert has_read.wait(10)
+        for _ in range(stages):
+            beside.next_stage()
+        may_write.set()
+        thread.join(10)
+        ours.verify()
+        for change in (beside.verify, beside.next_stage):
+            with pytest.raises(StaleEpochError):
+                change()
+
+
+def test_a_follower_began_beside_a_writer_that_had_gone(layout: StoreLayout) -> None:
+    """A job that has owned the store since the look is not fenced off: what the follower has seen does not count."""
+    with contextlib.closing(Watermarks(layout.own(own.WATERMARKS_NAME))) as marks:
+        beside = owner.Ownership(layout, marks["epoch"] + 1, marks, [], is_beside=True)
+        with own_store(layout) as job:
+            with pytest.raises(StaleEpochError):
+                beside.next_stage()
+            job.verify()
+        beside = owner.Ownership(layout, marks["epoch"] + 1, marks, [], is_beside=True)
+        assert beside.next_stage() == marks["epoch"]
 
 
 def test_a_replaced_owner_stops(layout: StoreLayout) -> None:
@@ -163,3 +211,21 @@ def test_many_strays_are_counted() -> None:
     """The text names the first files that are not RocketMQ's, and the number of the others."""
     assert strays_text(["a", "b"]) == "files that are not RocketMQ's: a, b"
     assert strays_text(list("abcdefg")) == "files that are not RocketMQ's: a, b, c, d, e and 2 more"
+
+
+@pytest.mark.parametrize("asks", [2, 3, 1000])
+def test_a_job_swapped_queues_that_a_follower_had_still_open(
+    layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, asks: int
+) -> None:
+    """It waits until they are closed: RocksDB writes to the names of its files then. One that stays open is refused."""
+    monkeypatch.setattr(queue_refusals, "_FOLLOWER_CLOSES_S", 0.2)
+    kind, asked = FileKind(layout.consume_queue, 6_000_000), iter(range(1, asks + 1))
+    monkeypatch.setattr(FileKind, "is_held", lambda _: next(asked) < asks)
+    with follower_lock(layout, "stop it"):
+        refuse_held_kinds(layout, [kind], replaces=False)
+        assert next(asked) == 1
+        if asks < 1000:
+            refuse_held_kinds(layout, [kind], replaces=True)
+        else:
+            with pytest.raises(StoreLockedError, match="has these file queues open to write"):
+                refuse_held_kinds(layout, [kind], replaces=True)

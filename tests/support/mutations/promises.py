@@ -289,10 +289,28 @@ MUTATIONS = (
         ("queue/test_order.py::test_known_cases",),
     ),
     Mutation(
+        "give the numbers of a queue again",
+        "A queue gives no number twice, also after it has lost its files.",
+        "store/write/numbers.py",
+        "        end, loss = view.goes_on_at(QueueKey(topic, queue_id), end)",
+        '        loss = ""',
+        (
+            "store/test_given_offsets.py::test_a_queue_of_a_closed_store_that_lost_files_gave_its_numbers_again",
+            "store/test_given_offsets.py::test_a_log_of_a_closed_store_that_lost_its_end_gave_numbers_again",
+        ),
+    ),
+    Mutation(
+        "begin beside a writer that has gone",
+        "A follower begins beside a writer only if nobody has owned the store since it looked.",
+        "store/owner/owner.py",
+        "            if self.stage or self.is_beside:",
+        "            if self.stage:",
+        ("store/test_owner.py::test_a_follower_began_beside_a_writer_that_had_gone",),
+    ),
+    Mutation(
         "keep the epoch between stages",
         "An attempt that was given up does not write into the files of a later stage.",
         "store/owner/owner.py",
-        "            # Raised again: a writer and a follower may both raise it, and each needs a number of its own.\n"
         '            self.watermarks["epoch"] += 1\n',
         "",
         ("faults/test_links_and_late_tasks.py::test_a_late_attempt_of_a_stage_that_is_over_cannot_write",),

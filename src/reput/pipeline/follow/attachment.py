@@ -189,14 +189,15 @@ def attach(layout: StoreLayout, config: StoreConfig, wait_s: float = 0.0) -> Ite
 
 def _take(layout: StoreLayout, held: contextlib.ExitStack, deadline: float) -> tuple[Writer, Ownership]:
     """Take an epoch beside a reput writer, or own the store if nobody writes."""
+    watermarks = held.enter_context(contextlib.closing(Watermarks(layout.own(own.WATERMARKS_NAME))))
     while True:
+        # Before the look at the writer: if another one, or a job, owns the store by then, this does not begin.
+        epoch = watermarks["epoch"] + 1
         writer = writer_of(layout)
         if writer is Writer.BROKER:
             raise _beside_a_broker(layout)
         if writer is Writer.REPUT:
-            watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
-            held.callback(watermarks.close)
-            return writer, Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+            return writer, Ownership(layout, epoch, watermarks, [], is_beside=True)
         try:
             return writer, held.enter_context(own_store(layout, holder=own.HOLDER_FOLLOWER))
         except StoreLockedError:

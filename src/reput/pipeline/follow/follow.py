@@ -284,6 +284,19 @@ class Follow:
     # --- attaching -----------------------------------------------------------------------------
 
     def _attach(self, wait_s: float = 0.0) -> None:
+        """Take hold of the store; `wait_s` is how long a program may open or close it meanwhile."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                self._take_hold(max(0.0, deadline - time.monotonic()))
+            except StaleEpochError:
+                # Another program has owned the store since this one looked at it.
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                return
+
+    def _take_hold(self, wait_s: float) -> None:
         held = contextlib.ExitStack()
         try:
             attachment = held.enter_context(attach(self.layout, self.config, wait_s))
@@ -320,7 +333,7 @@ class Follow:
             if someone_waits(self.layout) and writer_of(self.layout) is Writer.NOBODY:
                 return False
             self._attach()
-        except StoreLockedError as error:
+        except (StoreLockedError, StaleEpochError) as error:
             if self.progress.state != "waiting":
                 self.progress.state = "waiting"
                 self.listener.note(f"waiting: {error}")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -18,6 +19,10 @@ from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.files import QUEUES_ASKED, some_queues
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout
+
+_FOLLOWER_CLOSES_S = 30.0
+"""The time that a follower has to close the queues of a writer that has ended; it looks for that twice a second."""
+_ASK_AGAIN_S = 0.02
 
 
 def missing_kinds(layout: StoreLayout, wanted: Sequence[str], present: Sequence[QueueKind]) -> str:
@@ -82,10 +87,12 @@ def damaged_queue(kinds: Iterable[AnyKind], key: QueueKey, file_size: int) -> st
     return next((damage for kind in kinds for damage in kind.damage_of(key, file_size)), None)
 
 
-def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[AnyKind]) -> None:
+def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[AnyKind], *, replaces: bool) -> None:
     """Refuse queues that another process has open to write, unless it is a follower, which gives way.
 
-    Queues that this process cannot write since it was forked are refused too.
+    Queues that this process cannot write since it was forked are refused too. `replaces`: the caller will put other
+    files in their place. It waits for a follower to close them: RocksDB writes, when it is closed, to whatever has the
+    names of its files.
 
     RocketMQ opens its database while it loads a store, and takes the store's lock only after recovery.
 
@@ -95,11 +102,15 @@ def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[AnyKind]) -> None:
     """
     for kind in kinds:
         kind.refuse_in_fork()
-    if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
+    is_followed = locks.owner_is_live(layout.own(own.FOLLOWER_NAME))
+    if is_followed and not replaces:
         return
+    deadline = time.monotonic() + (_FOLLOWER_CLOSES_S if is_followed else 0.0)
     for kind in kinds:
-        if kind.is_held():
-            raise StoreLockedError(
-                f"{kind.folder}: another process has these {kind.name} queues open to write, such as a broker "
-                "that is starting. Stop it, or wait for it"
-            )
+        while kind.is_held():
+            if time.monotonic() >= deadline:
+                raise StoreLockedError(
+                    f"{kind.folder}: another process has these {kind.name} queues open to write, such as a broker "
+                    "that is starting. Stop it, or wait for it"
+                )
+            time.sleep(_ASK_AGAIN_S)

@@ -103,9 +103,10 @@ _OF_FILES = (
         _READS_OR_EXTENDS | BUILDS | {Purpose.CHECK},
         lambda store: refuse_batches_beside(store.settings.types, store.kinds),
     ),
-    _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_held_kinds(store.layout, store.kinds)),
+    _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_held_kinds(store.layout, store.kinds, replaces=False)),
     _Refusal(
-        frozenset({Purpose.BUILD, Purpose.BUILD_SOME}), lambda store: refuse_held_kinds(store.layout, store.present)
+        frozenset({Purpose.BUILD, Purpose.BUILD_SOME}),
+        lambda store: refuse_held_kinds(store.layout, store.present, replaces=True),
     ),
     _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_odd_queue_files),
     _Refusal(BUILDS, _refuse_damaged_frontier),

@@ -23,6 +23,11 @@ TAKE_OVER_S = 30.0
 """The time that a writer waits for a follower, which releases the store after its current batch."""
 _WANTED_MS = 2000
 _ASK_AGAIN_S = 0.02
+_OWNERS_STEP = 1 << 20
+"""An owner raises the epoch by this before it waits for the fence, in which a follower may raise it at that moment.
+
+One of the two is lost then. Epochs of owners are so far apart that no stage of a follower has the number of an owner's.
+"""
 
 
 @dataclass(slots=True)
@@ -31,7 +36,8 @@ class Ownership:
 
     `epoch` names this job's folders. `stage` is the epoch in the watermarks that tasks must find there. The owner
     raises it between stages, so an attempt that Spark gave up cannot write into the files of a later stage. `notes` say
-    what was cleaned up.
+    what was cleaned up. `is_beside`: it is that of a follower beside a writer, and `epoch` is the next one after that
+    which the follower saw before it looked at the store. It begins only if nobody has raised the epoch since.
     """
 
     layout: StoreLayout
@@ -39,6 +45,7 @@ class Ownership:
     watermarks: Watermarks
     notes: list[str]
     stage: int = 0
+    is_beside: bool = False
 
     def next_stage(self, *, lasting: bool = True) -> int:
         """Fence off the tasks of earlier stages: none may begin to write, and running ones are waited for.
@@ -50,14 +57,13 @@ class Ownership:
             StaleEpochError: another job has taken the store over.
             StoreLockedError: a task is still writing after a minute.
         """
-        if not self.stage:
+        if not self.stage and not self.is_beside:
             # First no task of an earlier job may begin to write, then the running ones must end.
-            self.watermarks["epoch"] += 1
+            self.watermarks["epoch"] += _OWNERS_STEP
         with locks.closed_fence(self.layout.own(own.FENCE_NAME)):
-            if self.stage:
-                # Checked inside the fence: a process that takes the store over meanwhile must not be overtaken.
-                self.verify()
-            # Raised again: a writer and a follower may both raise it, and each needs a number of its own.
+            # Checked inside the fence: a process that takes the store over meanwhile must not be overtaken.
+            if self.stage or self.is_beside:
+                self._verify(self.stage or self.epoch - 1)
             self.watermarks["epoch"] += 1
             self.stage = self.watermarks["epoch"]
             if lasting:
@@ -133,9 +139,12 @@ class Ownership:
 
     def verify(self) -> None:
         """Raise StaleEpochError if another job has taken the store over."""
-        if self.watermarks["epoch"] != self.stage:
+        self._verify(self.stage)
+
+    def _verify(self, expected: int) -> None:
+        if self.watermarks["epoch"] != expected:
             raise StaleEpochError(
-                f"{self.layout.reput}: epoch {self.watermarks['epoch']} has replaced {self.stage}; this job stops"
+                f"{self.layout.reput}: epoch {self.watermarks['epoch']} has replaced {expected}; this job stops"
             )
 
 
