@@ -28,9 +28,10 @@ from reput.formats.log.body import MAX_DECODED_BODY_SIZE
 from reput.formats.log.record import LOCALHOST
 from reput.formats.queue import batch_consume_queue, consume_queue, consume_queue_ext, queue_kinds
 from reput.log.append.settings import LogSettings
+from reput.queue import tail
 from reput.store.disk import settings
 from reput.store.progress import progress
-from reput.store.read import lite_topics, tail_follower
+from reput.store.read import lite_topics
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 BEGIN, END = "<!-- made by scripts/configuration.py -->\n", "<!-- end of what it made -->\n"
@@ -80,7 +81,7 @@ DEFAULTS = {
     "recall_message_enable": "false",
     "consumer_offset_update_version_step": str(progress.VERSION_STEP),
     "max_decoded_body_size": str(MAX_DECODED_BODY_SIZE),
-    "tail_max_entries": str(tail_follower.TAIL_MAX_ENTRIES),
+    "tail_max_entries": str(tail.TAIL_MAX_ENTRIES),
     "clean_file_forcibly_enable": "true with a broker.conf, else false",
     "delete_expired": "true with a broker.conf, else as the other settings say",
     "force_setting": "false",

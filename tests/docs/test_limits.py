@@ -28,9 +28,9 @@ from reput.log.append import settings
 from reput.log.read import maps
 from reput.pipeline.spark import session
 from reput.pipeline.split import plan
-from reput.queue import batch, ext, file_kind
+from reput.queue import batch, ext, file_kind, tail
 from reput.store.disk import given_offsets
-from reput.store.read import lookup, results, tail_follower
+from reput.store.read import lookup, results
 from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ VALUES = {
     "name of a topic": (paths.MAX_TOPIC_BYTES, 255),
     "messages of a batch record": (record.MAX_BATCH_MESSAGES, 32767),
     "bytes of a pull": (results.MAX_PULL_BYTES, 128 * MIB),
-    "messages without durable indexes (the tail)": (tail_follower.TAIL_MAX_ENTRIES, 16_000_000),
+    "messages without durable indexes (the tail)": (tail.TAIL_MAX_ENTRIES, 16_000_000),
+    "blank entries of the tail, where a log jumps over numbers": (tail.Tail().most_entries, 32_000_000),
     "expansion of a compressed body": (body.MAX_DECODED_BODY_SIZE, 64 * MIB),
     "text of an SQL92 filter": (grammar.MAX_TEXT, 65536),
     "nesting of an SQL92 filter": (grammar.MAX_DEPTH, 100),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.errors import TailFullError
 from reput.formats.queue.batch_consume_queue import BATCH_ENTRY
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, decode_entry
 from reput.pipeline.build.reorder.queue_builder import QueueOutcome, build_queue
@@ -261,3 +262,16 @@ def test_messages_alone_are_batches_of_one(ranges: list[tuple[int, int]]) -> Non
         state = step.state
     assert [base for base, _ in kept(order, *((offset, 1) for offset in offsets))] == entries
     assert order.state == state
+
+
+def test_two_records_of_a_hostile_log_filled_the_memory_with_blanks() -> None:
+    """A gap that has no room is an error before it is filled, and nothing of it is kept."""
+    table, place = Tail(), 1 << 50
+    table.most_entries = 1000
+    entry = memoryview(ENTRY.struct.pack(place, 100, 0))
+    tail = table.begin(KEY, 0)
+    table.take(tail, 0, entry)
+    with pytest.raises(TailFullError, match="queue offset 5000, after 4999 numbers without a message"):
+        table.take(tail, 5000, entry)
+    table.take(tail, 900, entry)
+    assert table.entries == len(tail.entries) // ENTRY_SIZE == 901

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,7 +101,12 @@ class FileQueue(QueueInFiles[Entry]):
                     f"{wanted} entries of {ENTRY_SIZE} bytes: it was cut, or is another store's. "
                     "Run `reput rebuild --only queue`"
                 )
-        return QueueOddities(notes, damage, empty)
+        missing = [
+            f"{after.path}: no file holds the queue's bytes from {before.start + before.size} to {after.start}"
+            for before, after in pairwise(files)
+            if before.start + before.size < after.start
+        ]
+        return QueueOddities(notes, damage, empty, missing)
 
     def _likely_size(self) -> int:
         """Return the length that most of its files and their names show: of one file its own."""

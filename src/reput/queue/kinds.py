@@ -42,14 +42,16 @@ class StoredRows(NamedTuple):
 
 
 class QueueOddities(NamedTuple):
-    """The oddities of a queue's files: notes, damage, and files of no bytes.
+    """The oddities of a queue's files: notes, damage, files of no bytes, and files that are missing between others.
 
-    A task that is killed while it makes a file leaves one of no bytes. The next catch-up gives it its length.
+    A task that is killed while it makes a file leaves one of no bytes. The next catch-up gives it its length. The read
+    of an entry reports that its file is missing; a job that plans by the names of files asks before.
     """
 
     notes: list[str]
     damage: list[str]
     empty: Sequence[str] = ()
+    missing: Sequence[str] = ()
 
 
 class AnyQueue(Protocol):

@@ -10,10 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from reput.errors import TailFullError
 from reput.formats.log.record import queue_offset_bound
 from reput.formats.queue.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange
 from reput.halving import first_where
 from reput.queue.order import EMPTY, OrderState, decide
+
+TAIL_MAX_ENTRIES = 16_000_000
+"""Entries that the tail may hold: some 830 MB of memory with three index items a message."""
 
 
 @dataclass(slots=True)
@@ -52,11 +56,16 @@ class Trimmed(NamedTuple):
 
 
 class Tail:
-    """The tails of all queues. Not safe for threads: its owner holds a lock. `entries`: the entries of all queues."""
+    """The tails of all queues. Not safe for threads: its owner holds a lock.
+
+    `entries`: the entries of all queues. `most_entries`: how many there may be once a gap is filled with blank ones, of
+    which two records of a hostile log can ask for a million.
+    """
 
     def __init__(self) -> None:
         self.queues: dict[QueueKey, QueueTail] = {}
         self.entries = 0
+        self.most_entries = 2 * TAIL_MAX_ENTRIES
 
     def begin(self, key: QueueKey, first: int) -> QueueTail:
         """Return the tail of a queue; make it if there is none, for a queue whose files end at offset `first`."""
@@ -104,6 +113,12 @@ class Tail:
         # The kernels bound queue offsets by the place in the log. A caller that does not must not fill memory.
         if first > queue_offset_bound(physical_offset):
             raise ValueError(f"queue offset {first} is more than a log of {physical_offset} bytes can hold")
+        if self.entries + blanks > self.most_entries:
+            raise TailFullError(
+                f"the message at log offset {physical_offset} has queue offset {first}, after {blanks} numbers without "
+                f"a message, and {self.entries} entries wait for their durable index: memory has room for "
+                f"{self.most_entries}. If the log is sound, build its indexes first: `reput rebuild`"
+            )
         if not blanks:
             tail.first = first
         self.entries += blanks

@@ -28,6 +28,7 @@ from reput.errors import AccessError, ClosedError, ConfigError, DamagedStoreErro
 from reput.files import forks, fs, locks
 from reput.files.gone import tried_again
 from reput.formats.own import files as own
+from reput.queue.tail import TAIL_MAX_ENTRIES
 from reput.store.disk.frontier import durable_offset
 from reput.store.disk.layout import find_or_make_store
 from reput.store.disk.purpose import Purpose
@@ -38,7 +39,6 @@ from reput.store.progress.calls import ProgressCalls
 from reput.store.putting import Putting
 from reput.store.read.arrivals import Arrivals, Waiter
 from reput.store.read.reading import Reading
-from reput.store.read.tail_follower import TAIL_MAX_ENTRIES
 from reput.store.read.view import number_of
 from reput.times import now_ms
 

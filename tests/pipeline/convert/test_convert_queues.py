@@ -216,3 +216,15 @@ def test_behind_a_crash_the_log_is_asked_for(tmp_path: Path) -> None:
     store = golden.unpack("crash", tmp_path)
     with pytest.raises(ConfigError, match="--source log"):
         convert(store, "rocksdb")
+
+
+def test_the_name_of_a_queue_file_filled_the_memory_with_tasks(tmp_path: Path) -> None:
+    """No task is planned for what a file would hold that is missing between others, and nothing is changed."""
+    store = golden.unpack("basic", tmp_path)
+    first = next(path for path in sorted((store / paths.CONSUME_QUEUE).rglob("*")) if path.is_file())
+    size = first.stat().st_size
+    far = first.with_name(paths.offset_name((1 << 62) // size * size))
+    far.write_bytes(first.read_bytes())
+    with pytest.raises(DamagedStoreError, match=f"{far.name}: no file holds the queue's bytes from {size} to"):
+        convert(store, "rocksdb")
+    assert not (store / "consumequeue" / "CURRENT").exists()

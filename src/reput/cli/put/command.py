@@ -215,7 +215,7 @@ class _Put:
             NoSpaceError: The disk is full.
         """
         from reput.cli.put.lines import lines_of, parse_lines, skip_lines
-        from reput.store.read.tail_follower import TAIL_MAX_ENTRIES
+        from reput.queue.tail import TAIL_MAX_ENTRIES
 
         self._tail_max = store.config.tail_max_entries or TAIL_MAX_ENTRIES
         self._waiting = store.view.queues_table.tail.entries

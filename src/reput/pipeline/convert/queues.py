@@ -102,7 +102,8 @@ def _queues(run: Rebuild, kind: ReadableQueues, covered: int) -> list[QueueRange
     for queue in kind.queues():
         if not paths.is_topic_folder_name(queue.key.topic) or queue.key.queue_id < 0:
             continue
-        for damage in queue.oddities().damage:
+        odd = queue.oddities()
+        for damage in (*odd.damage, *(f"{found}. Run `reput rebuild --only queue`" for found in odd.missing)):
             raise DamagedStoreError(f"{damage}, or convert from the log: --source log")
         span = queue.span(run.log.min_offset, covered)
         if span.last is not None and span.min_offset < span.max_offset:

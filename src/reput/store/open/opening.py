@@ -15,6 +15,7 @@ from reput.formats.layout import NO_LIMIT
 from reput.formats.log.record import Verdict
 from reput.log.read.maps import LogMaps
 from reput.queue.kinds import AnyKind
+from reput.queue.tail import TAIL_MAX_ENTRIES
 from reput.store.disk.abort import is_closed
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
@@ -28,7 +29,7 @@ from reput.store.owner.holders import Writer, writer_of
 from reput.store.read.lookup import Watched
 from reput.store.read.queue_answers import PullLimits
 from reput.store.read.registered_bits import RegisteredBits
-from reput.store.read.tail_follower import TAIL_MAX_ENTRIES, TailFollower
+from reput.store.read.tail_follower import TailFollower
 from reput.store.read.view import StoreView
 from reput.store.recover.lost_end import lost_end, why_short
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
@@ -104,6 +105,7 @@ def open_view(
     if writer is not Writer.BROKER and is_closed(layout):
         view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
+    view.follower.queues.tail.most_entries = 2 * max(view.follower.most_entries, TAIL_MAX_ENTRIES)
     begin = time.perf_counter()
     damage = _damage_of_queues(store)
     try:

@@ -30,8 +30,6 @@ from reput.log.read.scan import Keep, RangeWalk, WalkRules, WalkState
 from reput.queue.kinds import TakesBatches
 from reput.queue.queues import Queues
 
-TAIL_MAX_ENTRIES = 16_000_000
-"""Entries that the tail may hold: some 830 MB of memory with three index items a message."""
 ENTRY_BYTES = 52
 _PIECE_BYTES = 16 << 20
 """Each queue that has messages in a piece costs some 1 us: with thousands of them small pieces would be dear."""
