@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from broker.popping import pop
+from broker.popping import pop, pop_fields
 from broker.remoting import Client
 from reput.formats import paths
 from reput.formats.log.record import TRANSACTION_COMMIT, decode_message_id
@@ -17,7 +17,7 @@ from support.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-_QUEUE_ID_AT, _BODY_AT = 12, 88
+_QUEUE_ID_AT, _BODY_LENGTH_AT, _BODY_AT = 12, 84, 88
 BAD = b"the body of the bad one"
 
 
@@ -85,3 +85,18 @@ def test_a_wrong_body_is_not_committed_and_not_sent_back(tmp_path: Path, caplog:
             assert f"log offset {offset}: the body does not match its CRC" in str(answer.remark)
         wait_until(lambda: f"a transaction is left out: log offset {begun}" in caplog.text)
         assert client.asked == []
+
+
+def test_one_bad_record_stopped_the_pops_of_a_group_with_a_filter(tmp_path: Path) -> None:
+    """A pop takes the numbers of its messages from the queue: the lengths of a damaged record may not add up."""
+    with reput.serve(tmp_path / "s", topics={"orders": 1}) as broker, Client(broker.address) as client:
+        for body, tag in ((b"1", "a"), (b"2", "b"), (BAD, "a"), (b"3", "b"), (b"4", "a")):
+            assert client.put("orders", body, properties=f"TAGS\x01{tag}\x02").code == ResponseCode.SUCCESS
+    with reput.serve(tmp_path / "s") as broker, Client(broker.address) as client:
+        damage(tmp_path / "s", _BODY_LENGTH_AT, b"\x7f\0\0\0")
+        answer = client.ask(RequestCode.POP_MESSAGE, **pop_fields(exp="a"))
+        assert answer.code == ResponseCode.SUCCESS
+        # The client has the bytes of the bad record, too, as from RocketMQ.
+        assert broker._store.query_offset("g", "orders", 0) == 5
+        (lease,) = broker._broker.leases._leases.values()
+        assert sorted(lease.left) == [0, 2, 4]

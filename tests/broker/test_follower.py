@@ -15,9 +15,10 @@ import psutil
 import pytest
 
 import reput
+from broker.popping import pop
 from broker.remoting import Client
 from reput.broker import follower
-from reput.formats.wire.codes import ResponseCode
+from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
 from support.search import takes_long
 from support.waiting import wait_until
@@ -152,3 +153,20 @@ def test_wrong_arguments_of_a_follower_are_refused(arguments: dict[str, Any]) ->
     """A follower takes no session: it is another process."""
     with pytest.raises(reput.ConfigError, match=r"follow|spark"):
         reput.serve(**arguments)
+
+
+def test_a_deletion_that_the_store_refused_took_the_topic_from_its_groups(tmp_path: Path) -> None:
+    """Beside a follower no topic can be deleted: its queues, and what a group holds of them, stay as they are."""
+    path = tmp_path / "store"
+    with reput.serve(path, topics={"orders": 2}, follow=True, spark=False) as broker, Client(broker.address) as client:
+        follower = broker.follower
+        assert follower is not None
+        assert client.put("orders", b"held").code == ResponseCode.SUCCESS
+        wait_until(lambda: follower.progress.get("durable", 0) > 0)
+        assert [one.body for one in pop(client, invisibleTime=3000)] == [b"held"]
+        refused = client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="orders")
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert "follow" in (refused.remark or "")
+        assert broker._broker.topics.get("orders")["readQueueNums"] == 2
+        assert [one.body for one in pop(client, pollTime=20_000)] == [b"held"]
+    assert_sound(path)

@@ -429,3 +429,24 @@ def test_ordered_groups_are_made_at_the_start(tmp_path: Path) -> None:
         reput.serve(ordered_groups="billing")
     with pytest.raises(ConfigError, match=r"the specified group\[a b\]"):
         reput.serve(ordered_groups=["a b"])
+
+
+def test_a_topic_named_at_a_start_lost_queues_and_its_permission(tmp_path: Path) -> None:
+    """A name alone keeps what the topic has; a number of queues changes that alone."""
+    with reput.serve(tmp_path / "s", topics={"orders": 16}) as broker:
+        fields: dict[str, object] = {
+            "topic": "orders",
+            "defaultTopic": "TBW102",
+            "readQueueNums": 16,
+            "writeQueueNums": 16,
+            "perm": 4,
+        }
+        with Client(broker.address) as client:
+            answer = client.ask(
+                RequestCode.UPDATE_AND_CREATE_TOPIC, **fields, topicFilterType="SINGLE_TAG", order=False
+            )
+            assert answer.code == ResponseCode.SUCCESS
+    for topics, queues in ((["orders"], 16), ({"orders": 2}, 2), ({"orders": (None, "FIFO")}, 2)):
+        with reput.serve(tmp_path / "s", topics=topics) as broker:
+            config = broker._broker.topics.get("orders")
+            assert (config["readQueueNums"], config["writeQueueNums"], config["perm"]) == (queues, queues, 4)

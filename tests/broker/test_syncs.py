@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from reput.broker.services import syncs
 from reput.formats.log.client_batch import InnerMessage, encode_messages
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from reput.log.append import append_file
+from reput.times import now_ms
 from support.checked import assert_sound
 from support.waiting import wait_until
 
@@ -162,3 +164,20 @@ def test_a_stop_waits_no_longer_for_syncs_than_their_senders(
             with pytest.raises(ConnectionResetError):
                 client.receive()
             mended.set()
+
+
+def test_a_recall_was_answered_before_it_was_durable(
+    stuck: tuple[reput.RunningBroker, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer waits for the disk, at most syncFlushTimeout: a power cut would let the message come all the same."""
+    broker, mended = stuck
+    monkeypatch.setattr(broker._broker.timers, "is_recall_enabled", True)
+    due = f"TIMER_DELIVER_MS\x01{now_ms() + 60_000}\x02UNIQ_KEY\x01u\x02"
+    with Client(broker.address) as client:
+        sent = client.put("orders", b"late", properties=due)
+        fields = {"producerGroup": "g", "topic": "orders", "recallHandle": sent.fields["recallHandle"]}
+        begun = time.monotonic()
+        assert client.ask(R.RECALL_MESSAGE, **fields).code == C.SUCCESS
+        assert time.monotonic() - begun > 0.4
+        mended.set()
+        assert client.ask(R.RECALL_MESSAGE, **fields).code == C.SUCCESS

@@ -54,9 +54,9 @@ _CLOSING_TURNS = 8
 
 
 class _NewTopic(NamedTuple):
-    """A topic that is made. `message_type`: None keeps the one that it has."""
+    """A topic that is made, or changed. None keeps what the topic has; a new one gets the default."""
 
-    queues: int
+    queues: int | None
     message_type: str | None
 
 
@@ -218,10 +218,16 @@ class RunningBroker(Closing):
 
     def _make_topic(self, topic: str, new: _NewTopic) -> None:
         topics = self._broker.topics
-        before = (topics.find(topic) or {}).get("attributes")
-        attributes = dict(before) if isinstance(before, dict) else {}
+        before = topics.find(topic)
+        found = (before or {}).get("attributes")
+        attributes = dict(found) if isinstance(found, dict) else {}
         further = {} if new.message_type is None else {"attributes": {**attributes, MESSAGE_TYPE: new.message_type}}
-        topics.create(topic, new.queues, new.queues, further=further)
+        if before is None:
+            queues = new.queues or DEFAULT_TOPIC_QUEUES
+            topics.create(topic, queues, queues, further=further)
+        elif further or new.queues is not None:
+            reads, writes = (new.queues or before[name] for name in ("readQueueNums", "writeQueueNums"))
+            topics.create(topic, reads, writes, before["perm"], further)
 
     def warm(self) -> None:
         """Load the compiled kernels in another thread: that takes longer than to be ready."""
@@ -525,7 +531,7 @@ def _topics(given: Mapping[str, int | tuple[int, str]] | Iterable[str] | None) -
         raise ConfigError(
             f'topics={given!r:.80}: give names in a list, or with their numbers of queues: {{"orders": 4}}'
         )
-    wanted = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given or (), DEFAULT_TOPIC_QUEUES)
+    wanted = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given or ())
     return {topic: _new_topic(topic, what) for topic, what in wanted.items()}
 
 
@@ -539,11 +545,11 @@ def _groups(given: Iterable[str]) -> list[str]:
 def _new_topic(topic: object, given: object) -> _NewTopic:
     """Return a topic to make; refuse what cannot be one."""
     queues, message_type = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
-    if not isinstance(topic, str) or type(queues) is not int:
+    if not isinstance(topic, str) or (queues is not None and type(queues) is not int):
         raise ConfigError(f"topics: {topic!r:.80}: {queues!r:.20}: give names with whole numbers of queues")
     if (fault := topic_fault(topic)) is not None:
         raise ConfigError(f"topic {topic!r:.140}: {fault}")
-    if not 1 <= queues <= MAX_QUEUES:
+    if queues is not None and not 1 <= queues <= MAX_QUEUES:
         raise ConfigError(f"topic {topic}: {queues} queues; give 1 to {MAX_QUEUES}")
     if message_type is not None and message_type not in MESSAGE_TYPES:
         types = ", ".join(sorted(MESSAGE_TYPES))

@@ -199,13 +199,14 @@ def _spark(given: bool | None, follow: bool) -> Literal[False] | None:
     return False if given is False else None
 
 
-def _topics(given: tuple[str, ...]) -> dict[str, int | tuple[int, str]]:
-    topics: dict[str, int | tuple[int, str]] = {}
+def _topics(given: tuple[str, ...]) -> dict[str, int | tuple[int | None, str] | None]:
+    topics: dict[str, int | tuple[int | None, str] | None] = {}
     for text in given:
         name, _, rest = text.partition(":")
         queues, has_type, message_type = rest.partition(":")
-        count = DEFAULT_TOPIC_QUEUES if text == name or (has_type and not queues) else parse_whole(queues, 32)
-        if not name or count is None:
+        has_count = text != name and (queues or not has_type)
+        count = parse_whole(queues, 32) if has_count else None
+        if not name or (has_count and count is None):
             words = "give NAME, NAME:QUEUES or NAME:QUEUES:TYPE, such as orders:8:FIFO"
             raise click.BadParameter(f"{text!r}: {words}", param_hint="--topic")
         if name in topics:

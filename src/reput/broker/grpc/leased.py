@@ -36,6 +36,10 @@ LONGEST_MS: Final = 3 * HOUR_MS
 """The time after which a lease is not renewed any more."""
 SOON_MS: Final = 1000
 """The invisible time of messages that their client does not hold any more."""
+LEASE_IS_OVER: Final = frozenset(
+    {ResponseCode.NO_MESSAGE, ResponseCode.INVALID_PARAMETER, ResponseCode.MESSAGE_ILLEGAL}
+)
+"""The codes of a refusal by which a lease is over, or was acked by another handle."""
 _SECOND_MS: Final = 1000
 
 
@@ -106,8 +110,8 @@ class HeldMessages:
             held.handle, _ = broker.pops.change(held.group, held.queue_topic, held.handle, invisible_ms)
             held.ends_s = monotonic() + invisible_ms / _SECOND_MS
         except (RefusedError, ReputError) as error:
-            if isinstance(error, RefusedError) and error.code == ResponseCode.SYSTEM_BUSY:
-                # It holds on: the next look renews it.
+            if not isinstance(error, RefusedError) or error.code not in LEASE_IS_OVER:
+                # Busy, or the disk is full: the lease goes on, and the next look renews it.
                 return True
             # It was acked by another handle, or is over.
             log.debug("the lease of %r is not renewed: %s", held, error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reput.broker.grpc.checks import group_of, milliseconds, topic_of
 from reput.broker.grpc.clients import GrpcCall
-from reput.broker.grpc.leased import LEASE_MS, SOON_MS
+from reput.broker.grpc.leased import LEASE_IS_OVER, LEASE_MS, SOON_MS
 from reput.broker.grpc.messages import message_of
 from reput.broker.grpc.protocol.definition_pb2 import Code, FilterExpression, Message
 from reput.broker.grpc.protocol.service_pb2 import (
@@ -52,7 +52,7 @@ from reput.formats.stored_text import stored_bytes, stored_text
 from reput.formats.topics.lite_groups import lite_group_of
 from reput.formats.topics.lite_topics import decode_lite_topic, expiration_of
 from reput.formats.topics.pop_topics import retry_topic
-from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.formats.wire.codes import RequestCode
 from reput.formats.wire.receipt_handle import decode_handle, encode_handle
 from reput.formats.wire.subscription import Subscription
 from reput.store.read.results import GetStatus
@@ -80,7 +80,6 @@ _REQUEST_TIMEOUT_MS: Final = 3000
 """The time that clients give a call by default, beside its poll: for a client that has not said its own."""
 _RESERVE_MS = 100
 """The time before a call's deadline at which its poll ends."""
-_NO_LEASE: Final = frozenset({ResponseCode.NO_MESSAGE, ResponseCode.INVALID_PARAMETER, ResponseCode.MESSAGE_ILLEGAL})
 _FORGED: Final = "the receipt handle is of no message of this broker"
 
 
@@ -378,7 +377,7 @@ async def _end_lease(broker: Broker, client: GrpcClient, held: _HeldBy, handle: 
 
 def refuse_unless_held(answer: Answer) -> None:
     """Refuse the call that is being served, if the broker has refused its handle or its request."""
-    if answer.code in _NO_LEASE:
+    if answer.code in LEASE_IS_OVER:
         refuse_call(Code.INVALID_RECEIPT_HANDLE, answer.remark or _FORGED)
     refuse_unless_ok(answer)
 

@@ -248,6 +248,14 @@ def end_transaction(broker: Broker, request: Request) -> Answer | None:
     return broker.transactions.end(request)
 
 
-def recall_message(broker: Broker, request: Request) -> Answer:
-    """Recall a timer message."""
-    return broker.timers.recall(request)
+def recall_message(broker: Broker, request: Request) -> None:
+    """Recall a timer message; the answer waits for the disk where that of a send does."""
+    broker.syncs.refuse_more(request)
+    recalled = broker.timers.recall(request)
+    broker.syncs.wait(request, recalled.future, partial(_answer_of_recall, recalled.unique_key))
+
+
+def _answer_of_recall(unique_key: str, result: PutResult) -> Answer:
+    if not result.status.is_stored:
+        refuse(ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {result.reason}")
+    return Answer(fields={"msgId": unique_key})

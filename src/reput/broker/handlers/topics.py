@@ -73,9 +73,6 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
         broker.topics.begin_to_delete(one)
         broker.holds.answer_pulls_of_topic(one)
         broker.polls.answer_topic(one)
-        broker.statistics.forget(one)
-        broker.leases.forget_topic(one)
-        broker.order_blocks.forget_topic(one)
 
     def delete() -> Answer:
         store = broker.store
@@ -90,12 +87,19 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
             store.progress.persist()
         except ConfigError as error:
             return Answer(ResponseCode.INVALID_PARAMETER, str(error))
-        finally:
-            for one in topics:
-                broker.soon(broker.topics.end_deletion, one)
         return Answer()
 
-    broker.in_thread(request, delete)
+    def finish(answer: Answer | None) -> None:
+        # A store that has refused it, such as one that a follower indexes, still has the topic and what groups hold.
+        is_deleted = answer is not None and answer.code == ResponseCode.SUCCESS
+        for one in topics:
+            broker.topics.end_deletion(one, is_deleted=is_deleted)
+            if is_deleted:
+                broker.statistics.forget(one)
+                broker.leases.forget_topic(one)
+                broker.order_blocks.forget_topic(one)
+
+    broker.in_thread(request, delete, finish)
     return None
 
 

@@ -397,6 +397,8 @@ class Leases:
             RefusedError: there can be no such topic.
         """
         topic, group = lease.key.topic, lease.key.group
+        # If the deletion fails, they come again.
+        self._state.topics.refuse_deleting(normal_topic(topic, group))
         revived: list[int] = []
         if self._state.topics.find(normal_topic(topic, group)) is None or self._state.groups.find(group) is None:
             log.info("messages of a pop are dropped: there is no topic or group any more: %s", lease.key)
@@ -421,7 +423,8 @@ class Leases:
         """
         topic, group, queue_id, _, pop_time = lease.key
         found = self._state.store.get_message(topic, queue_id, offset, 1)
-        if found.status is not GetStatus.FOUND:
+        if found.status is not GetStatus.FOUND or found.next_offset != offset + 1:
+            # A pull passes over an entry without a record, and gives the next message.
             log.warning("a message of a pop is gone: %s/%d has none at %d: %s", topic, queue_id, offset, found.status)
             return True
         message = found[0]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from reput.broker.state.state import BrokerState
     from reput.log.append.flush import PutFuture
     from reput.log.encode.message import PutResult
+    from reput.store.message_store import LocalStore
     from reput.store.read.message import StoredMessage
     from reput.store.read.results import GetResult
     from reput.store.read.tag_filter import TagFilter
@@ -270,7 +271,10 @@ class Pops:
     def _give(self, popped: Popped, topic: str, queue_id: int, offset: int, found: GetResult) -> bool:
         """Lease the messages that were found in a queue, and move the group's offset; return False if it cannot be."""
         ask, store = popped.ask, self._state.store
-        offsets = _queue_offsets(found, offset)
+        offsets = _queue_offsets(store, ask, (topic, queue_id, offset), found)
+        if len(offsets) != len(found):
+            # Log files have expired in between.
+            return False
         counts: dict[int, int] = {}
         if ask.is_orderly:
             counts = self._order_blocks.give(
@@ -442,11 +446,21 @@ def _key(group: str, topic: str, handle: ReceiptHandle) -> PopKey:
     return PopKey(topic, group, handle.queue_id, handle.start_offset, handle.pop_time)
 
 
-def _queue_offsets(found: GetResult, offset: int) -> list[int]:
-    """Return the queue offsets of the messages of a pull.
+def _queue_offsets(store: LocalStore, ask: PopAsk, place: tuple[str, int, int], found: GetResult) -> list[int]:
+    """Return the queue offsets of the messages of a pull from a place; fewer if some are gone meanwhile.
 
-    Without a filter that leaves messages out they are those after one another; a record's own number may differ.
+    A record is not asked: it may be damaged, and in a further queue its message has another number.
     """
+    topic, queue_id, offset = place
     if found.next_offset - offset == len(found):
         return list(range(offset, found.next_offset))
-    return [message.queue_offset for message in found]
+    left, offsets = found.physical_offsets.tolist(), list[int]()
+    while len(offsets) < len(left) and offset < found.next_offset:
+        one = store.get_message(topic, queue_id, offset, 1, ask.wanted)
+        if one.status is not GetStatus.FOUND:
+            break
+        offset = one.next_offset
+        # There may be messages of other queues in between, which no pop gives.
+        if one.physical_offsets[0] == left[len(offsets)]:
+            offsets.append(offset - 1)
+    return offsets

@@ -16,11 +16,10 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.broker.services.delivery import copy_of, deliver, real_place
 from reput.broker.services.due import LONGEST_WAIT_S, Arrival, DueLoop, NextLook
-from reput.broker.wire.answers import Answer
 from reput.broker.wire.refusals import refuse
 from reput.errors import DamagedStoreError, ReputError
 from reput.formats.java.hashing import java_string_hash
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
 
     from reput.broker.state.state import BrokerState
     from reput.broker.wire.requests import Request
+    from reput.log.append.flush import PutFuture
+    from reput.log.encode.message import PutResult
     from reput.store.read.message import StoredMessage
     from reput.store.write.timer_files import TimerFiles, TimerState
 
@@ -63,6 +64,13 @@ TIMES: Final = (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC)
 DEFAULT_MAX_DELAY_S: Final = 3 * 24 * 3600
 _AT_ONCE = 32
 _RECALL_TAG = "_RECALL_TAG_"
+
+
+class Recalled(NamedTuple):
+    """A recall that is put: the unique key of the message, and the put of its mark."""
+
+    unique_key: str
+    future: PutFuture[PutResult]
 
 
 class Timers:
@@ -132,8 +140,8 @@ class Timers:
         handle = RecallHandle(topic, self._state.name, str(int(out_ms) + 1), properties.get(UNIQUE_KEY, ""))
         return encode_recall_handle(handle)
 
-    def recall(self, request: Request) -> Answer:
-        """Serve a recall: put a mark that names the message."""
+    def recall(self, request: Request) -> Recalled:
+        """Put a mark that names the message of a recall."""
         group, topic, text = request.text("producerGroup"), request.text("topic"), request.text("recallHandle")
         if not self.is_recall_enabled:
             refuse(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden (recallMessageEnable=false)")
@@ -144,10 +152,7 @@ class Timers:
         self._state.refuse_full_tail()
         properties = {TIMER_DELETE_KEY: key, UNIQUE_KEY: key, TIMER_DELIVER_MS: str(due_ms), PRODUCER_GROUP: group}
         mark = Message(topic, b"0", tags=_RECALL_TAG, properties=properties, born_host=request.connection.peer)
-        future = self._state.store.put_message_async(*self.place(mark, 0))
-        if future.done() and not future.result().status.is_stored:
-            refuse(ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {future.result().reason}")
-        return Answer(fields={"msgId": key})
+        return Recalled(key, self._state.store.put_message_async(*self.place(mark, 0)))
 
     def _handle_of(self, topic: str, text: str) -> tuple[int, str]:
         """Return the time and the unique key in a recall handle; refuse one that is not of this topic and broker."""

@@ -174,15 +174,15 @@ class TopicConfigs(_KeptConfigs):
         return _document("topicConfigTable", self._configurations)
 
     def begin_to_delete(self, topic: str) -> None:
-        """Forget a topic, if there is one, and refuse to make it again until `end_deletion`."""
-        self._refuse_deleting(topic)
+        """Let nobody find a topic, or make it, until `end_deletion`."""
+        self.refuse_deleting(topic)
         self._deleting.add(topic)
-        if self._configurations.remove(topic):
-            self._writes.changed(self._configurations, topic, must=True)
 
-    def end_deletion(self, topic: str) -> None:
-        """Let a topic be made again."""
+    def end_deletion(self, topic: str, *, is_deleted: bool) -> None:
+        """Forget a topic that is deleted, and let it be made again; one that could not be deleted is there again."""
         self._deleting.discard(topic)
+        if is_deleted and self._configurations.remove(topic):
+            self._writes.changed(self._configurations, topic, must=True)
 
     def basis_of_sends(self, topic: str) -> tuple[object, ...]:
         """Return what a checked send rests on. A send to a topic that is not durable is checked anew, and waits."""
@@ -199,8 +199,12 @@ class TopicConfigs(_KeptConfigs):
         return list(self._configurations.values)
 
     def find(self, topic: str) -> dict[str, Any] | None:
-        """Return the configuration of a topic; None if there is none."""
-        return self._configurations.find(topic)
+        """Return the configuration of a topic; None if there is none, or if it is being deleted."""
+        return None if topic in self._deleting else self._configurations.find(topic)
+
+    def find_to_use(self, name: str) -> dict[str, Any] | None:
+        """Return the configuration of a topic to send to; None if there is none, or if it is being deleted."""
+        return None if name in self._deleting else super().find_to_use(name)
 
     def get(self, topic: str) -> dict[str, Any]:
         """Return the configuration of a topic; refuse the request if there is none."""
@@ -242,12 +246,13 @@ class TopicConfigs(_KeptConfigs):
     def _check_makes(self, topic: str) -> None:
         """Refuse a topic that nobody may make now."""
         check_topic(topic)
-        self._refuse_deleting(topic)
+        self.refuse_deleting(topic)
         values = self._configurations.values
         if topic not in values and not self.is_system(topic):
             _refuse_further(len(values), MAX_TOPICS, "topics")
 
-    def _refuse_deleting(self, topic: str) -> None:
+    def refuse_deleting(self, topic: str) -> None:
+        """Refuse a topic that is being deleted."""
         if topic in self._deleting:
             refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, topic[{topic}] is being deleted")
 

@@ -196,8 +196,12 @@ class BrokerState:
         if self._working >= MAX_WORK or self._working_bytes + request.size > MAX_WORK_BYTES:
             refuse_as_busy()
 
-    def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
+    def in_thread(
+        self, request: Request, work: Callable[[], Answer], finish: Callable[[Answer | None], object] = bool
+    ) -> None:
         """Answer a request with what `work` returns in another thread: it waits for the disk.
+
+        Before that the loop calls `finish` with the answer, or with None if `work` has failed.
 
         Raises:
             RefusedError: too many requests wait for that thread.
@@ -211,6 +215,7 @@ class BrokerState:
         def done() -> Answer:
             self._working -= 1
             self._working_bytes -= size
+            finish(None if future.exception() else future.result())
             return future.result()
 
         future.add_done_callback(lambda _: self.soon(self.guarded, request, done))
