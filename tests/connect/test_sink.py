@@ -503,3 +503,15 @@ def test_delayed_messages_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReputError, match="DELAY"):
         one.write(iter([pa.record_batch({"body": ["x"], "properties": delayed})]))
     assert numbers_in(tmp_path) == []
+
+
+def test_a_damaged_staged_file_left_half_a_write_in_the_log(tmp_path: Path) -> None:
+    """All staged files are looked at before the first message is appended."""
+    with new_store(tmp_path / "store") as store:
+        folder = store.layout.own("sinks") / "one"
+        names = [*staged(store, folder, 0, 20), *staged(store, folder, 20, 20)]
+        (folder / "staged" / names[1]).write_bytes(b"")
+        with pytest.raises(DamagedStoreError, match="staged messages are not what was staged"):
+            commit_batch(store, folder, Ledger("query", 0, BEGUN, names))
+        assert read_ledger(folder) is None
+    assert numbers_in(tmp_path / "store") == []

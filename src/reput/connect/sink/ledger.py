@@ -27,6 +27,7 @@ included. Then the rest is appended.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from reput.connect.sink.staging import RUN_AGAIN, pieces, staged_messages
+from reput.connect.sink.staging import RUN_AGAIN, count_staged, pieces, staged_messages
 from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats.log import properties as props
@@ -126,8 +127,10 @@ def append_staged(store: LocalStore, folder: Path, names: list[str], begin: int 
     except ReputError as error:
         if isinstance(error, FlushError) and error.stored is not None:
             appended += rest.num_rows
-        messages = sum(batch.num_rows for batch in staged_messages(folder, names))
-        error.details = {"in_log": there + appended, "messages": messages}
+        error.details = {"in_log": there + appended, "messages": there + appended}
+        # If a staged file is the reason, nobody knows how many messages it had.
+        with contextlib.suppress(DamagedStoreError):
+            error.details["messages"] = count_staged(folder, names)
         raise
     return appended
 

@@ -29,7 +29,7 @@ from reput.connect.options import names as option_names
 from reput.connect.options.options import store_path
 from reput.connect.sink.columns import check_schema, message_columns
 from reput.connect.sink.ledger import BEGUN, DONE, Ledger, append_staged, read_ledger, write_ledger
-from reput.connect.sink.staging import Stager, staged_messages
+from reput.connect.sink.staging import Stager, count_staged
 from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
 from reput.files import fs, links
 from reput.files.folders import make_durable_dir
@@ -216,6 +216,8 @@ def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
     for above in (folder.parent, folder, folder / own.STAGED_NAME):
         # A ledger whose folder a power cut takes away, or whose files it does, would let the batch come twice or never.
         make_durable_dir(above, owner)
+    # A damaged file stops the write before any of it is in the log.
+    count_staged(folder / own.STAGED_NAME, batch.files)
     write_ledger(folder, replace(batch, offset=store.view.confirmed()), owner)
     appended += append_staged(store, folder / own.STAGED_NAME, batch.files)
     _end_batch(folder, batch, owner)
@@ -227,6 +229,6 @@ def _end_batch(folder: Path, batch: Ledger, owner: fs.Owner) -> None:
     try:
         write_ledger(folder, Ledger(batch.query, batch.batch, DONE), owner)
     except ReputError as error:
-        messages = sum(rows.num_rows for rows in staged_messages(folder / own.STAGED_NAME, batch.files))
+        messages = count_staged(folder / own.STAGED_NAME, batch.files)
         error.details = {"in_log": messages, "messages": messages}
         raise

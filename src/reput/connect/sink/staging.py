@@ -115,6 +115,15 @@ def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBat
             raise DamagedStoreError(f"{path}: no staged messages: {error}. {RUN_AGAIN}") from error
 
 
+def count_staged(folder: Path, names: Sequence[str]) -> int:
+    """Return the number of messages in staged files.
+
+    Raises:
+        DamagedStoreError: a file is gone or damaged.
+    """
+    return sum(batch.num_rows for batch in staged_messages(folder, names))
+
+
 def pieces(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
     """Yield the messages in pieces that fit into one file of the log, by their sizes in Arrow.
 
