@@ -15,7 +15,7 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from support import golden, stores
-from support.opened import pulled
+from support.opened import CONFIG, pulled, put
 
 
 def call(*arguments: object) -> Result:
@@ -105,3 +105,15 @@ def test_misuse() -> None:
         error = call(store, *arguments).exception
         assert isinstance(error, ConfigError)
         assert near in str(error)
+
+
+def test_json_called_a_store_sound_whose_queue_had_lost_a_file(tmp_path: Path) -> None:
+    """The verdict counts what the look at the queues has found."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+        put(store, 35, "orders")
+    max((path / "consumequeue" / "orders" / "0").iterdir()).unlink()
+    assert call(path, "-t", "orders", "-q", 0, "--json").return_value == 1
+    found = reported(path, "-t", "orders", "-q", 0)
+    assert not found["ok"]
+    assert found["damage"]

@@ -154,3 +154,17 @@ def test_a_job_that_a_signal_stops_says_how_to_go_on(
     assert shown.stderr.startswith("interrupted; ")
     assert "again" in shown.stderr
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_sigterm_while_a_get_that_follows_opened_its_store_was_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends the command as later, without an error."""
+
+    def ended(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("reput.cli.get.run.stores.reading", ended)
+    done = CliRunner().invoke(cli, ["get", str(tmp_path), "-t", "t", "-f"], standalone_mode=False)
+    assert done.exception is None
+    assert done.return_value == 0

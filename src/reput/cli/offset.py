@@ -59,14 +59,16 @@ def offset(
         if is_empty := stores.awaits_messages(opened, topic, queue_id):
             output.say(f"note: {stores.no_messages_yet(topic)}")
         spans = [] if is_empty else stores.queues_of(opened, topic, queue_id)
-        values: dict[str, Any] = {**stores.verdict(opened), "topic": topic}
+        values: dict[str, Any] = {"topic": topic}
         if time_ms is None:
             queues = [_span(opened, span) for span in spans]
         else:
             values |= {"time": time_ms, "boundary": boundary}
             queues = [_at_time(opened, span, time_ms, boundary) for span in spans]
+        # The look at a queue may have found damage.
+        verdict = stores.verdict(opened)
     if as_json:
-        output.emit_json({**values, "queues": queues})
+        output.emit_json({**verdict, **values, "queues": queues})
         return stores.damage_code(opened)
     columns: tuple[str, ...]
     if time_ms is None:

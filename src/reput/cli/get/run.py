@@ -101,11 +101,14 @@ class Question(NamedTuple):
 def get_messages(store: str, config: StoreConfig, question: Question, form: LineForm) -> int:
     """Write messages of a store to stdout, each in the form of a line; return the exit code."""
     writer, limit = LineWriter(form), question.limit
+    # SIGTERM may end it before the store is open.
+    read_from: list[MessageStore] = []
     try:
         with contextlib.ExitStack() as resources:
             if question.follow:
                 resources.enter_context(ended_by_sigterm())
             opened = resources.enter_context(stores.reading(store, config))
+            read_from.append(opened)
             queues = [
                 (topic, found)
                 for topic in dict.fromkeys(question.topics)
@@ -126,7 +129,7 @@ def get_messages(store: str, config: StoreConfig, question: Question, form: Line
     except KeyboardInterrupt:
         # Ctrl-C is the usual end of --follow.
         return INTERRUPTED
-    return form.bodies.code(stores.damage_code(opened))
+    return form.bodies.code(max(map(stores.damage_code, read_from), default=0))
 
 
 def _queues_of(opened: MessageStore, topic: str, question: Question) -> Sequence[StoreQueue]:

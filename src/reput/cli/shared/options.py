@@ -230,7 +230,7 @@ def _warn_of(config_path: str, config: StoreConfig, store: str | None) -> None:
             "is it a broker.conf?"
         )
     root = config.store_path_root_dir
-    if root and store and Path(root).expanduser().absolute() != Path(store).absolute():
+    if root and store and Path(root).absolute() != Path(store).absolute():
         output.say(f"warning: {config_path}: storePathRootDir={root}, and the store is {store}")
 
 
