@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pytest
 
 import reput
 from broker.popping import pop, pop_fields
 from broker.remoting import Client
+from reput.broker.services import pops
 from reput.formats import paths
 from reput.formats.log.record import TRANSACTION_COMMIT, decode_message_id
+from reput.formats.queue.consume_queue import OffsetRange, QueueKey
 from reput.formats.wire.codes import RequestCode, ResponseCode
+from reput.store.read.results import GetResult, GetStatus
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
 _QUEUE_ID_AT, _BODY_LENGTH_AT, _BODY_AT = 12, 84, 88
@@ -100,3 +107,39 @@ def test_one_bad_record_stopped_the_pops_of_a_group_with_a_filter(tmp_path: Path
         assert broker._store.query_offset("g", "orders", 0) == 5
         (lease,) = broker._broker.leases._leases.values()
         assert sorted(lease.left) == [0, 2, 4]
+
+
+class OneQueue:
+    """A store with one queue, whose entries lead to places in the log, or to none; a pull reads few entries at once."""
+
+    def __init__(self, entries: list[int | None], at_once: int) -> None:
+        self.entries, self.at_once = entries, at_once
+        self.view = SimpleNamespace(follower=SimpleNamespace(types=SimpleNamespace(batch=frozenset())))
+
+    def get_message(
+        self, topic: str, queue_id: int, offset: int, most: int, wanted: Container[int] | None = None
+    ) -> GetResult:
+        """Return the messages that are wanted, up to as many as asked for, of the entries that are read at once."""
+        assert (topic, queue_id) == ("t", 0)
+        places, end = [], offset
+        for place in self.entries[offset : offset + max(most, self.at_once)]:
+            if len(places) == most:
+                break
+            end += 1
+            if place is not None and (wanted is None or place in wanted):
+                places.append(place)
+        words = np.array([word for place in places for word in (place, 100)], dtype=np.int64)
+        status, span = GetStatus.FOUND if places else GetStatus.NO_MATCHED_MESSAGE, OffsetRange(0, len(self.entries))
+        return GetResult.of(status, end, span, QueueKey(b"t", 0), words, len(places), ())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_gap_stopped_the_pops_of_a_group(seed: int) -> None:
+    """The numbers of what a pull has found are those of its entries, with gaps and filters, however many are read."""
+    chance = random.Random(seed)
+    entries = [100 * number if chance.random() < 0.7 else None for number in range(chance.randrange(1, 40))]
+    wanted = None if chance.random() < 0.5 else {one for one in entries if one is not None and chance.random() < 0.5}
+    queue, begin = OneQueue(entries, chance.choice([1, 3, 64])), chance.randrange(len(entries))
+    found = queue.get_message("t", 0, begin, chance.choice([1, 8, 32]), wanted)
+    store = cast("reput.MessageStore", queue)
+    assert pops._queue_offsets(store, ("t", 0, begin), found) == [one // 100 for one in found.physical_offsets.tolist()]

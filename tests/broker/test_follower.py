@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ import reput
 from broker.popping import pop
 from broker.remoting import Client
 from reput.broker import follower
+from reput.errors import ReputError
 from reput.formats.wire.codes import RequestCode, ResponseCode
 from support.checked import assert_sound
 from support.search import takes_long
@@ -169,4 +171,21 @@ def test_a_deletion_that_the_store_refused_took_the_topic_from_its_groups(tmp_pa
         assert "follow" in (refused.remark or "")
         assert broker._broker.topics.get("orders")["readQueueNums"] == 2
         assert [one.body for one in pop(client, pollTime=20_000)] == [b"held"]
+    assert_sound(path)
+
+
+def test_a_follower_that_could_not_be_started_was_an_error_of_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the store, and the broker has let go of it."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(follower.subprocess, "Popen", refused)
+    path = tmp_path / "store"
+    with pytest.raises(ReputError, match="cannot be started: Resource temporarily unavailable"):
+        reput.serve(path, follow=True, spark=False)
+    monkeypatch.undo()
+    reput.MessageStore.open(path).close()
     assert_sound(path)

@@ -218,7 +218,7 @@ def test_a_job_swapped_queues_that_a_follower_had_still_open(
     layout: StoreLayout, monkeypatch: pytest.MonkeyPatch, asks: int
 ) -> None:
     """It waits until they are closed: RocksDB writes to the names of its files then. One that stays open is refused."""
-    monkeypatch.setattr(queue_refusals, "_FOLLOWER_CLOSES_S", 0.2)
+    monkeypatch.setattr(queue_refusals, "_FOLLOWER_CLOSES_S", 0.2 if asks == 1000 else 30.0)
     kind, asked = FileKind(layout.consume_queue, 6_000_000), iter(range(1, asks + 1))
     monkeypatch.setattr(FileKind, "is_held", lambda _: next(asked) < asks)
     with follower_lock(layout, "stop it"):

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final
 
+from reput.errors import ReputError
+
 log = logging.getLogger("reput.broker.follower")
 _STOP_S = 20.0
 _LAST_WORDS_S = 2.0
@@ -43,15 +45,20 @@ class FollowerProcess:
         self._last_line = ""
         words = [sys.executable, "-m", "reput", "follow", "--json", "--until-stdin-ends", *options, "--", str(store)]
         # Ctrl-C at a terminal is the broker's, which ends the follower.
-        self._process = subprocess.Popen(  # noqa: S603 - this program itself
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this program itself
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ReputError(
+                f"{sys.executable}: the follower of {store} cannot be started: {error.strerror}"
+            ) from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._threads = [

@@ -25,7 +25,7 @@ from reput.broker.metrics import Metrics
 from reput.broker.server import BrokerServer
 from reput.broker.services.broker import Broker
 from reput.broker.state.attributes import MESSAGE_TYPES
-from reput.broker.state.configuration import MAX_QUEUES
+from reput.broker.state.configuration import MAX_QUEUES, queue_count
 from reput.broker.state.identity import BrokerIdentity
 from reput.broker.wire.access import AccessKeys, read_access_keys
 from reput.broker.wire.listener import LOCALHOST, listen, new_loop, start_server, stop_server
@@ -38,6 +38,7 @@ from reput.files.closing import Closing
 from reput.files.scratch import ScratchFolder
 from reput.formats.log.record import Host
 from reput.formats.topics.lite_topics import MESSAGE_TYPE
+from reput.formats.topics.permissions import READ, WRITE
 from reput.formats.topics.topic_names import topic_fault
 from reput.formats.wire.addresses import host_and_port
 from reput.formats.wire.prometheus import CONTENT_TYPE
@@ -226,8 +227,9 @@ class RunningBroker(Closing):
             queues = new.queues or DEFAULT_TOPIC_QUEUES
             topics.create(topic, queues, queues, further=further)
         elif further or new.queues is not None:
-            reads, writes = (new.queues or before[name] for name in ("readQueueNums", "writeQueueNums"))
-            topics.create(topic, reads, writes, before["perm"], further)
+            names = ("readQueueNums", "writeQueueNums")
+            reads, writes = (new.queues or queue_count(before, name) or DEFAULT_TOPIC_QUEUES for name in names)
+            topics.create(topic, reads, writes, before.get("perm", READ | WRITE), further)
 
     def warm(self) -> None:
         """Load the compiled kernels in another thread: that takes longer than to be ready."""

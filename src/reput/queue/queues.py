@@ -102,6 +102,7 @@ class Queues:
 
     def find_tail(self, key: QueueKey) -> QueueTail | None:
         """Return the tail of a queue with all its entries; None if there is none."""
+        self.tail.refuse()
         waiting = self.backlog.take(key) if self.backlog.count else None
         if waiting is not None:
             self._settle(waiting)
@@ -129,6 +130,7 @@ class Queues:
 
     def settle_all(self) -> None:
         """Move all waiting entries to the tails."""
+        self.tail.refuse()
         for waiting in self.backlog.take_all():
             self._settle(waiting)
 

@@ -66,6 +66,17 @@ class Tail:
         self.queues: dict[QueueKey, QueueTail] = {}
         self.entries = 0
         self.most_entries = 2 * TAIL_MAX_ENTRIES
+        self.refused = ""
+        """The reason why entries are missing from now on."""
+
+    def refuse(self) -> None:
+        """Refuse questions once entries are missing.
+
+        Raises:
+            TailFullError: a gap had no room.
+        """
+        if self.refused:
+            raise TailFullError(self.refused)
 
     def begin(self, key: QueueKey, first: int) -> QueueTail:
         """Return the tail of a queue; make it if there is none, for a queue whose files end at offset `first`."""
@@ -113,12 +124,13 @@ class Tail:
         # The kernels bound queue offsets by the place in the log. A caller that does not must not fill memory.
         if first > queue_offset_bound(physical_offset):
             raise ValueError(f"queue offset {first} is more than a log of {physical_offset} bytes can hold")
-        if self.entries + blanks > self.most_entries:
-            raise TailFullError(
+        if blanks and self.entries + blanks > self.most_entries:
+            self.refused = (
                 f"the message at log offset {physical_offset} has queue offset {first}, after {blanks} numbers without "
                 f"a message, and {self.entries} entries wait for their durable index: memory has room for "
                 f"{self.most_entries}. If the log is sound, build its indexes first: `reput rebuild`"
             )
+            self.refuse()
         if not blanks:
             tail.first = first
         self.entries += blanks

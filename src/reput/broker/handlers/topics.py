@@ -74,12 +74,15 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
         broker.holds.answer_pulls_of_topic(one)
         broker.polls.answer_topic(one)
 
+    gone: list[str] = []
+
     def delete() -> Answer:
         store = broker.store
         try:
             for one in topics:
                 if store.queues(one):
                     store.delete_topic(one)
+                gone.append(one)
                 store.clean_offsets(topic=one)
             # A start after a kill must not move offsets of a new topic of that name, as the pops of the old one did.
             broker.leases.note_offsets()
@@ -89,15 +92,16 @@ def delete_topic(broker: Broker, request: Request) -> Answer | None:
             return Answer(ResponseCode.INVALID_PARAMETER, str(error))
         return Answer()
 
-    def finish(answer: Answer | None) -> None:
+    def finish() -> None:
         # A store that has refused it, such as one that a follower indexes, still has the topic and what groups hold.
-        is_deleted = answer is not None and answer.code == ResponseCode.SUCCESS
         for one in topics:
-            broker.topics.end_deletion(one, is_deleted=is_deleted)
-            if is_deleted:
-                broker.statistics.forget(one)
-                broker.leases.forget_topic(one)
-                broker.order_blocks.forget_topic(one)
+            broker.topics.end_deletion(one, is_deleted=one in gone)
+        for one in gone:
+            broker.statistics.forget(one)
+            broker.order_blocks.forget_topic(one)
+            broker.leases.forget_topic(one)
+            # A late ack may have committed one meanwhile.
+            broker.store.clean_offsets(topic=one)
 
     broker.in_thread(request, delete, finish)
     return None

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from reput.broker.services.delivery import copy_of, deliver, properties_size
 from reput.broker.services.due import AGAIN_S, LONGEST_WAIT_S, DueLoop, NextLook, rest_of_wait
 from reput.broker.services.timers import DEFAULT_MAX_DELAY_S
+from reput.broker.state.stored_topics import is_of_batches
 from reput.broker.wire.refusals import RefusedError, refuse, refuse_as_busy
 from reput.errors import DamagedStoreError, TailFullError
 from reput.files.names import is_database
@@ -397,8 +398,9 @@ class Leases:
             RefusedError: there can be no such topic.
         """
         topic, group = lease.key.topic, lease.key.group
-        # If the deletion fails, they come again.
-        self._state.topics.refuse_deleting(normal_topic(topic, group))
+        if self._state.topics.is_deleting(normal_topic(topic, group)):
+            # If the deletion fails, they come again.
+            return False
         revived: list[int] = []
         if self._state.topics.find(normal_topic(topic, group)) is None or self._state.groups.find(group) is None:
             log.info("messages of a pop are dropped: there is no topic or group any more: %s", lease.key)
@@ -423,8 +425,9 @@ class Leases:
         """
         topic, group, queue_id, _, pop_time = lease.key
         found = self._state.store.get_message(topic, queue_id, offset, 1)
-        if found.status is not GetStatus.FOUND or found.next_offset != offset + 1:
-            # A pull passes over an entry without a record, and gives the next message.
+        # A pull passes over an entry without a record, and gives the next message.
+        is_there = found.next_offset == offset + 1 or is_of_batches(self._state.store, topic)
+        if found.status is not GetStatus.FOUND or not is_there:
             log.warning("a message of a pop is gone: %s/%d has none at %d: %s", topic, queue_id, offset, found.status)
             return True
         message = found[0]

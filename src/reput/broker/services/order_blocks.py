@@ -327,6 +327,9 @@ class OrderBlocks:
         """Drop queues that are gone, and those that nobody has asked for lately (`autoClean`)."""
         state, at_ms = self._state, now_ms()
         for (topic, group), queues in list(self._blocks.items()):
+            if state.topics.is_deleting(topic):
+                # If the deletion fails, the group holds its messages as before.
+                continue
             count = 1 if is_light(topic) else state.topics.queues(topic)
             count = count if state.groups.find(group) is not None else 0
             for queue_id, block in list(queues.items()):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from reput.broker.services.leases import Granted
 from reput.broker.state.committed import refuse_further_offsets
 from reput.broker.state.consumers import MAX_STEPS
+from reput.broker.state.stored_topics import is_of_batches
 from reput.broker.wire.refusals import refuse
 from reput.formats.pending.pop_state import PopKey
 from reput.formats.topics.lite_topics import is_light
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from reput.broker.services.leases import Lease, Leases
     from reput.broker.services.order_blocks import OrderBlocks
     from reput.broker.state.state import BrokerState
+    from reput.embedded import MessageStore
     from reput.log.append.flush import PutFuture
     from reput.log.encode.message import PutResult
-    from reput.store.message_store import LocalStore
     from reput.store.read.message import StoredMessage
     from reput.store.read.results import GetResult
     from reput.store.read.tag_filter import TagFilter
@@ -271,7 +272,7 @@ class Pops:
     def _give(self, popped: Popped, topic: str, queue_id: int, offset: int, found: GetResult) -> bool:
         """Lease the messages that were found in a queue, and move the group's offset; return False if it cannot be."""
         ask, store = popped.ask, self._state.store
-        offsets = _queue_offsets(store, ask, (topic, queue_id, offset), found)
+        offsets = _queue_offsets(store, (topic, queue_id, offset), found)
         if len(offsets) != len(found):
             # Log files have expired in between.
             return False
@@ -446,7 +447,7 @@ def _key(group: str, topic: str, handle: ReceiptHandle) -> PopKey:
     return PopKey(topic, group, handle.queue_id, handle.start_offset, handle.pop_time)
 
 
-def _queue_offsets(store: LocalStore, ask: PopAsk, place: tuple[str, int, int], found: GetResult) -> list[int]:
+def _queue_offsets(store: MessageStore, place: tuple[str, int, int], found: GetResult) -> list[int]:
     """Return the queue offsets of the messages of a pull from a place; fewer if some are gone meanwhile.
 
     A record is not asked: it may be damaged, and in a further queue its message has another number.
@@ -454,13 +455,18 @@ def _queue_offsets(store: LocalStore, ask: PopAsk, place: tuple[str, int, int], 
     topic, queue_id, offset = place
     if found.next_offset - offset == len(found):
         return list(range(offset, found.next_offset))
+    if is_of_batches(store, topic):
+        return [message.queue_offset for message in found]
     left, offsets = found.physical_offsets.tolist(), list[int]()
     while len(offsets) < len(left) and offset < found.next_offset:
-        one = store.get_message(topic, queue_id, offset, 1, ask.wanted)
-        if one.status is not GetStatus.FOUND:
+        some = store.get_message(topic, queue_id, offset, found.next_offset - offset)
+        if len(some) != some.next_offset - offset:
+            # It passes over entries: of a message that comes alone the number is the last one before the next pull.
+            some = store.get_message(topic, queue_id, offset, 1)
+        if some.next_offset <= offset:
             break
-        offset = one.next_offset
-        # There may be messages of other queues in between, which no pop gives.
-        if one.physical_offsets[0] == left[len(offsets)]:
-            offsets.append(offset - 1)
+        offset = some.next_offset
+        for number, physical_offset in enumerate(some.physical_offsets.tolist(), offset - len(some)):
+            if len(offsets) < len(left) and physical_offset == left[len(offsets)]:
+                offsets.append(number)
     return offsets

@@ -175,7 +175,7 @@ class TopicConfigs(_KeptConfigs):
 
     def begin_to_delete(self, topic: str) -> None:
         """Let nobody find a topic, or make it, until `end_deletion`."""
-        self.refuse_deleting(topic)
+        self._refuse_deleting(topic)
         self._deleting.add(topic)
 
     def end_deletion(self, topic: str, *, is_deleted: bool) -> None:
@@ -246,12 +246,16 @@ class TopicConfigs(_KeptConfigs):
     def _check_makes(self, topic: str) -> None:
         """Refuse a topic that nobody may make now."""
         check_topic(topic)
-        self.refuse_deleting(topic)
+        self._refuse_deleting(topic)
         values = self._configurations.values
         if topic not in values and not self.is_system(topic):
             _refuse_further(len(values), MAX_TOPICS, "topics")
 
-    def refuse_deleting(self, topic: str) -> None:
+    def is_deleting(self, topic: str) -> bool:
+        """Return True while a topic is being deleted: it may yet be there again."""
+        return topic in self._deleting
+
+    def _refuse_deleting(self, topic: str) -> None:
         """Refuse a topic that is being deleted."""
         if topic in self._deleting:
             refuse(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, topic[{topic}] is being deleted")

@@ -196,12 +196,10 @@ class BrokerState:
         if self._working >= MAX_WORK or self._working_bytes + request.size > MAX_WORK_BYTES:
             refuse_as_busy()
 
-    def in_thread(
-        self, request: Request, work: Callable[[], Answer], finish: Callable[[Answer | None], object] = bool
-    ) -> None:
+    def in_thread(self, request: Request, work: Callable[[], Answer], finish: Callable[[], object] = bool) -> None:
         """Answer a request with what `work` returns in another thread: it waits for the disk.
 
-        Before that the loop calls `finish` with the answer, or with None if `work` has failed.
+        Before that the loop calls `finish`, also if `work` has failed.
 
         Raises:
             RefusedError: too many requests wait for that thread.
@@ -215,7 +213,7 @@ class BrokerState:
         def done() -> Answer:
             self._working -= 1
             self._working_bytes -= size
-            finish(None if future.exception() else future.result())
+            finish()
             return future.result()
 
         future.add_done_callback(lambda _: self.soon(self.guarded, request, done))

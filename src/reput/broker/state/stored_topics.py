@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.formats.queue.queue_types import BATCH, QUEUE_TYPE
-from reput.formats.stored_text import stored_text
+from reput.formats.stored_text import stored_bytes, stored_text
 from reput.formats.topics.lite_topics import is_light
 from reput.formats.topics.system_topics import SELF_TEST_TOPIC
 
@@ -40,6 +40,11 @@ def stored_topics(store: MessageStore, known: Collection[str]) -> Iterator[Store
     for name in sorted(counts.keys() | batches):
         if not is_light(name) and _is_text(name):
             yield StoredTopic(name, counts.get(name, 1), {QUEUE_TYPE: BATCH} if name in batches else {})
+
+
+def is_of_batches(store: MessageStore, topic: str) -> bool:
+    """Return True if the queues of a topic are of batches: an entry may be for several messages."""
+    return stored_bytes(topic) in store.view.follower.types.batch
 
 
 def _is_text(name: str) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,11 +15,19 @@ from itertools import islice
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, StoreLockedError
 from reput.files import locks
+from reput.files.watermarks import Watermarks
 from reput.formats.own import files as own
 from reput.formats.queue.consume_queue import QueueKey
 from reput.queue.files import QUEUES_ASKED, some_queues
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout
+
+
+def _is_of_another_process(layout: StoreLayout) -> bool:
+    """Return True if the follower is not in this process: to ask for a lock of its own would drop that."""
+    with contextlib.closing(Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)) as marks:
+        return marks["follower"] != os.getpid()
+
 
 _FOLLOWER_CLOSES_S = 30.0
 """The time that a follower has to close the queues of a writer that has ended; it looks for that twice a second."""
@@ -103,7 +112,7 @@ def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[AnyKind], *, replaces
     for kind in kinds:
         kind.refuse_in_fork()
     is_followed = locks.owner_is_live(layout.own(own.FOLLOWER_NAME))
-    if is_followed and not replaces:
+    if is_followed and not (replaces and _is_of_another_process(layout)):
         return
     deadline = time.monotonic() + (_FOLLOWER_CLOSES_S if is_followed else 0.0)
     for kind in kinds:
