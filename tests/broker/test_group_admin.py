@@ -385,6 +385,6 @@ def test_a_heartbeat_made_a_retry_topic_that_was_being_deleted(broker: reput.Run
     topics.begin_to_delete("%RETRY%team")
     assert client.heartbeat("c1", "team", orders="*").code == C.SYSTEM_BUSY
     assert topics.find("%RETRY%team") is None
-    topics.end_deletion("%RETRY%team")
+    topics.end_deletion("%RETRY%team", is_deleted=True)
     assert client.heartbeat("c1", "team", orders="*").code == C.SUCCESS
     assert topics.find("%RETRY%team") is not None
