@@ -120,7 +120,9 @@ def ratios(lines: Mapping[str, Line]) -> dict[str, float]:
 def _draw(path: Path, lines: Mapping[str, Line]) -> None:
     compared = {key: line for key, line in lines.items() if not math.isnan(line.ratio)}
     with plot(path, size=(9, 1 + 0.27 * len(compared))) as (axes,):
-        draw_ratios(axes, compared, "reput over RocketMQ, with the spread of the rounds")
+        draw_ratios(
+            axes, compared, "reput over RocketMQ (Parquet: over Spark or pyarrow), with the spread of the rounds"
+        )
 
 
 if __name__ == "__main__":

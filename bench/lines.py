@@ -39,6 +39,8 @@ class Line:
     peer: list[float] = field(default_factory=list)
     others: dict[str, list[float]] = field(default_factory=dict)
     """The values of further sides, by name."""
+    against: str = ""
+    """The further side that reput is compared with, where RocketMQ has no such work."""
 
     @property
     def median(self) -> float:
@@ -52,8 +54,8 @@ class Line:
 
     @property
     def beside(self) -> list[float]:
-        """The values that reput's are compared with: the peer's, or those of the only other side."""
-        return next(iter(self.others.values())) if not self.peer and len(self.others) == 1 else self.peer
+        """The values that reput's are compared with: the peer's, or those of the side that the line names."""
+        return self.others.get(self.against, []) if self.against else self.peer
 
     @property
     def ratio(self) -> float:
@@ -72,14 +74,16 @@ class Line:
 
     def as_json(self) -> dict[str, Any]:
         """The values of all rounds, and what follows from them."""
-        values = {"name": self.name, "unit": self.unit, "ours": self.ours, "peer": self.peer, "others": self.others}
+        values = {name: getattr(self, name) for name in ("name", "unit", "ours", "peer", "others")}
+        values |= {"against": self.against} if self.against else {}
         ratio = {} if math.isnan(self.ratio) else {"ratio": self.ratio_spread._asdict()}
         return {**values, **ratio}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Line:
         """Return the line that `as_json` has written."""
-        return cls(**{name: values[name] for name in ("name", "unit", "ours", "peer", "others")})
+        named = ("name", "unit", "ours", "peer", "others", "against")
+        return cls(**{name: values[name] for name in named if name in values})
 
 
 UNITS = {"_rate": "messages/s", "_us": "us", "_ms": "ms", "_mib": "MiB", "_s": "s"}

@@ -73,7 +73,8 @@ def main() -> int:
     with asked.work_folder("parquet") as work:
         say(f"RocketMQ writes a store of {messages:,} messages")
         small, workload = prepare(Case(20_000, 64), work, heap), prepare(Case(messages, 64), work, heap)
-        lines = {name: Line(title, "s" if name == "narrow" else "M messages/s") for name, title in NAMES.items()}
+        lines = {name: Line(title, "M messages/s", against=BESIDE) for name, title in NAMES.items()}
+        lines["narrow"] = Line(NAMES["narrow"], "s")
         folder = work / "parquet"
         begin_ms, end_ms = window(workload)
         side = runs.start_side(

@@ -27,11 +27,12 @@ def test_a_side_without_values_has_no_ratio() -> None:
     assert cells([line]) == [["columns", "messages/s", "-", "-", "1.00", "1.00 to 1.00", "-", "-"]]
 
 
-def test_the_only_other_side_is_the_one_to_compare_with() -> None:
+def test_a_line_may_name_another_side_to_compare_with() -> None:
     """RocketMQ writes no Parquet: the ratio is over the side that does."""
-    line = Line("export", "M messages/s", ours=[1.0, 3.0], others={"on Parquet": [4.0, 4.0]})
+    line = Line("export", "M messages/s", ours=[1.0, 3.0], others={"on Parquet": [4.0, 4.0]}, against="on Parquet")
     assert (line.ratio, line.ratio_spread) == (0.5, Spread(median=0.5, least=0.25, most=0.75))
-    assert math.isnan(Line("two", "s", ours=[1.0], others={"Kafka": [1.0], "columns": [2.0]}).ratio)
+    assert Line.from_json(line.as_json()) == line
+    assert math.isnan(Line("two", "s", ours=[1.0], others={"Kafka": [1.0]}).ratio)
 
 
 def test_other_sides_have_columns_of_their_own() -> None:
