@@ -196,7 +196,9 @@ class BrokerState:
         if self._working >= MAX_WORK or self._working_bytes + request.size > MAX_WORK_BYTES:
             refuse_as_busy()
 
-    def in_thread(self, request: Request, work: Callable[[], Answer], finish: Callable[[], object] = bool) -> None:
+    def in_thread(
+        self, request: Request, work: Callable[[], Answer], finish: Callable[[], object] = lambda: None
+    ) -> None:
         """Answer a request with what `work` returns in another thread: it waits for the disk.
 
         Before that the loop calls `finish`, also if `work` has failed.

@@ -442,10 +442,11 @@ def _host(data: bytes) -> Host:
 
 _SIZE_MAGIC, _PROPERTIES_LENGTH = BLANK.struct, PROPERTIES_LENGTH.struct
 _PROPERTIES_LENGTH_SIZE = PROPERTIES_LENGTH.size
-_LONG, _INT, _BEFORE_BODY_V4 = struct.Struct(">q"), struct.Struct(">i"), BEFORE_BODY_V4.struct
+_LONG, _BEFORE_BODY_V4 = struct.Struct(">q"), BEFORE_BODY_V4.struct
 _HEAD_FIELDS = len(HEAD.fields)
-_TOTAL_SIZE, _MAGIC, _SYS_FLAG = map([field.name for field in HEAD.fields].index, ("total_size", "magic", "sys_flag"))
-_BODY_CRC_AT = HEAD.offsets["body_crc"]
+_TOTAL_SIZE, _MAGIC, _BODY_CRC, _SYS_FLAG = (
+    [field.name for field in HEAD.fields].index(name) for name in ("total_size", "magic", "body_crc", "sys_flag")
+)
 
 
 class _PartsOfRecord(NamedTuple):
@@ -533,7 +534,7 @@ def examine(
         return Verdict.BAD_SIZE, 0
     if not _crc_matches(data, offset, size, parts, crc_check):
         return Verdict.BAD_CRC, size
-    _, _, _, queue_id, _, queue_offset, _, sys_flag, _ = HEAD.struct.unpack_from(data, offset)
+    _, _, _, queue_id, _, queue_offset, _, sys_flag, _ = parts.values[:_HEAD_FIELDS]
     is_strict = crc_check & STRICT_OFFSETS and not sys_flag & FLAG_INNER_BATCH
     bound = queue_offset_bound if is_strict else batch_offset_bound
     if queue_id < 0 or queue_offset < 0 or queue_offset > bound(physical_offset):
@@ -571,6 +572,5 @@ def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts
             return False
         return decode_crc_property(bytes(data[covered : offset + size])) == crc32(memoryview(data)[offset:covered])
     if crc_check == CHECK_BODY and parts.topic_length_at > parts.body_at:
-        (stored,) = _INT.unpack_from(data, offset + _BODY_CRC_AT)
-        return bool(stored == crc32(memoryview(data)[parts.body_at : parts.topic_length_at]))
+        return bool(parts.values[_BODY_CRC] == crc32(memoryview(data)[parts.body_at : parts.topic_length_at]))
     return True

@@ -22,13 +22,6 @@ from reput.queue.files import QUEUES_ASKED, some_queues
 from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout
 
-
-def _is_of_another_process(layout: StoreLayout) -> bool:
-    """Return True if the follower is not in this process: to ask for a lock of its own would drop that."""
-    with contextlib.closing(Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)) as marks:
-        return marks["follower"] != os.getpid()
-
-
 _FOLLOWER_CLOSES_S = 30.0
 """The time that a follower has to close the queues of a writer that has ended; it looks for that twice a second."""
 _ASK_AGAIN_S = 0.02
@@ -123,3 +116,9 @@ def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[AnyKind], *, replaces
                     "that is starting. Stop it, or wait for it"
                 )
             time.sleep(_ASK_AGAIN_S)
+
+
+def _is_of_another_process(layout: StoreLayout) -> bool:
+    """Return True if the follower is not in this process: to ask for a lock of its own would drop that."""
+    with contextlib.closing(Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)) as marks:
+        return marks["follower"] != os.getpid()
