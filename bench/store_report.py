@@ -24,7 +24,7 @@ COUNTED = (
     "Puts: the peer is first in odd rounds, and a warm-up goes into the same store before the clock. After each run",
     "    both logs and queues have the same lengths.",
     "get: passes over all queues of one store that the peer wrote, in the page cache, nothing decoded.",
-    "With bodies: each message is decoded with its properties and its body is looked at, as a client does it.",
+    "With bodies: the body of each message is looked at. The peer's decoder reads the properties, too; reput's on use.",
     "get 500: the peer gives at most 32 a pull by default; the other line is with its limit raised to 500.",
     "time, key: the same questions to both, on that store; the sums of the answers are equal. The peer also gives",
     "    messages of other keys with the same hash: left out of its sum outside the clock; reput does it inside.",

@@ -12,8 +12,8 @@ from typing import Any, Final
 from reput.errors import ClientError, DamagedStoreError
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
 from reput.formats.log.property_names import KEYS, RETRY_TOPIC, TAGS, UNIQUE_KEY
-from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, HEAD, MIN_RECORD_SIZE
-from reput.formats.log.record_view import RecordView
+from reput.formats.log.record import COMPRESSION_MASK, FLAG_COMPRESSED, HEAD, MIN_RECORD_SIZE, PartsOfRecord
+from reput.formats.log.record_view import SYS_FLAG, RecordView
 from reput.formats.stored_text import shown_text
 from reput.formats.topics.lite_topics import LITE_TOPIC
 from reput.formats.topics.system_topics import RETRY_PREFIX
@@ -38,16 +38,20 @@ class ReceivedMessage(RecordView):
 
     def __init__(self, raw: bytes, broker_name: str) -> None:
         self.raw = raw
+        self._parts = None
         self.broker_name = broker_name
         self.work: Any = None
 
-    def _no_record(self, error: ValueError) -> ClientError:
-        return ClientError(f"broker {self.broker_name} sent bytes that are no record: {error}")
+    def _no_record(self) -> ClientError:
+        return ClientError(f"broker {self.broker_name} sent bytes that are no record: their lengths do not add up")
+
+    def _check(self, parts: PartsOfRecord) -> None:
+        """Take each record: the broker has found it in the queue that was asked for."""
 
     @cached_property
     def topic(self) -> str:
         """The topic that the message was sent to; for another try, too, which comes from the group's retry topic."""
-        topic = shown_text(self.record.topic)
+        topic = shown_text(self._stored_topic())
         return self.properties.get(RETRY_TOPIC, topic) if topic.startswith(RETRY_PREFIX) else topic
 
     @cached_property
@@ -58,7 +62,7 @@ class ReceivedMessage(RecordView):
             DamagedStoreError: It cannot be decompressed.
         """
         try:
-            return decode_body(self.record.body, self.record.sys_flag, MAX_DECODED_BODY_SIZE)
+            return decode_body(self._stored_body(), self._number(SYS_FLAG), MAX_DECODED_BODY_SIZE)
         except BodyError as error:
             raise DamagedStoreError(
                 f"{self!r}: the body cannot be decompressed: {error}. `record.body` has the stored bytes"

@@ -80,3 +80,12 @@ def test_any_bytes_decode(data: bytes) -> None:
     assert all(name and value and b"\x02" not in name + value for name, value in properties.items())
     assert all(b"\x01" not in name for name in properties)
     assert len(text_properties(data)) <= len(properties)
+
+
+@given(st.binary() | property_bytes())
+def test_text_is_that_of_the_raw_parts(data: bytes) -> None:
+    """Text has the names and values of the raw properties, in their order, with undecodable bytes replaced."""
+    raw = decode_properties(data)
+    text = [(name.decode("utf-8", "replace"), value.decode("utf-8", "replace")) for name, value in raw.items()]
+
+    assert list(text_properties(data).items()) == list(dict(text).items())

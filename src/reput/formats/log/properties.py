@@ -49,10 +49,14 @@ QUEUE_SEPARATOR = b","
 
 def decode_properties(data: bytes) -> dict[bytes, bytes]:
     """Return the properties as raw UTF-8 names and values, in the order of first appearance."""
-    properties: dict[bytes, bytes] = {}
-    for piece in data.split(PROPERTY_END):
-        name, separator, value = piece.partition(NAME_END)
-        if separator and name and value:
+    return _pairs(data, PROPERTY_END, NAME_END)
+
+
+def _pairs(data: AnyStr, property_end: AnyStr, name_end: AnyStr) -> dict[AnyStr, AnyStr]:
+    properties: dict[AnyStr, AnyStr] = {}
+    for piece in data.split(property_end):
+        name, _, value = piece.partition(name_end)
+        if name and value:
             properties[name] = value
     return properties
 
@@ -92,7 +96,11 @@ def with_further(text: str, further: str) -> str:
 
 def text_properties(data: bytes) -> dict[str, str]:
     """Return the properties as text for people, with undecodable bytes replaced."""
-    return {
-        name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
-        for name, value in decode_properties(data).items()
-    }
+    try:
+        return _pairs(data.decode(), _TEXT_END, _NAME_TEXT_END)
+    except UnicodeDecodeError:
+        # Names that differ in such bytes alone become one; it has the value of the last of them to appear.
+        return {
+            name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+            for name, value in decode_properties(data).items()
+        }

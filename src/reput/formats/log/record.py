@@ -405,9 +405,14 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
     Raises:
         ValueError: the lengths do not add up (nothing outside `data` is read).
     """
-    parts = _parts(data, offset, len(data))
+    parts = find_parts(data, offset, len(data))
     if parts is None:
         raise ValueError(f"no record at byte {offset}: its lengths do not add up")
+    return record_of(data, parts, offset)
+
+
+def record_of(data: bytes | memoryview, parts: PartsOfRecord, offset: int = 0) -> Record:
+    """Return the record at byte `offset` of `data`, whose parts these are."""
     values, body_at, topic_length_at, topic_at, properties_length_at = parts
     size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp = values[
         :_HEAD_FIELDS
@@ -417,7 +422,7 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
     return Record(
         bytes(data[topic_at:properties_length_at]),
         bytes(data[body_at:topic_length_at]),
-        bytes(data[properties_length_at + _PROPERTIES_LENGTH_SIZE : offset + size]),
+        stored_properties(data, parts, offset),
         queue_id,
         flag,
         queue_offset,
@@ -435,6 +440,11 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
     )
 
 
+def stored_properties(data: bytes | memoryview, parts: PartsOfRecord, offset: int = 0) -> bytes:
+    """Return the properties of the record at byte `offset` of `data`, whose parts these are."""
+    return bytes(data[parts.properties_length_at + _PROPERTIES_LENGTH_SIZE : offset + parts.values[_TOTAL_SIZE]])
+
+
 @lru_cache(_HOSTS_KEPT)
 def _host(data: bytes) -> Host:
     return Host.decode(data)
@@ -449,7 +459,7 @@ _TOTAL_SIZE, _MAGIC, _BODY_CRC, _SYS_FLAG = (
 )
 
 
-class _PartsOfRecord(NamedTuple):
+class PartsOfRecord(NamedTuple):
     """The values before a record's body, and where its other parts are."""
 
     values: tuple[Any, ...]
@@ -459,7 +469,7 @@ class _PartsOfRecord(NamedTuple):
     properties_length_at: int
 
 
-def _parts(data: bytes | memoryview, offset: int, limit: int) -> _PartsOfRecord | None:
+def find_parts(data: bytes | memoryview, offset: int, limit: int) -> PartsOfRecord | None:
     """Return the parts of the record at `offset`; None if a length does not fit it or `limit`."""
     if limit - offset < MIN_RECORD_SIZE:
         return None
@@ -486,7 +496,8 @@ def _parts(data: bytes | memoryview, offset: int, limit: int) -> _PartsOfRecord 
     # A negative length cannot end at the end.
     if properties_length_at + _PROPERTIES_LENGTH_SIZE + properties_length != end:
         return None
-    return _PartsOfRecord(values, body_at, topic_length_at, topic_at, properties_length_at)
+    # Without the call of the class's own `__new__`, which takes 0.1 us of a pull's 2 us for each message.
+    return tuple.__new__(PartsOfRecord, (values, body_at, topic_length_at, topic_at, properties_length_at))
 
 
 CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
@@ -529,7 +540,7 @@ def examine(
         return Verdict.BAD_OFFSET, 0
     if size > limit - offset:
         return Verdict.TRUNCATED, 0
-    parts = _parts(data, offset, limit)
+    parts = find_parts(data, offset, limit)
     if parts is None:
         return Verdict.BAD_SIZE, 0
     if not _crc_matches(data, offset, size, parts, crc_check):
@@ -564,7 +575,7 @@ def batch_offset_bound(physical_offset: int) -> int:
     return physical_offset // MIN_RECORD_SIZE * MAX_BATCH_MESSAGES + QUEUE_OFFSET_SLACK
 
 
-def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _PartsOfRecord, crc_check: int) -> bool:
+def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: PartsOfRecord, crc_check: int) -> bool:
     crc_check &= CHECK_MASK
     if crc_check == CHECK_PROPERTY:
         covered = offset + size - CRC_PROPERTY_SIZE

@@ -8,8 +8,8 @@ from functools import cached_property
 from reput.errors import DamagedLogError, DamagedStoreError, ReputError
 from reput.formats import paths
 from reput.formats.log.body import MAX_DECODED_BODY_SIZE, BodyError, decode_body
-from reput.formats.log.record import Record
-from reput.formats.log.record_view import RecordView
+from reput.formats.log.record import PartsOfRecord, stored_properties
+from reput.formats.log.record_view import QUEUE_ID, SYS_FLAG, RecordView
 from reput.formats.queue.consume_queue import QueueKey
 from reput.formats.stored_text import shown_text
 from reput.log.read.reader import place_in
@@ -24,27 +24,32 @@ class StoredMessage(RecordView):
     record is not one of the queue that was asked for. `raw` is not looked at.
     """
 
-    __slots__ = ("_place", "_queue", "raw")
+    __slots__ = ("_body", "_place", "_queue", "raw")
 
     raw: memoryview
+    _body: bytes | None
 
     def __init__(self, raw: memoryview, start: int, position: int, queue: QueueKey | None = None) -> None:
         self.raw = raw
+        self._parts = self._body = None
         self._place = start, position
         self._queue = queue
 
-    def _decoded(self) -> Record:
-        record, queue = super()._decoded(), self._queue
-        own = QueueKey(record.topic, record.queue_id)
-        if queue is not None and not is_in_queue(own, record.properties, queue):
+    def _check(self, parts: PartsOfRecord) -> None:
+        queue = self._queue
+        if queue is None:
+            return
+        queue_id = parts.values[QUEUE_ID]
+        topic = bytes(self.raw[parts.topic_at : parts.properties_length_at])
+        if (topic != queue.topic or queue_id != queue.queue_id) and not is_in_queue(
+            own := QueueKey(topic, queue_id), stored_properties(self.raw, parts), queue
+        ):
             raise DamagedStoreError(
                 f"{self._described_place}: an entry of queue {queue} leads to this message of queue {own}. "
                 "`reput check` finds all such entries, and `reput rebuild --only queue` builds them from the log"
             )
-        return record
 
-    def _no_record(self, error: ValueError) -> DamagedLogError:
-        del error
+    def _no_record(self) -> DamagedLogError:
         return DamagedLogError(
             f"{self._described_place}: an "
             "index leads there, but there is no record: its lengths do not add up. The messages after "
@@ -60,12 +65,15 @@ class StoredMessage(RecordView):
     @property
     def topic(self) -> str:
         """The topic."""
-        return shown_text(self.record.topic)
+        return shown_text(self._stored_topic())
 
     @property
     def body(self) -> bytes:
         """The body as stored, perhaps compressed (see `sys_flag`); `decoded_body` is what a consumer gets."""
-        return self.record.body
+        body = self._body
+        if body is None:
+            self._body = body = self._stored_body()
+        return body
 
     @cached_property
     def decoded_body(self) -> bytes:
@@ -83,7 +91,7 @@ class StoredMessage(RecordView):
             DamagedStoreError: It cannot be decompressed.
         """
         try:
-            return decode_body(self.record.body, self.record.sys_flag, max_size)
+            return decode_body(self.body, self.sys_flag, max_size)
         except BodyError as error:
             raise DamagedStoreError(
                 f"{self._described_place}: the body cannot be decompressed: {error}. `body` has the stored bytes"
@@ -92,7 +100,7 @@ class StoredMessage(RecordView):
     @property
     def sys_flag(self) -> int:
         """RocketMQ's sysFlag bits."""
-        return self.record.sys_flag
+        return self._number(SYS_FLAG)
 
     def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int, QueueKey | None]]:
         return _of_bytes, (bytes(self.raw), *self._place, self._queue)
