@@ -144,7 +144,7 @@ def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: P
     """Move a topic's queues, or one of them, from below `folder` into `aside`; return those that were moved.
 
     The topic's folder is removed with its last queue, unless it is the last folder: without any folder, queues would
-    count as lost.
+    count as lost. The moves are not durable; `remove_deletion_aside` syncs them before it removes the files.
     """
     if not paths.is_topic_folder_name(topic):
         return []
@@ -155,22 +155,20 @@ def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: P
             fs.make_dirs(target.parent)
             fs.rename(queue.path, target)
             moved.append(queue.key)
-    if moved:
-        if not fs.list_dir(folder / name) and len(fs.list_dir(folder)) > 1:
-            fs.remove_tree(folder / name)
-        fs.sync_path(folder / name if fs.exists(folder / name) else folder)
+    if moved and not fs.list_dir(folder / name) and len(fs.list_dir(folder)) > 1:
+        fs.remove_tree(folder / name)
     return moved
 
 
 def remove_first_files(files: Iterable[QueueFile]) -> list[str]:
     """Remove the first files of a queue, or of its ext units, in order; return their paths.
 
-    A power cut brings back no file whose successor is gone. One file, as nearly always, needs no sync for that.
+    A power cut brings back no file whose successor is gone. So each removal waits until the one before it is durable,
+    that of an earlier call, too.
     """
     gone: list[str] = []
     for file in files:
-        if gone:
-            fs.sync_path(file.path.parent)
+        fs.sync_path(file.path.parent)
         fs.remove_file(file.path)
         gone.append(str(file.path))
     return gone

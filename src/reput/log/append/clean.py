@@ -127,11 +127,13 @@ def clean(
         return decision
     for start in decision.remove:
         path = folder / paths.offset_name(start)
-        fs.remove_file(path)
-        # One by one: otherwise a crash could bring back a file, but not the file after it.
+        # One by one, and after those of an earlier call, whose sync may have failed: otherwise a crash could bring back
+        # a file, but not the file after it.
         fs.sync_path(folder)
+        fs.remove_file(path)
         if report is not None:
             report(path, decision.reason)
+    fs.sync_path(folder)
     # The removed files may have made room for puts.
     return decision._replace(disk_percent=disk_space.disk_use(folder).percent)
 

@@ -25,6 +25,7 @@ from reput.queue.kinds import AnyKind
 from reput.store.disk.given_offsets import forget_given_offsets
 from reput.store.disk.kinds import every_present_kind
 from reput.store.disk.layout import StoreLayout, refuse_linked_indexes
+from reput.store.owner.swap import deletion_aside, remove_deletion_aside
 
 if TYPE_CHECKING:
     from reput.store.owner.owner import Ownership
@@ -127,13 +128,13 @@ def delete_queues(
     if here:
         write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
     # After a kill the next owner removes this folder.
-    aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
+    aside, owner = deletion_aside(layout, owned.epoch), fs.owner_of(layout.root)
     gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}
     # After the queues: an entry without its unit would look like damage.
     move_queues_aside(layout.consume_queue_ext, topic, queue_id, aside)
     if gone:
         owned.indexes_replaced()
-    fs.remove_tree(layout.own(own.aside_name(owned.epoch)))
+    remove_deletion_aside(layout, owned.epoch)
     for key in gone:
         known[key] = own.Deleted(key, end_offset, done=True)
     for key, one in known.items():

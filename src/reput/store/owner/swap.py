@@ -19,6 +19,8 @@ from reput.store.disk.layout import StoreLayout
 _INTENT_LIMIT = 64 << 20
 _BEGUN = frozenset(name + fs.TEMPORARY for name in (own.INTENT_NAME, own.GIVEN_OFFSETS_NAME))
 """Files that owners alone write: one that is not whole belongs to no other process."""
+_OF_DELETION = "deleted"
+"""The folder in an aside folder that has the queues of a deletion, below the names of their folders."""
 
 
 def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...], count: Callable[[], None]) -> None:
@@ -96,8 +98,33 @@ def remove_leftovers(layout: StoreLayout) -> list[str]:
         if name in _BEGUN:
             fs.remove_file(layout.own(name))
         else:
+            _sync_deletion(layout, name)
             fs.remove_tree(layout.own(name))
     return names
+
+
+def deletion_aside(layout: StoreLayout, epoch: int) -> Path:
+    """Return the folder into which the deletion of an epoch moves queues."""
+    return layout.own(own.aside_name(epoch)) / _OF_DELETION
+
+
+def remove_deletion_aside(layout: StoreLayout, epoch: int) -> None:
+    """Remove the queues that a deletion has moved aside, after no power cut can undo the move."""
+    name = own.aside_name(epoch)
+    _sync_deletion(layout, name)
+    fs.remove_tree(layout.own(name))
+
+
+def _sync_deletion(layout: StoreLayout, name: str) -> None:
+    """Make the moves of a deletion into this folder durable; their own sync may have failed.
+
+    The files are removed one by one, and a power cut that undid the move then would bring a part of a queue back.
+    """
+    for kind in fs.list_dir(layout.own(name) / _OF_DELETION):
+        topics = fs.list_dir(layout.own(name) / _OF_DELETION / kind.name)
+        for folder in (*(layout.root / kind.name / topic.name for topic in topics), layout.root / kind.name):
+            if fs.exists(folder):
+                fs.sync_path(folder)
 
 
 def leftovers(layout: StoreLayout) -> Iterator[str]:

@@ -75,8 +75,10 @@ def cut_units(reader: ExtReader, key: QueueKey, end: int, owner: fs.Owner) -> li
     The bytes are zeroed, since RocketMQ searches for the end of the units and would read old ones.
     """
     changed = []
-    for file in list_ext_files(reader.folder, key):
+    for file in reversed(list_ext_files(reader.folder, key)):
         if file.start >= end and file.start > 0:
+            # One by one: a power cut must not bring back a file whose predecessor is gone.
+            fs.sync_path(file.path.parent)
             fs.remove_file(file.path)
             changed.append(file.path)
         elif file.start + file.size > end and _zero_from(file, end - file.start, owner):

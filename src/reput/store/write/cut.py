@@ -94,9 +94,9 @@ def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
     for start in reversed(log.starts):
         path = log.folder / paths.offset_name(start)
         if is_removed(log, start, end):
-            fs.remove_file(path)
             # One by one: a power cut must not bring back a file whose predecessor is gone.
             fs.sync_path(log.folder)
+            fs.remove_file(path)
             removed.append(path.name)
         elif start + log.file_size > end:
             zero(path, log.file_size, owner, max(0, end - start), min(log.file_size, end + written - start))
